@@ -1,0 +1,130 @@
+"""The typed view of ``settings.MCP``: every knob of the server with its default and bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Times are seconds and sizes are bytes unless the name says otherwise."""
+
+    # Who may connect.
+    auth: str = "required"
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    loopback: bool = False
+    public_url: str = ""
+
+    # What the server says of itself.
+    server_name: str = "django-mcp"
+    server_title: str = ""
+    server_version: str = "0.1.0"
+    instructions: str = ""
+    versions: tuple[str, ...] = ("2025-11-25", "2025-06-18", "2025-03-26")
+
+    # Stores.
+    redis_url: str = ""
+    upload_directory: str = ""
+    resource_directories: tuple[str, ...] = ()
+
+    # Limits of what comes in.
+    max_body_bytes: int = 4 * 1024 * 1024
+    body_seconds: float = 30.0
+    max_json_depth: int = 64
+    max_json_members: int = 10_000
+    max_string_bytes: int = 1024 * 1024
+    max_batch: int = 50
+    max_sessions: int = 10_000
+    max_sessions_per_principal: int = 10_000
+    max_streams_per_principal: int = 5_000
+    max_running_calls_per_principal: int = 100
+    max_subscriptions: int = 100
+
+    # Limits of what goes out.
+    max_result_bytes: int = 8 * 1024 * 1024
+    max_stream_events: int = 1_000
+    max_stream_bytes: int = 1024 * 1024
+    page_size: int = 100
+    progress_per_second: float = 10.0
+    log_messages_per_call: int = 1_000
+
+    # Times.
+    grace_seconds: float = 0.1
+    keep_alive_seconds: float = 15.0
+    stall_seconds: float = 30.0
+    slow_poll_seconds: float = 5.0
+    stream_max_seconds: float = 600.0
+    stream_retry_ms: int = 1_000
+    stream_ttl_seconds: int = 3_600
+    session_idle_seconds: int = 1_800
+    session_max_seconds: int = 86_400
+    session_recheck_seconds: float = 10.0
+    tool_timeout_seconds: float = 60.0
+    tool_timeout_max_seconds: float = 900.0
+    client_request_seconds: float = 300.0
+    sync_threads: int = 8
+
+    # The operator's record.
+    message_log: bool = True
+    message_log_days: int = 14
+    message_log_payload_bytes: int = 16 * 1024
+    redacted_names: tuple[str, ...] = field(
+        default=("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "cookie",
+                 "credential", "private_key", "access_key", "session_key")
+    )
+
+
+def _convert(name: str, value: Any, hint: Any) -> Any:
+    """One setting's value as its declared type; a value of the wrong type is named in the error."""
+    if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
+        if all(isinstance(item, str) for item in value):
+            return tuple(value)
+    elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value >= 0:
+            return float(value)
+        raise ImproperlyConfigured(f"settings.MCP[{name.upper()!r}] must not be negative, got {value!r}.")
+    elif hint is int and isinstance(value, int) and not isinstance(value, bool):
+        if value >= 0:
+            return value
+        raise ImproperlyConfigured(f"settings.MCP[{name.upper()!r}] must not be negative, got {value!r}.")
+    elif hint in (str, bool) and isinstance(value, hint):
+        return value
+    expected = "a list of strings" if get_args(hint) else getattr(hint, "__name__", str(hint))
+    raise ImproperlyConfigured(f"settings.MCP[{name.upper()!r}] must be {expected}, got {value!r}.")
+
+
+def load(values: dict[str, Any]) -> Settings:
+    """Build the typed settings from a ``settings.MCP`` dict; raises ImproperlyConfigured naming the key."""
+    hints = get_type_hints(Settings)
+    names = {item.name for item in fields(Settings)}
+    converted: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.lower()
+        if name not in names or key != key.upper():
+            known = ", ".join(sorted(item.upper() for item in names))
+            raise ImproperlyConfigured(f"settings.MCP has no key {key!r}. Known keys: {known}.")
+        converted[name] = _convert(name, value, hints[name])
+    if converted.get("auth", "required") not in ("loopback", "required"):
+        raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
+    return Settings(**converted)
+
+
+@lru_cache(maxsize=1)
+def get() -> Settings:
+    """The settings in force; read once, and again after a test overrides ``MCP``."""
+    return load(getattr(django_settings, "MCP", {}))
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "MCP":
+        get.cache_clear()
+
+
+setting_changed.connect(_forget)
