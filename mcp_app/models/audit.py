@@ -1,0 +1,56 @@
+"""The audit trail: who changed what, when. Rows are added and never altered."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Never
+
+from django.conf import settings
+from django.db import models
+
+
+class AppendOnlyError(Exception):
+    """The audit trail cannot be altered."""
+
+
+class AppendOnlyQuerySet(models.QuerySet["AuditEvent"]):
+    """Refuses bulk changes (S21)."""
+
+    def update(self, **kwargs: Any) -> Never:
+        """Audit rows cannot be changed."""
+        raise AppendOnlyError
+
+    def delete(self) -> Never:
+        """Audit rows cannot be removed."""
+        raise AppendOnlyError
+
+
+class AuditEvent(models.Model):
+    """One administrative or security event."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.DO_NOTHING, db_constraint=False, related_name="+"
+    )
+    actor_name = models.CharField(max_length=200, blank=True)
+    action = models.CharField(max_length=60, db_index=True)
+    object_kind = models.CharField(max_length=40, blank=True)
+    object_key = models.CharField(max_length=500, blank=True)
+    detail = models.JSONField(default=dict)
+
+    objects = AppendOnlyQuerySet.as_manager()
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.object_key}".strip()
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Add the row; an existing row is refused."""
+        if not self._state.adding:
+            raise AppendOnlyError
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> Never:
+        """Audit rows cannot be removed."""
+        raise AppendOnlyError

@@ -1,0 +1,114 @@
+"""Rows of what the server offers: tools, prompts, resources and resource templates, whatever their source."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+
+class Source(models.TextChoices):
+    """Where an entry comes from; only ``admin`` entries may have their definition edited."""
+
+    CODE = "code", "code"
+    ADMIN = "admin", "admin"
+    UPSTREAM = "upstream", "upstream server"
+
+
+class Entry(models.Model):
+    """What every catalogue row shares.
+
+    ``definition`` mirrors the wire definition of a code-defined entry (read-only here). ``title`` and
+    ``description`` are the administrator's words and win over the definition when not empty.
+    """
+
+    source = models.CharField(max_length=16, choices=Source.choices, default=Source.ADMIN, editable=False)
+    enabled = models.BooleanField(default=True, db_index=True, help_text="Offered to clients.")
+    title = models.CharField(max_length=200, blank=True, help_text="Shown to people instead of the name.")
+    description = models.TextField(blank=True, help_text="Tells a model when and how to use this.")
+    permission = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="Django permission (app_label.codename) a caller needs; empty: every caller.",
+    )
+    icons = models.JSONField(default=list, blank=True, help_text="List of {src, mimeType, sizes}.")
+    meta = models.JSONField(default=dict, blank=True, help_text="Extra _meta members.")
+    position = models.PositiveIntegerField(default=0, help_text="Order in lists; smaller first.")
+    definition = models.JSONField(default=dict, blank=True, editable=False)
+    definition_hash = models.CharField(max_length=64, blank=True, editable=False)
+    reviewed_hash = models.CharField(max_length=64, blank=True, editable=False)
+    code_path = models.CharField(max_length=300, blank=True, editable=False)
+    missing = models.BooleanField(
+        default=False, editable=False, help_text="Code that defined this entry is no longer installed."
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    updated_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", editable=False
+    )
+
+    class Meta:
+        abstract = True
+        ordering: ClassVar[Any] = ["position", "id"]
+
+    @property
+    def drifted(self) -> bool:
+        """The code changed this definition since an administrator last saved it."""
+        return bool(self.reviewed_hash) and self.reviewed_hash != self.definition_hash
+
+
+class Tool(Entry):
+    """A tool; a preset is an existing tool under a new name with some arguments fixed."""
+
+    name = models.CharField(max_length=128, unique=True)
+    input_schema = models.JSONField(default=dict, blank=True)
+    output_schema = models.JSONField(null=True, blank=True)
+    annotations = models.JSONField(default=dict, blank=True)
+    timeout_seconds = models.FloatField(null=True, blank=True, help_text="Empty: the server's default.")
+    calls_per_minute = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Per caller; empty: no limit."
+    )
+    background = models.BooleanField(default=False, help_text="Long-running.")
+    preset_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets")
+    fixed_arguments = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Prompt(Entry):
+    """A prompt; an admin-made one is text whose ``{{name}}`` placeholders are replaced by arguments."""
+
+    name = models.CharField(max_length=128, unique=True)
+    arguments = models.JSONField(default=list, blank=True, help_text="List of {name, description, required}.")
+    template = models.TextField(blank=True, help_text="Text with {{name}} placeholders. Nothing in it is executed.")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Resource(Entry):
+    """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
+
+    uri = models.CharField(max_length=500, unique=True)
+    name = models.CharField(max_length=200)
+    mime_type = models.CharField(max_length=120, blank=True)
+    annotations = models.JSONField(default=dict, blank=True)
+    text = models.TextField(blank=True)
+    file = models.FileField(upload_to="resources/", blank=True, max_length=300)
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+class ResourceTemplate(Entry):
+    """A family of resources described by an RFC 6570 template; defined in code."""
+
+    uri_template = models.CharField(max_length=500, unique=True)
+    name = models.CharField(max_length=200)
+    mime_type = models.CharField(max_length=120, blank=True)
+    annotations = models.JSONField(default=dict, blank=True)
+
+    def __str__(self) -> str:
+        return self.uri_template

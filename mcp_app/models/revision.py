@@ -1,0 +1,40 @@
+"""The catalogue's one revision counter and the definitions it has left behind."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+
+class CatalogueRevision(models.Model):
+    """One row (pk 1): the newest revision, and the revision at which each list last changed."""
+
+    number = models.PositiveBigIntegerField(default=0)
+    tools = models.PositiveBigIntegerField(default=0)
+    prompts = models.PositiveBigIntegerField(default=0)
+    resources = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"revision {self.number}"
+
+
+class CatalogueChange(models.Model):
+    """One change of one entry: what it was before and after, who did it and when. Never edited."""
+
+    revision = models.PositiveBigIntegerField(db_index=True)
+    kind = models.CharField(max_length=20)
+    key = models.CharField(max_length=500)
+    action = models.CharField(max_length=20)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-id"]
+        indexes: ClassVar[Any] = [models.Index(fields=["kind", "key", "-id"])]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.kind} {self.key} at revision {self.revision}"

@@ -1,0 +1,90 @@
+"""The operator's record of legacy sessions and of every message that passed."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+
+class Session(models.Model):
+    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback."""
+
+    id = models.CharField(primary_key=True, max_length=64)
+    principal = models.CharField(max_length=120, db_index=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="mcp_sessions"
+    )
+    protocol_version = models.CharField(max_length=16)
+    client_name = models.CharField(max_length=200, blank=True)
+    client_version = models.CharField(max_length=100, blank=True)
+    fields = models.JSONField(default=dict, help_text="The session as the server keeps it.")
+    address = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField(db_index=True)
+    last_seen_at = models.DateTimeField(db_index=True)
+    ended_at = models.DateTimeField(null=True, db_index=True)
+    end_reason = models.CharField(max_length=60, blank=True)
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-created_at"]
+
+    def __str__(self) -> str:
+        return self.id
+
+
+class Message(models.Model):
+    """One redacted message, either direction; a request stands beside its answer."""
+
+    class Direction(models.TextChoices):
+        """Seen from the server."""
+
+        IN = "in", "client → server"
+        OUT = "out", "server → client"
+
+    class Outcome(models.TextChoices):
+        """How a request ended; empty for notifications."""
+
+        OK = "ok", "ok"
+        TOOL_ERROR = "tool_error", "tool error"
+        ERROR = "error", "error"
+        CANCELLED = "cancelled", "cancelled"
+
+    session = models.ForeignKey(
+        Session, null=True, on_delete=models.CASCADE, related_name="messages", db_constraint=False
+    )
+    at = models.DateTimeField()
+    direction = models.CharField(max_length=3, choices=Direction.choices)
+    kind = models.CharField(max_length=12)
+    method = models.CharField(max_length=120, blank=True)
+    request_id = models.CharField(max_length=120, blank=True)
+    target = models.CharField(max_length=200, blank=True, help_text="Tool, prompt or resource named.")
+    payload = models.TextField(blank=True)
+    answer = models.TextField(blank=True)
+    outcome = models.CharField(max_length=12, choices=Outcome.choices, blank=True)
+    code = models.IntegerField(null=True)
+    duration_ms = models.FloatField(null=True)
+    principal = models.CharField(max_length=120, blank=True)
+    process = models.CharField(max_length=60, blank=True)
+    skipped = models.PositiveIntegerField(default=0, help_text="Messages not logged before this one.")
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-id"]
+        indexes: ClassVar[Any] = [
+            models.Index(fields=["session", "-id"]),
+            models.Index(fields=["at"]),
+            models.Index(fields=["method", "-id"]),
+            models.Index(fields=["outcome", "-id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method or self.kind} {self.request_id}".strip()
+
+
+class LogCursor(models.Model):
+    """One row (pk 1): how far the message queue has been written to the database."""
+
+    last_id = models.CharField(max_length=40, default="0-0")
+
+    def __str__(self) -> str:
+        return self.last_id
