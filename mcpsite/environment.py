@@ -1,0 +1,296 @@
+"""Owns reading the process environment into typed values; knows nothing of Django."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+# What to do about a wrong value; printed behind the complaint.
+REMEDIES = {
+    "HOST": "an address of this machine, for example 127.0.0.1",
+    "PORT": "a number from 1 to 65535, for example 8000",
+    "DATA_DIR": "a folder you may write to",
+    "DATABASE_URL": "postgresql://user:password@host:5432/name, or leave it unset for SQLite",
+    "REDIS_URL": "redis://host:6379/0, rediss://… or unix:///path, or leave it unset for the embedded one",
+    "SECRET_KEY": "at least 32 characters, or leave it unset to have one generated",
+    "DEBUG": "on or off",
+    "PUBLIC_URL": "the address clients use, without a path, for example https://mcp.example.com",
+    "ALLOWED_HOSTS": "host names separated by commas, for example mcp.example.com",
+    "ALLOWED_ORIGINS": "origins separated by commas, for example https://app.example.com",
+    "TRUSTED_PROXIES": "addresses or networks separated by commas, for example 10.0.0.0/8",
+    "WEB_PROCESSES": "a number from 1 to 64",
+    "WORKER_CONCURRENCY": "a number from 1 to 64",
+    "MCP_AUTH": "loopback or required",
+    "DEMO": "on or off",
+}
+
+Names = Annotated[tuple[str, ...], NoDecode]
+
+
+class WrongSettings(Exception):
+    """One or more settings cannot be used; the text has one line for each, naming the remedy."""
+
+
+class Environment(BaseSettings):
+    """The settings of one installation, each read from the environment variable of its name."""
+
+    model_config = SettingsConfigDict(case_sensitive=False, frozen=True, env_ignore_empty=True, extra="ignore")
+
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=1, le=65535)
+    data_dir: Path = Path("var")
+    database_url: str = ""
+    redis_url: str = ""
+    secret_key: str = Field("", repr=False)
+    debug: bool = False
+    public_url: str = ""
+    allowed_hosts: Names = ()
+    allowed_origins: Names = ()
+    trusted_proxies: Names = ()
+    web_processes: int = Field(1, ge=1, le=64)
+    worker_concurrency: int = Field(2, ge=1, le=64)
+    mcp_auth: Literal["", "loopback", "required"] = ""
+    demo: bool = True
+
+    @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("data_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return Path(os.path.normpath(BASE_DIR / value.expanduser()))
+
+    @field_validator("database_url")
+    @classmethod
+    def _database(cls, value: str) -> str:
+        if value:
+            database_from_url(value)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis(cls, value: str) -> str:
+        if value and not value.startswith(("redis://", "rediss://", "unix://")):
+            raise ValueError("is not a Redis address")
+        return value
+
+    @field_validator("secret_key")
+    @classmethod
+    def _long_enough(cls, value: str) -> str:
+        if value and len(value) < 32:
+            raise ValueError(f"is only {len(value)} characters long")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _public(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if value and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/")
+                      or parts.query or parts.fragment or parts.username):
+            raise ValueError(f"is {value!r}")
+        return value.rstrip("/")
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for host in value:
+            if "/" in host or "@" in host or host == "*":
+                raise ValueError(f"has {host!r}, which is not one host name")
+        return value
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            parts = urlsplit(origin)
+            if not parts.scheme or not parts.netloc or parts.path or parts.query:
+                raise ValueError(f"has {origin!r}, which is not an origin")
+        return value
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError:
+                raise ValueError(f"has {network!r}, which is neither an address nor a network") from None
+        return value
+
+    @model_validator(mode="after")
+    def _safe_to_expose(self) -> Environment:
+        """Refuse a public bind that would answer anybody, or that cannot tell its own name (S7)."""
+        if self.is_loopback:
+            return self
+        if self.mcp_auth == "loopback":
+            raise ValueError(
+                f"MCP_AUTH=loopback lets everybody in, but HOST={self.host} can be reached from other machines: "
+                "set MCP_AUTH=required, or HOST=127.0.0.1."
+            )
+        if not self.allowed_hosts and not self.public_url and self.listens_everywhere:
+            raise ValueError(
+                f"HOST={self.host} can be reached from other machines under names this server does not know: "
+                "set PUBLIC_URL (for example https://mcp.example.com) or ALLOWED_HOSTS."
+            )
+        return self
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the listening socket."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def listens_everywhere(self) -> bool:
+        """Whether HOST stands for every address of the machine."""
+        return self.host.strip("[]") in ("0.0.0.0", "::")
+
+    @property
+    def auth(self) -> str:
+        """The MCP_AUTH in force: ``loopback`` is the default only where nobody else can connect."""
+        return self.mcp_auth or ("loopback" if self.is_loopback else "required")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host name this installation answers to, without ports."""
+        own = () if self.listens_everywhere else (_bracketed(self.host),)
+        public = urlsplit(self.public_url).hostname
+        loopback = LOOPBACK_NAMES if self.is_loopback else ()
+        return tuple(dict.fromkeys((*self.allowed_hosts, *((_bracketed(public),) if public else ()), *loopback, *own)))
+
+    @property
+    def base_url(self) -> str:
+        """The address to tell people, without a trailing slash."""
+        if self.public_url:
+            return self.public_url
+        host = "127.0.0.1" if self.listens_everywhere else _bracketed(self.host)
+        return f"http://{host}:{self.port}"
+
+    @property
+    def run_dir(self) -> Path:
+        """Where pid files and other facts about running processes are."""
+        return self.data_dir / "run"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def read(**overrides: Any) -> Environment:
+    """The settings of this process; raises WrongSettings with one line per wrong value."""
+    try:
+        return Environment(**overrides)
+    except ValidationError as error:
+        raise WrongSettings("\n".join(_line(item) for item in error.errors())) from None
+
+
+def _line(item: Any) -> str:
+    """One complaint as a line; the value is shown only where it cannot be a secret."""
+    name = str(item["loc"][0]).upper() if item["loc"] else ""
+    message = item["msg"].removeprefix("Value error, ")
+    if not name:
+        return f"Wrong setting: {message}"
+    if item["type"] != "value_error":
+        message = f"is {item['input']!r}"
+    return f"Wrong setting: {name} {message}. Set it to {REMEDIES[name]}."
+
+
+def database_from_url(url: str) -> dict[str, Any]:
+    """Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError naming the fault."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return sqlite(Path(unquote(parts.path.removeprefix("/"))))
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ValueError(f"has the scheme {parts.scheme!r}")
+    name = unquote(parts.path.removeprefix("/"))
+    if not name:
+        raise ValueError("names no database")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError("has a port that is not a number") from None
+    options = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": name,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", unquote(parts.hostname or "")),
+        "PORT": str(port or ""),
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"connect_timeout": 5, **options},
+    }
+
+
+def broker_url(redis_url: str) -> str:
+    """The same Redis as Celery spells it; without one, the broker of this process's memory."""
+    if redis_url.startswith("unix://"):
+        return redis_url.replace("unix://", "redis+socket://", 1).replace("?db=", "?virtual_host=")
+    return redis_url or "memory://"
+
+
+def sqlite(path: Path) -> dict[str, Any]:
+    """Django's connection parameters for one SQLite file that several processes write."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": {
+            # A deferred transaction that reads and then writes fails at once when another process wrote in
+            # between; taking the write lock at BEGIN waits for it instead.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
+
+
+def prepare_data_dir(path: Path) -> None:
+    """Make the data folder, private to this user; raises WrongSettings when it cannot be written."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (path / "run").mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise WrongSettings(_data_dir_line(path, error.strerror)) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise WrongSettings(_data_dir_line(path, "Permission denied"))
+    if path.stat().st_uid == os.getuid():
+        path.chmod(0o700)
+
+
+def _data_dir_line(path: Path, reason: str | None) -> str:
+    return f"Cannot write to the data folder {path}: {reason}. Set DATA_DIR to {REMEDIES['DATA_DIR']}."
+
+
+def stored_secret_key(path: Path) -> str:
+    """The generated key kept in ``path``; made on first use, and the same for every process that asks at once."""
+    if not path.exists():
+        draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(50))
+        try:
+            # A link cannot replace a file: of several first starts one wins and the others read its key.
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text()

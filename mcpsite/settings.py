@@ -1,0 +1,155 @@
+"""Django's settings, derived from the environment; every value an installation may change is in environment.py."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from mcpsite import environment as _environment
+
+ENVIRONMENT = _environment.read()
+_environment.prepare_data_dir(ENVIRONMENT.data_dir)
+
+BASE_DIR = _environment.BASE_DIR
+DATA_DIR = ENVIRONMENT.data_dir
+DEBUG = ENVIRONMENT.debug
+SECRET_KEY = ENVIRONMENT.secret_key or _environment.stored_secret_key(DATA_DIR / "secret_key")
+ALLOWED_HOSTS = list(ENVIRONMENT.hosts)
+ROOT_URLCONF = "mcpsite.urls"
+ASGI_APPLICATION = "mcpsite.asgi.application"
+
+INSTALLED_APPS = [
+    # First, so that `runserver` is Daphne's; only there, for Twisted costs each process 0.5 s and 30 MB.
+    *(["daphne"] if "runserver" in sys.argv[1:2] else []),
+    "unfold",  # Before the admin, whose templates it replaces.
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django_svelte_jsoneditor",
+    "mcp_app",
+]
+if ENVIRONMENT.demo:
+    _CONTRIB = ("mcp_app.contrib.web_tools", "mcp_app.contrib.demo")
+    INSTALLED_APPS += [name for name in _CONTRIB if find_spec("mcp_app.contrib") and find_spec(name)]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# Stores.
+DATABASES = {
+    "default": (
+        _environment.database_from_url(ENVIRONMENT.database_url)
+        if ENVIRONMENT.database_url
+        else _environment.sqlite(DATA_DIR / "db.sqlite3")
+    )
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+REDIS_URL = ENVIRONMENT.redis_url
+CACHES = {
+    "default": (
+        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "django"}
+        if REDIS_URL
+        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    )
+}
+
+# Language, time, files.
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+MEDIA_ROOT = DATA_DIR / "uploads"
+# Served straight from the packages, so that `make run` needs no collecting step.
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# Security. Cookies and redirects follow the address people use.
+_HTTPS = ENVIRONMENT.public_url.startswith("https://")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+# Only behind a proxy that is trusted to say which requests came in by https; else every page would redirect to itself.
+SECURE_SSL_REDIRECT = _HTTPS and bool(ENVIRONMENT.trusted_proxies)
+SECURE_HSTS_SECONDS = 31_536_000 if _HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
+X_FRAME_OPTIONS = "DENY"
+CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else []
+DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+
+MCP = {
+    "AUTH": ENVIRONMENT.auth,
+    "ALLOWED_HOSTS": ENVIRONMENT.hosts,
+    "ALLOWED_ORIGINS": ENVIRONMENT.allowed_origins,
+    "LOOPBACK": ENVIRONMENT.is_loopback,
+    "PUBLIC_URL": ENVIRONMENT.base_url,
+    "REDIS_URL": REDIS_URL,
+    "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
+}
+
+# Celery. Without Redis (a bare `runserver`) there is no worker either; the memory broker only keeps imports honest.
+CELERY_BROKER_URL = _environment.broker_url(REDIS_URL)
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]  # A pickled message is refused unread (S19).
+CELERY_TIMEZONE = "UTC"
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# A message is given back when the process that ran it dies, and looked for every two seconds instead of every hundred.
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 2.0
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 960,  # Longer than any tool may run, so that none is started twice while it works.
+    "unacked_restore_interval": 2,
+    "unacked_restore_throttle": 1,
+}
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {"django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False}},
+}

@@ -1,0 +1,12 @@
+"""The addresses that Django serves; /mcp and the health checks are answered before Django is asked."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+from django.views.generic import RedirectView
+
+urlpatterns = [
+    path("", RedirectView.as_view(url="/admin/")),
+    path("admin/", admin.site.urls),
+]

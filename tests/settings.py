@@ -1,0 +1,26 @@
+"""Settings of the test run: an own data folder, no Redis unless a test asks for one, fast password hashes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+if "TEST_DATA_DIR" not in os.environ:
+    _folder = tempfile.mkdtemp(prefix="mcp-tests-")
+    os.environ["TEST_DATA_DIR"] = _folder
+    atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+
+# A developer's own settings must not reach the tests.
+for _name in ("HOST", "PORT", "REDIS_URL", "PUBLIC_URL", "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "MCP_AUTH", "DEBUG", "DEMO"):
+    os.environ.pop(_name, None)
+os.environ["DATA_DIR"] = os.environ["TEST_DATA_DIR"]
+os.environ["SECRET_KEY"] = "the-test-suite-signs-with-this-key-only-here"
+os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL", "")
+
+from mcpsite.settings import *  # noqa: E402, F403
+from mcpsite.settings import ALLOWED_HOSTS  # noqa: E402
+
+ALLOWED_HOSTS += ["testserver"]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
