@@ -1,0 +1,85 @@
+"""Where the tests get Node and npm packages from: a cache folder ignored by git; knows nothing of MCP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / "npm"
+NODE_AT_LEAST = (22, 19)
+PACKAGES: dict[str, dict[str, str]] = {
+    "node": {"node": "22"},
+    "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},
+    "interop": {
+        "@modelcontextprotocol/sdk": "1.32.0",
+        "@modelcontextprotocol/client": "2.4.0",
+    },
+    "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
+}
+INSTALL_SECONDS = 420
+
+
+class NodeUnavailable(Exception):
+    """Node or an npm package could not be had; the text says what to do about it."""
+
+
+def _version(executable: str) -> tuple[int, ...]:
+    """``(22, 19, 0)`` for an executable that prints ``v22.19.0``; empty when it cannot be run."""
+    try:
+        answer = subprocess.run([executable, "--version"], check=False, capture_output=True, text=True,
+                                timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:3])
+
+
+@lru_cache(maxsize=1)
+def executable() -> str:
+    """Path of a Node new enough for every tool; the machine's, else the npm package. Raises NodeUnavailable."""
+    own = shutil.which("node")
+    if own and _version(own) >= NODE_AT_LEAST:
+        return own
+    brought = install("node") / "node" / "bin" / "node"
+    if _version(str(brought)) < NODE_AT_LEAST:
+        raise NodeUnavailable(f"the npm package node@22 brought no usable Node in {brought.parent}")
+    return str(brought)
+
+
+@lru_cache(maxsize=8)
+def install(name: str) -> Path:
+    """Install one of PACKAGES unless it is there; returns its ``node_modules``. Raises NodeUnavailable."""
+    folder = CACHE / name
+    wanted = json.dumps({"private": True, "dependencies": PACKAGES[name]}, sort_keys=True)
+    # The mark is written last, so that an install that was cut off is done again.
+    mark = folder / "installed.json"
+    if not (mark.exists() and mark.read_text() == wanted):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "package.json").write_text(wanted)
+        _npm_install(folder)
+        mark.write_text(wanted)
+    return folder / "node_modules"
+
+
+def _npm_install(folder: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NodeUnavailable("npm is not installed; install Node with npm (any version) and try again")
+    command = [npm, "install", "--no-audit", "--no-fund", "--no-package-lock"]
+    try:
+        done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True,
+                              timeout=INSTALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise NodeUnavailable(f"npm install did not finish in {INSTALL_SECONDS} s") from None
+    if done.returncode:
+        raise NodeUnavailable(f"npm install failed: {done.stderr.strip()[-600:]}")
+
+
+def environment() -> dict[str, str]:
+    """The process environment with our Node first on PATH, for scripts that start Node themselves."""
+    folder = str(Path(executable()).parent)
+    return {**os.environ, "PATH": folder + os.pathsep + os.environ.get("PATH", ""), "NO_COLOR": "1"}

@@ -1,0 +1,152 @@
+"""HTTP/1.1 on a bare socket for tests: bytes in and out, strict reading of responses; knows no SSE and no MCP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from typing import Any, NamedTuple
+
+PATIENCE = 10.0
+READ_BYTES = 65_536
+HEAD_BYTES = 256 * 1024
+
+
+class NotHttp(Exception):
+    """What came back is not a well-formed HTTP/1.1 response."""
+
+
+class Answer(NamedTuple):
+    """One whole response; header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Wire:
+    """One connection: a socket, what was read but not yet taken, and a deadline for every read.
+
+    Each reading method takes either a whole item or, when the deadline (monotonic seconds) comes first and
+    TimeoutError is raised, nothing: the caller may wait again.
+    """
+
+    def __init__(self, host: str, port: int, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        self.socket = socket.create_connection((host, port), timeout=patience)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = b""
+
+    def send(self, data: bytes) -> None:
+        self.socket.settimeout(self.patience)
+        self.socket.sendall(data)
+
+    def fill(self, deadline: float | None = None) -> bool:
+        """Read once into the buffer; False at the end of the connection."""
+        remaining = self.patience if deadline is None else deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError("no answer before the deadline")
+        self.socket.settimeout(remaining)
+        piece = self.socket.recv(READ_BYTES)
+        self.buffer += piece
+        return bool(piece)
+
+    def take(self, size: int) -> bytes:
+        data, self.buffer = self.buffer[:size], self.buffer[size:]
+        return data
+
+    def more(self, deadline: float | None = None) -> bytes:
+        """Whatever comes next, b"" at the end."""
+        if not self.buffer:
+            self.fill(deadline)
+        return self.take(len(self.buffer))
+
+    def find(self, mark: bytes, deadline: float | None = None) -> int:
+        """How many bytes there are up to and including ``mark``; reads until it is there, takes nothing."""
+        while (at := self.buffer.find(mark)) < 0:
+            if len(self.buffer) > HEAD_BYTES:
+                raise NotHttp(f"no {mark!r} within {HEAD_BYTES} bytes")
+            if not self.fill(deadline):
+                raise NotHttp(f"the connection ended inside a message: {self.buffer[-200:]!r}")
+        return at + len(mark)
+
+    def need(self, size: int, deadline: float | None = None) -> None:
+        """Read until the buffer holds ``size`` bytes, take nothing."""
+        while len(self.buffer) < size:
+            if not self.fill(deadline):
+                raise NotHttp(f"the connection ended {size - len(self.buffer)} bytes early")
+
+    def exactly(self, size: int, deadline: float | None = None) -> bytes:
+        self.need(size, deadline)
+        return self.take(size)
+
+    def chunk(self, deadline: float | None = None) -> bytes:
+        """The next chunk of a chunked body, b"" for the last one."""
+        line = self.find(b"\r\n", deadline)
+        try:
+            size = int(self.buffer[: line - 2].split(b";")[0], 16)
+        except ValueError:
+            raise NotHttp(f"not a chunk size: {self.buffer[:line]!r}") from None
+        self.need(line + size + 2, deadline)
+        framed = self.take(line + size + 2)
+        if not framed.endswith(b"\r\n"):
+            raise NotHttp("a chunk does not end with CRLF")
+        return framed[line:-2]
+
+    def cut(self) -> None:
+        """Break the connection as a failing network does: a reset, nothing more is sent or read."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def read_head(wire: Wire, deadline: float | None) -> tuple[int, dict[str, str]]:
+    """Status and headers of the next response, strictly read; raises NotHttp."""
+    lines = wire.take(wire.find(b"\r\n\r\n", deadline))[:-4].decode("latin-1").split("\r\n")
+    version, _, rest = lines[0].partition(" ")
+    status = rest[:3]
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not status.isdigit():
+        raise NotHttp(f"not a status line: {lines[0]!r}")
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            raise NotHttp(f"not a header line: {line!r}")
+        known = headers.get(name.lower())
+        headers[name.lower()] = value.strip() if known is None else f"{known}, {value.strip()}"
+    return int(status), headers
+
+
+def is_chunked(headers: dict[str, str]) -> bool:
+    return headers.get("transfer-encoding", "").lower() == "chunked"
+
+
+def read_body(wire: Wire, method: str, status: int, headers: dict[str, str], deadline: float | None) -> bytes:
+    """The whole body of a response whose head was read; raises NotHttp, TimeoutError."""
+    if method == "HEAD" or status in (204, 304):
+        return b""
+    if is_chunked(headers):
+        pieces = iter(lambda: wire.chunk(deadline), b"")
+    elif "content-length" in headers:
+        return wire.exactly(int(headers["content-length"]), deadline)
+    else:
+        pieces = iter(lambda: wire.more(deadline), b"")
+    return b"".join(pieces)
+
+
+def request_bytes(method: str, path: str, host: str, headers: dict[str, str], body: bytes | None) -> bytes:
+    """One HTTP/1.1 request; Host and Content-Length are added unless given."""
+    lines = [f"{method} {path} HTTP/1.1"]
+    given = {name.lower() for name in headers}
+    if "host" not in given:
+        lines.append(f"Host: {host}")
+    if body is not None and not given & {"content-length", "transfer-encoding"}:
+        lines.append(f"Content-Length: {len(body)}")
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (body or b"")
