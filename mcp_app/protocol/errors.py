@@ -1,0 +1,291 @@
+"""Every error the server answers with: its code, its HTTP status and whose fault it is; never how it is sent.
+
+::
+
+    McpError
+    ├── PeerError                        the other side did something wrong
+    │   ├── ParseError                   -32700  400
+    │   ├── InvalidRequest               -32600  400
+    │   ├── MethodNotFound               -32601  200
+    │   ├── InvalidParams                -32602  200
+    │   ├── ResourceNotFound             -32002  200
+    │   ├── RequestCancelled             -32800  200
+    │   ├── UrlElicitationRequired       -32042  200
+    │   └── Refused                      -32600  400   refused at the HTTP layer
+    │       ├── Unauthorized                     401   WWW-Authenticate
+    │       ├── Forbidden                        403   WWW-Authenticate when a scope is missing
+    │       ├── SessionNotFound                  404
+    │       ├── MethodNotAllowed                 405   Allow
+    │       ├── NotAcceptable                    406
+    │       ├── Conflict                         409
+    │       ├── PayloadTooLarge                  413
+    │       ├── UnsupportedMediaType             415
+    │       ├── MisdirectedRequest               421
+    │       ├── TooManyRequests                  429   Retry-After
+    │       └── HeadersTooLarge                  431
+    └── ServerFault                      we did something wrong
+        ├── InternalError                -32603  200
+        └── Unavailable                  -32603  503   Retry-After
+
+The statuses are those of the legacy era; ``http_status_for`` knows both. An exception's first docstring line
+is its default message, so it must be fit for a client's eyes.
+"""
+
+# The specification's names for these errors do not end in "Error".
+# ruff: noqa: N818
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any, Final
+
+from .versions import is_modern
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+def _default_message(kind: type[McpError]) -> str:
+    return (kind.__doc__ or "").strip().partition("\n")[0]
+
+
+class McpError(Exception):
+    """The request failed."""
+
+    code: int = -32603
+    http_status: int = 200
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        data: dict[str, Any] | None = None,
+        code: int | None = None,
+        http_status: int | None = None,
+        request_id: str | int | None = None,
+    ) -> None:
+        """``request_id`` is the id of the refused request where it could be read, for the answer to echo."""
+        self.message = message if message is not None else _default_message(type(self))
+        super().__init__(self.message)
+        self.data = data
+        self.request_id = request_id
+        if code is not None:
+            self.code = code
+        if http_status is not None:
+            self.http_status = http_status
+
+    @property
+    def headers(self) -> Headers:
+        """HTTP header fields, lower-case, that the answer must carry besides the usual ones."""
+        return ()
+
+    def to_wire(self) -> dict[str, Any]:
+        """The ``error`` member of a JSON-RPC response."""
+        wire: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            wire["data"] = self.data
+        return wire
+
+
+class PeerError(McpError):
+    """The request cannot be served as it was sent."""
+
+    code = -32600
+    http_status = 400
+
+
+class ParseError(PeerError):
+    """The body is not valid JSON."""
+
+    code = -32700
+
+
+class InvalidRequest(PeerError):
+    """The body is not a valid JSON-RPC message."""
+
+
+class MethodNotFound(PeerError):
+    """Method not found."""
+
+    code = -32601
+    http_status = 200
+
+
+class InvalidParams(PeerError):
+    """The parameters of the request are not valid."""
+
+    code = -32602
+    http_status = 200
+
+
+class ResourceNotFound(PeerError):
+    """Resource not found."""
+
+    code = -32002
+    http_status = 200
+
+
+class RequestCancelled(PeerError):
+    """Request cancelled."""
+
+    code = -32800
+    http_status = 200
+
+
+class UrlElicitationRequired(PeerError):
+    """The request needs a step in the browser first."""
+
+    code = -32042
+    http_status = 200
+
+
+class Refused(PeerError):
+    """The HTTP request was refused."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        headers: Headers = (),
+        data: dict[str, Any] | None = None,
+        code: int | None = None,
+        http_status: int | None = None,
+        request_id: str | int | None = None,
+    ) -> None:
+        super().__init__(message, data=data, code=code, http_status=http_status, request_id=request_id)
+        self._headers = headers
+
+    @property
+    def headers(self) -> Headers:
+        """The header fields this refusal carries."""
+        return self._headers
+
+
+class Unauthorized(Refused):
+    """Authentication is required: send a valid credential as 'Authorization: Bearer'."""
+
+    http_status = 401
+
+    def __init__(self, message: str | None = None, *, challenge: str = "Bearer", **rest: Any) -> None:
+        """``challenge`` is the whole WWW-Authenticate value (RFC 9110 section 11.6.1 makes it compulsory)."""
+        super().__init__(message, headers=((b"www-authenticate", challenge.encode("latin-1")),), **rest)
+
+
+class Forbidden(Refused):
+    """This is not allowed."""
+
+    http_status = 403
+
+    def __init__(self, message: str | None = None, *, challenge: str | None = None, **rest: Any) -> None:
+        """``challenge`` names the missing scopes (RFC 6750 section 3.1); leave it out for other refusals."""
+        headers = ((b"www-authenticate", challenge.encode("latin-1")),) if challenge else ()
+        super().__init__(message, headers=headers, **rest)
+
+
+class SessionNotFound(Refused):
+    """Session not found: it has ended or never existed. Start a new one with 'initialize'."""
+
+    http_status = 404
+
+
+class MethodNotAllowed(Refused):
+    """This HTTP method is not allowed here."""
+
+    http_status = 405
+
+    def __init__(self, message: str | None = None, *, allow: str = "GET, POST, DELETE", **rest: Any) -> None:
+        """``allow`` lists the methods that are (RFC 9110 section 15.5.6 makes the field compulsory)."""
+        super().__init__(message, headers=((b"allow", allow.encode("ascii")),), **rest)
+
+
+class NotAcceptable(Refused):
+    """The Accept header must allow both 'application/json' and 'text/event-stream'."""
+
+    http_status = 406
+
+
+class Conflict(Refused):
+    """The request conflicts with one that is already open."""
+
+    http_status = 409
+
+
+class PayloadTooLarge(Refused):
+    """The body is too large."""
+
+    http_status = 413
+
+
+class UnsupportedMediaType(Refused):
+    """The Content-Type must be 'application/json' and the body must not be compressed."""
+
+    http_status = 415
+
+
+class MisdirectedRequest(Refused):
+    """The Host header names no host of this server. An administrator can add it to ALLOWED_HOSTS."""
+
+    http_status = 421
+
+
+def _retry_after(seconds: float) -> Headers:
+    # A client that waits the truncated time would come too early and be refused again.
+    return ((b"retry-after", b"%d" % max(1, ceil(seconds))),)
+
+
+class TooManyRequests(Refused):
+    """Too many requests: wait before the next one."""
+
+    http_status = 429
+
+    def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
+        """``retry_after`` is in seconds and is rounded up."""
+        super().__init__(message, headers=_retry_after(retry_after), **rest)
+
+
+class HeadersTooLarge(Refused):
+    """The header section is too large."""
+
+    http_status = 431
+
+
+class ServerFault(McpError):
+    """The server could not serve the request."""
+
+
+class InternalError(ServerFault):
+    """Internal error."""
+
+
+class Unavailable(ServerFault):
+    """The server cannot take the request now: try again shortly."""
+
+    http_status = 503
+
+    def __init__(self, message: str | None = None, *, retry_after: float = 1, **rest: Any) -> None:
+        """``retry_after`` is in seconds and is rounded up."""
+        super().__init__(message, **rest)
+        self.retry_after = retry_after
+
+    @property
+    def headers(self) -> Headers:
+        """The Retry-After field."""
+        return _retry_after(self.retry_after)
+
+
+# T-MOD-08; codes missing here keep the status of the error itself.
+_MODERN_STATUS: Final = {
+    -32700: 400,
+    -32600: 400,
+    -32601: 404,
+    -32602: 400,
+    -32020: 400,
+    -32021: 400,
+    -32022: 400,
+}
+
+
+def http_status_for(error: McpError, version: str) -> int:
+    """The HTTP status of an answer that is only this error, for a legacy or modern ``version`` name."""
+    if isinstance(error, Refused) or not is_modern(version):
+        return error.http_status
+    return _MODERN_STATUS.get(error.code, error.http_status)

@@ -1,0 +1,36 @@
+"""The published protocol revisions, their eras and version negotiation; it knows nothing of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+V2024_11_05: Final = "2024-11-05"
+V2025_03_26: Final = "2025-03-26"
+V2025_06_18: Final = "2025-06-18"
+V2025_11_25: Final = "2025-11-25"
+V2026_07_28: Final = "2026-07-28"
+
+LEGACY: Final[tuple[str, ...]] = (V2025_11_25, V2025_06_18, V2025_03_26, V2024_11_05)
+MODERN: Final[tuple[str, ...]] = (V2026_07_28,)
+SERVED: Final[tuple[str, ...]] = (V2025_11_25, V2025_06_18, V2025_03_26)
+
+_LEGACY_NAMES: Final = frozenset(LEGACY)
+
+
+def is_modern(name: str) -> bool:
+    """Whether a version name, known or not, is of the modern era: it is none of the four legacy names."""
+    return name not in _LEGACY_NAMES
+
+
+def negotiate(requested: str, served: Sequence[str]) -> str:
+    """The version an ``initialize`` asking for ``requested`` is answered with (lifecycle, VER-02).
+
+    Only handshake versions take part, whatever ``served`` holds besides. Raises ValueError when it holds
+    none, which is a fault of the configuration and never of the client.
+    """
+    handshake = [name for name in served if name in _LEGACY_NAMES]
+    if not handshake:
+        raise ValueError("No handshake version is served: enable at least one of " + ", ".join(LEGACY) + ".")
+    # Names are dates, so the newest is the greatest string.
+    return requested if requested in handshake else max(handshake)
