@@ -1,0 +1,34 @@
+"""Shared fixtures of the whole suite: the embedded Redis of this test session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from mcpsite.redis_server import RedisServer
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """One Redis for this test process (each xdist worker has its own), without persistence."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"), append_only=False)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_server: RedisServer) -> str:
+    """Where that Redis listens; use ``clean_redis`` when the test needs it empty."""
+    return redis_server.url
+
+
+@pytest.fixture
+def clean_redis(redis_url: str) -> str:
+    """The URL of that Redis, emptied before the test."""
+    with redis.Redis.from_url(redis_url, protocol=2) as client:
+        client.flushall()
+        client.script_flush()
+    return redis_url
