@@ -92,8 +92,8 @@ def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Messag
     """The message, or the list of messages of a batch, in a request body.
 
     Whether batches are allowed at all is for the caller to decide. Absent params equal ``{}``. Raises
-    ParseError, InvalidRequest, InvalidParams (positional params, RPC-10) or PayloadTooLarge; ``request_id`` of
-    the error is the message's id where it could be read.
+    ParseError, InvalidRequest, InvalidParams (positional params, RPC-10) or PayloadTooLarge; the error's
+    ``request_id`` is the message's id where it could be read.
     """
     if len(body) > limits.body_bytes:
         raise PayloadTooLarge(f"The body is larger than {limits.body_bytes} bytes.")
