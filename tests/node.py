@@ -31,8 +31,9 @@ class NodeUnavailable(Exception):
 def _version(executable: str) -> tuple[int, ...]:
     """``(22, 19, 0)`` for an executable that prints ``v22.19.0``; empty when it cannot be run."""
     try:
-        answer = subprocess.run([executable, "--version"], check=False, capture_output=True, text=True,
-                                timeout=20)
+        answer = subprocess.run(
+            [executable, "--version"], check=False, capture_output=True, text=True, timeout=20
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ()
     return tuple(int(part) for part in re.findall(r"\d+", answer.stdout)[:3])
@@ -40,7 +41,7 @@ def _version(executable: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1)
 def executable() -> str:
-    """Path of a Node new enough for every tool; the machine's, else the npm package. Raises NodeUnavailable."""
+    """Path of a Node new enough for every tool; else the npm package. Raises NodeUnavailable."""
     own = shutil.which("node")
     if own and _version(own) >= NODE_AT_LEAST:
         return own
@@ -71,8 +72,9 @@ def _npm_install(folder: Path) -> None:
         raise NodeUnavailable("npm is not installed; install Node with npm (any version) and try again")
     command = [npm, "install", "--no-audit", "--no-fund", "--no-package-lock"]
     try:
-        done = subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True,
-                              timeout=INSTALL_SECONDS)
+        done = subprocess.run(
+            command, check=False, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS
+        )
     except subprocess.TimeoutExpired:
         raise NodeUnavailable(f"npm install did not finish in {INSTALL_SECONDS} s") from None
     if done.returncode:

@@ -1,5 +1,7 @@
-"""A raw HTTP, SSE and MCP client for tests: sees every byte, can cut a connection anywhere, addresses any process;
-uses none of the server's code but the SSE parser."""
+"""A raw HTTP, SSE and MCP client for tests: sees every byte, cuts a connection anywhere, addresses any process.
+
+Uses none of the server's code but the SSE parser.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def is_stream(answer: Answer) -> bool:
 
 
 class EventStream:
-    """An open SSE response. Iterate it, or take events one by one; ``cut`` breaks the connection at that point."""
+    """An open SSE response. Iterate it or take events one by one; ``cut`` breaks the connection there."""
 
     def __init__(self, wire: Wire, status: int, headers: dict[str, str]) -> None:
         self.status = status
@@ -57,7 +59,7 @@ class EventStream:
         self._waiting += self._parser.feed(piece)
 
     def next(self, timeout: float = PATIENCE) -> sse.ServerSentEvent | None:
-        """The next event, or None when the server has ended the stream; raises TimeoutError after ``timeout`` s."""
+        """The next event, None when the server ended the stream; TimeoutError after ``timeout`` s."""
         deadline = time.monotonic() + timeout
         while not self._waiting:
             if self.ended:
@@ -114,8 +116,9 @@ class EventStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -132,8 +135,9 @@ class RawClient:
     def authority(self) -> str:
         return f"{self.host}:{self.port}"
 
-    def request(self, method: str, path: str, headers: dict[str, str] | None = None,
-                body: bytes | None = None) -> Answer:
+    def request(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> Answer:
         """Send one request and read its whole answer; a connection the server closed is opened anew."""
         data = request_bytes(method, path, self.authority, headers or {}, body)
         return self.exchange(data, method)
@@ -165,8 +169,9 @@ class RawClient:
         status, headers = read_head(wire, deadline)
         return Answer(status, headers, read_body(wire, method, status, headers, deadline))
 
-    def open_stream(self, method: str, path: str, headers: dict[str, str] | None = None,
-                    body: bytes | None = None) -> EventStream | Answer:
+    def open_stream(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes | None = None
+    ) -> EventStream | Answer:
         """An EventStream when the answer is ``text/event-stream``, else the whole Answer."""
         wire = Wire(self.host, self.port, self.patience)
         wire.send(request_bytes(method, path, self.authority, headers or {}, body))
@@ -186,8 +191,9 @@ class RawClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -211,7 +217,9 @@ class Mcp:
     def via(self, port: int) -> Mcp:
         """The same session seen through the process that listens on ``port``."""
         # Ids of both halves must differ: they share one session (RPC-03).
-        return replace(self, client=RawClient(self.client.host, port), received=[], next_id=self.next_id + 10_000)
+        return replace(
+            self, client=RawClient(self.client.host, port), received=[], next_id=self.next_id + 10_000
+        )
 
     def headers(self, **more: str) -> dict[str, str]:
         """Headers of a request of this session; ``more`` uses underscores for hyphens."""
@@ -229,12 +237,16 @@ class Mcp:
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         return self.client.request("POST", self.path, self.headers(**more), body)
 
-    def initialize(self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None,
-                   *, confirm: bool = True) -> dict[str, Any]:
+    def initialize(
+        self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None, *, confirm: bool = True
+    ) -> dict[str, Any]:
         """Begin a session (and send ``initialized`` unless told otherwise); returns the InitializeResult."""
         self.session = self.version = None
-        params = {"protocolVersion": version, "capabilities": capabilities or {},
-                  "clientInfo": {"name": "raw", "version": "1"}}
+        params = {
+            "protocolVersion": version,
+            "capabilities": capabilities or {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        }
         answer = self.post(self.request_message("initialize", params))
         if answer.status != 200:
             raise AssertionError(f"initialize was answered {answer.status}: {answer.body!r}")
@@ -271,8 +283,9 @@ class Mcp:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         return self.post(message if params is None else {**message, "params": params})
 
-    def respond(self, request_id: Any, result: dict[str, Any] | None = None,
-                error: dict[str, Any] | None = None) -> Answer:
+    def respond(
+        self, request_id: Any, result: dict[str, Any] | None = None, error: dict[str, Any] | None = None
+    ) -> Answer:
         """Answer a request the server sent."""
         outcome = {"error": error} if error is not None else {"result": result or {}}
         return self.post({"jsonrpc": "2.0", "id": request_id, **outcome})
@@ -299,7 +312,7 @@ class Mcp:
 def _last_message(answer: Answer) -> Any:
     """The response inside a JSON answer or at the end of an SSE answer."""
     if is_stream(answer):
-        return json.loads([event for event in events_of(answer.body) if event.data][-1].data)
+        return json.loads([event.data for event in events_of(answer.body) if event.data][-1])
     return answer.json()
 
 

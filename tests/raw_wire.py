@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a bare socket for tests: bytes in and out, strict reading of responses; knows no SSE and no MCP."""
+"""HTTP/1.1 on a bare socket for tests: strict reading of responses; knows no SSE and no MCP."""
 
 from __future__ import annotations
 

@@ -1,0 +1,127 @@
+"""The load generator: keep-alive connections on raw asyncio protocols; checks every answer."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+WARM_UP_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP answer, as far as the generator reads it."""
+
+    status: int
+    head: bytes
+    body: bytes
+
+
+class WrongAnswer(Exception):
+    """A server answered something else than the scenario demands; the measurement is void."""
+
+
+# Yields the bytes of a request and is sent its Reply; yields None to count one finished operation.
+Script = Generator[bytes | None, Reply, None]
+
+
+class _Writer(Protocol):
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """One keep-alive connection that always has exactly one request in flight, taken from its script."""
+
+    transport: _Writer
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.buffer = b""
+        self.done = 0
+        self.error: Exception | None = None
+        self.closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        first = next(self.script)
+        assert first is not None
+        self.transport.write(first)
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self.buffer + data if self.buffer else data
+        end = buffer.find(b"\r\n\r\n")
+        if end < 0:
+            self.buffer = buffer
+            return
+        try:
+            total = end + 4 + content_length(buffer, end)
+            if len(buffer) < total:
+                self.buffer = buffer
+                return
+            self.buffer = b""
+            self._next(Reply(int(buffer[9:12]), buffer[:end], buffer[end + 4 : total]))
+        except (WrongAnswer, ValueError) as error:
+            self.error = error
+
+    def _next(self, reply: Reply) -> None:
+        request = self.script.send(reply)
+        if request is None:
+            self.done += 1
+            request = next(self.script)
+        if request is not None and not self.closing:
+            self.transport.write(request)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closing and self.error is None:
+            self.error = exc or WrongAnswer("the server closed a keep-alive connection")
+
+    def close(self) -> None:
+        self.closing = True
+        self.transport.close()
+
+
+def content_length(buffer: bytes, end: int) -> int:
+    """The body size named in the head; only the empty answers (202, 204) may leave it out."""
+    head = buffer[:end].lower()
+    at = head.find(b"\r\ncontent-length:")
+    if at < 0:
+        if buffer[9:12] in (b"202", b"204"):
+            return 0
+        raise WrongAnswer(f"no Content-Length: {buffer[:300]!r}")
+    return int(head[at + 17 :].split(b"\r", 1)[0])
+
+
+async def drive(port: int, scripts: list[Script], seconds: float) -> float:
+    """Run each script on its own connection for ``seconds``; returns finished operations a second.
+
+    Raises WrongAnswer when any answer was wrong or any connection was lost.
+    """
+    loop = asyncio.get_running_loop()
+    connections = [Connection(script) for script in scripts]
+    for connection in connections:
+        await loop.create_connection(lambda made=connection: made, "127.0.0.1", port)  # type: ignore[misc]
+    gc.collect()
+    gc.disable()
+    try:
+        await asyncio.sleep(WARM_UP_SECONDS)
+        before, started = _total(connections), time.perf_counter()
+        await asyncio.sleep(seconds)
+        after, elapsed = _total(connections), time.perf_counter() - started
+    finally:
+        gc.enable()
+        for connection in connections:
+            connection.close()
+    for connection in connections:
+        if connection.error is not None:
+            raise WrongAnswer(str(connection.error))
+    return (after - before) / elapsed
+
+
+def _total(connections: list[Connection]) -> int:
+    return sum(connection.done for connection in connections)

@@ -1,0 +1,118 @@
+"""Starts and stops the measured servers, each pinned to the server's core; load runs on the other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.live import resident_bytes
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 40.0
+STOP_SECONDS = 10.0
+
+
+class ServerDied(Exception):
+    """A measured server did not start or did not live; the text has the end of its log."""
+
+
+def cores() -> tuple[int, int] | None:
+    """(server core, load core), or None where pinning is impossible."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    found = sorted(os.sched_getaffinity(0))
+    return (found[0], found[1]) if len(found) > 1 else None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass
+class Process:
+    """One child with its log in a file, pinned to ``core`` when given."""
+
+    command: list[str]
+    log: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    core: int | None = None
+    child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.child = subprocess.Popen(
+                self.command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.environment},
+            )
+        if self.core is not None:
+            os.sched_setaffinity(self.child.pid, {self.core})
+
+    @property
+    def pid(self) -> int:
+        assert self.child is not None
+        return self.child.pid
+
+    @property
+    def rss(self) -> int:
+        """Resident memory in bytes."""
+        return resident_bytes(self.pid)
+
+    def wait_for_port(self, port: int) -> None:
+        """Until something listens on ``port``; raises ServerDied with the end of the log."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.child is None or self.child.poll() is not None:
+                break
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            time.sleep(0.05)
+        raise ServerDied(f"{' '.join(self.command)}\n{self.log.read_text(errors='replace')[-3000:]}")
+
+    def stop(self) -> None:
+        if self.child is None or self.child.poll() is not None:
+            return
+        self.child.send_signal(signal.SIGTERM)
+        try:
+            self.child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+
+def uvicorn(application: str, port: int, *, lifespan: str = "on") -> list[str]:
+    """The command line of the same uvicorn for every measured server: uvloop, httptools, no access log."""
+    return [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        application,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+        "--loop",
+        "uvloop",
+        "--http",
+        "httptools",
+        "--no-access-log",
+        "--log-level",
+        "warning",
+        "--lifespan",
+        lifespan,
+        "--backlog",
+        "4096",
+    ]

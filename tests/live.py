@@ -1,0 +1,277 @@
+"""A real server for tests: own embedded Redis, own web processes, a fresh data folder; ends cleanly."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mcpsite.redis_server import RedisServer
+from tests.raw_http import Mcp, RawClient
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 40.0
+STOP_SECONDS = 15.0
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
+TROUBLE = ("Traceback (most recent call last)", "Task exception was never retrieved", "ResourceWarning")
+
+
+class LiveServerError(Exception):
+    """The server did not come up or a command failed; the text has the end of the output."""
+
+
+def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
+    """Return once ``condition()`` is true; AssertionError after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not come true within {seconds:g} s")
+        time.sleep(0.02)
+
+
+def _dies_with_us() -> None:
+    """End the child with us even when we are killed outright (Linux)."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    statm = Path(f"/proc/{pid}/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    shown = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], check=True, capture_output=True, text=True)
+    return int(shown.stdout) * 1024
+
+
+def _listener() -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", 0))
+    made.listen(4096)
+    made.set_inheritable(True)
+    return made
+
+
+@lru_cache(maxsize=4)
+def _migrated_database(settings: str) -> bytes:
+    """An SQLite database with every migration of these settings applied; made once per test process."""
+    with tempfile.TemporaryDirectory(prefix="mcp-migrate-") as folder:
+        environment = _environment(settings, Path(folder), {})
+        _manage(environment, "migrate", "--verbosity", "0")
+        return (Path(folder) / "db.sqlite3").read_bytes()
+
+
+def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, str]:
+    """Only what is named here reaches the server: a developer's own settings must not."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {
+        **inherited,
+        "DJANGO_SETTINGS_MODULE": settings,
+        "DATA_DIR": str(data),
+        "HOST": "127.0.0.1",
+        "SECRET_KEY": "live-servers-of-the-tests-sign-with-this-key",
+        "PYTHONUNBUFFERED": "1",
+        **more,
+    }
+
+
+def _manage(environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        check=False,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if done.returncode:
+        output = f"{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
+        raise LiveServerError(f"manage.py {' '.join(arguments)}: {output}")
+    return done.stdout
+
+
+@dataclass
+class WebProcess:
+    """One web process: its own port (kept over restarts), the shared socket, its log."""
+
+    number: int
+    own: socket.socket
+    log: Path
+    child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        port: int = self.own.getsockname()[1]
+        return port
+
+    @property
+    def pid(self) -> int:
+        assert self.child is not None
+        return self.child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.child is not None and self.child.poll() is None
+
+    @property
+    def rss(self) -> int:
+        """Resident memory in bytes."""
+        return resident_bytes(self.pid)
+
+    def start(self, shared: socket.socket, environment: dict[str, str]) -> None:
+        command = [sys.executable, "-m", "tests.live_web", str(shared.fileno()), str(self.own.fileno())]
+        with self.log.open("ab") as log:
+            self.child = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_dies_with_us,
+                pass_fds=(shared.fileno(), self.own.fileno()),
+            )
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send the signal and wait; after STOP_SECONDS the process is killed. Returns the exit status."""
+        if self.child is None:
+            return 0
+        if self.child.poll() is None:
+            self.child.send_signal(how)
+        try:
+            return self.child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            return self.child.wait()
+
+
+@dataclass
+class LiveServer:
+    """``with LiveServer(web_processes=2) as server:`` then ``server.ports[0]`` is process A, ``[1]`` is B.
+
+    ``port`` is the shared socket. ``settings`` is a settings module, ``env`` extra environment variables.
+    """
+
+    web_processes: int = 2
+    settings: str = "mcpsite.settings"
+    env: dict[str, str] = field(default_factory=dict)
+    processes: list[WebProcess] = field(default_factory=list, init=False)
+
+    def start(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="mcp-live-"))
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def _start(self) -> None:
+        self.redis = RedisServer(self.folder / "redis", append_only=False)
+        self.redis.start()
+        self.shared = _listener()
+        data = self.folder / "data"
+        data.mkdir(mode=0o700)
+        (data / "db.sqlite3").write_bytes(_migrated_database(self.settings))
+        facts = {"PORT": str(self.port), "REDIS_URL": self.redis.url}
+        self.environment = _environment(self.settings, data, {**facts, **self.env})
+        for number in range(self.web_processes):
+            process = WebProcess(number, _listener(), self.folder / f"web-{number + 1}.log")
+            self.processes.append(process)
+            process.start(self.shared, self.environment)
+        for process in self.processes:
+            self.wait_until_healthy(process)
+
+    def wait_until_healthy(self, process: WebProcess) -> None:
+        """Until ``/healthz`` of that process answers 200; LiveServerError with its log otherwise."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and process.alive:
+            with suppress(OSError, Exception), RawClient("127.0.0.1", process.port, patience=2) as client:
+                if client.request("GET", "/healthz").status == 200:
+                    return
+            time.sleep(0.05)
+        raise LiveServerError(f"web process {process.number + 1} is not healthy:\n{self.logs()[-5000:]}")
+
+    @property
+    def port(self) -> int:
+        port: int = self.shared.getsockname()[1]
+        return port
+
+    @property
+    def ports(self) -> list[int]:
+        """The private port of each web process."""
+        return [process.port for process in self.processes]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Every process of this server by name."""
+        found = {f"web-{process.number + 1}": process.pid for process in self.processes if process.child}
+        if self.redis.process is not None:
+            found["redis"] = self.redis.process.pid
+        return found
+
+    def mcp(self, process: int | None = None, token: str | None = None) -> Mcp:
+        """A raw client on one process (0 is A), or on the shared port."""
+        return Mcp.at(self.port if process is None else self.ports[process], token=token)
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command of this installation in a process of its own; returns what it printed."""
+        return _manage(self.environment, *arguments)
+
+    def shell(self, code: str) -> str:
+        """Run Python code inside this installation's Django, as another process would (admin, cron)."""
+        return self.manage("shell", "--no-imports", "-c", code)
+
+    def restart(self, number: int, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stop one web process and start it again on the same ports."""
+        process = self.processes[number]
+        process.stop(how)
+        process.start(self.shared, self.environment)
+        self.wait_until_healthy(process)
+
+    def logs(self) -> str:
+        """Everything the web processes have printed."""
+        return "\n".join(
+            process.log.read_text(errors="replace") for process in self.processes if process.log.exists()
+        )
+
+    def trouble(self) -> list[str]:
+        """Lines of the logs that must never be there."""
+        return [line for line in self.logs().splitlines() if any(mark in line for mark in TROUBLE)]
+
+    def stop(self) -> None:
+        for process in self.processes:
+            process.stop()
+            process.own.close()
+        if hasattr(self, "redis"):
+            self.redis.stop()
+        if hasattr(self, "shared"):
+            self.shared.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

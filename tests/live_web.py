@@ -1,0 +1,20 @@
+"""One web process of a LiveServer: the project's own web process on sockets that were opened for it."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+from mcpsite import environment, web
+
+
+def main(descriptors: list[str]) -> None:
+    """Serve the inherited listening sockets until TERM."""
+    sockets = [socket.socket(fileno=int(number)) for number in descriptors]
+    for listening in sockets:
+        listening.setblocking(False)
+    web.Server(web.configuration(environment.read())).run(sockets)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
