@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -134,7 +135,7 @@ class RedisServer:
         return self.directory / "redis.log"
 
     def command(self) -> list[str]:
-        """Write the configuration (mode 0600, holds the password) and return the argv, which has no secret."""
+        """Write the configuration (mode 0600, holds the password) and return the argv (holds no secret)."""
         config = self._write_config()
         if self.program.kind == "fakeredis":
             # -P: this folder must not be on the import path, its celery.py would hide the library.
@@ -146,9 +147,9 @@ class RedisServer:
         if self.banner:
             sys.stderr.write(self.banner)
         with self._open_log() as log:
-            self.process = subprocess.Popen(  # noqa: S603, PLW1509 - our own argv; the hook only calls prctl
+            self.process = subprocess.Popen(  # noqa: S603 - our own argv
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                cwd=self.directory, start_new_session=True, preexec_fn=_dies_with_parent(),
+                cwd=self.directory, start_new_session=True, preexec_fn=_dies_with_parent(),  # noqa: PLW1509 - only prctl
             )
         self.wait_ready()
         return self.url
@@ -249,11 +250,34 @@ def _setting(config: str, name: str) -> str:
 def serve_fake(config_path: str) -> None:
     """Run fakeredis until SIGTERM or SIGINT, with the port and password of a configuration file."""
     from fakeredis import TcpFakeServer
+    from fakeredis._clients._tcp_server import TCPFakeRequestHandler
+    from fakeredis._helpers import SimpleError
+    from fakeredis.model import AccessControlList
 
     config = Path(config_path).read_text()
+    password = _setting(config, "requirepass").encode()
+
+    # fakeredis checks an offered password but never asks for one: until then a connection is a stranger.
+    class Handler(TCPFakeRequestHandler):
+        def setup(self) -> None:
+            super().setup()
+            self.current_client.get_socket()._client_info["user"] = "stranger"
+
+    class Door(AccessControlList):
+        def validate_command(self, username: bytes, client_info: Any, fields: list[bytes]) -> None:
+            if username == b"stranger":
+                command = fields[0].lower()
+                if command == b"hello" and password in fields:
+                    client_info["user"] = "default"
+                elif command not in (b"auth", b"hello"):
+                    raise SimpleError("NOAUTH Authentication required.")
+            super().validate_command(username, client_info, fields)
+
     server = TcpFakeServer(("127.0.0.1", int(_setting(config, "port"))), server_version=(7, 0))
+    server.RequestHandlerClass = Handler
     server.daemon_threads = True
-    server.fake_server.config[b"requirepass"] = _setting(config, "requirepass").encode()
+    server.fake_server.config[b"requirepass"] = password
+    server.fake_server.acl = Door()
 
     def leave(*_: object) -> None:
         os._exit(0)  # nothing to save, and open connections would hold an orderly end up
