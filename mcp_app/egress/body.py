@@ -1,0 +1,57 @@
+"""Reading one response body within its bounds; knows nothing of addresses, redirects or policy sources."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
+
+ACCEPT_ENCODING = "gzip"
+_GZIP = zlib.MAX_WBITS | 16
+
+
+async def read_bounded(response: httpx2.Response, policy: Policy) -> bytes:
+    """The decoded body; EgressRefused when it is too large or coded in a way we did not ask for."""
+    declared = response.headers.get("content-length", "")
+    if declared.isdigit() and int(declared[:20]) > policy.max_raw_bytes:
+        raise _too_large(policy)
+    # One coding only: in a chain a small answer can unfold to endless work that yields no byte to count.
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    chunks = _counted(response, policy)
+    if coding == "identity":
+        return b"".join([chunk async for chunk in chunks])
+    if coding in ("gzip", "x-gzip"):
+        return await _inflate(chunks, policy)
+    raise EgressRefused("The page came in a content coding that was not asked for, so it was not read.")
+
+
+async def _counted(response: httpx2.Response, policy: Policy) -> AsyncIterator[bytes]:
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > policy.max_raw_bytes:
+            raise _too_large(policy)
+        yield chunk
+
+
+async def _inflate(chunks: AsyncIterator[bytes], policy: Policy) -> bytes:
+    decoder = zlib.decompressobj(_GZIP)
+    decoded = bytearray()
+    try:
+        async for chunk in chunks:
+            decoded += decoder.decompress(chunk, policy.max_bytes - len(decoded) + 1)
+            if len(decoded) > policy.max_bytes:
+                raise _too_large(policy)
+    except zlib.error:
+        raise EgressFailed("The page's compressed body is damaged. Try again later.") from None
+    if not decoder.eof:
+        raise EgressFailed("The page's compressed body ended early. Try again later.")
+    return bytes(decoded)
+
+
+def _too_large(policy: Policy) -> EgressRefused:
+    limit = min(policy.max_bytes, policy.max_raw_bytes) // 1024
+    return EgressRefused(f"The page is larger than the {limit} KiB that are read. Ask for a smaller page.")

@@ -1,0 +1,130 @@
+"""The guarded fetch: one GET to a public place, with every bound and every check at each redirect.
+
+The name is resolved once and the connection goes to the address that was checked, so a name server that
+changes its answer between check and use gains nothing. It knows nothing of HTML, tools or who asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from functools import lru_cache
+
+import httpx2
+
+from mcp_app.egress import target as targets
+from mcp_app.egress.body import ACCEPT_ENCODING, read_bounded
+from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
+from mcp_app.egress.target import Resolve, Target
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MAX_ATTEMPTS = 3
+_DEFAULT_POLICY = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer: the URL it came from after redirects, the status, the type without parameters, the body."""
+
+    url: str
+    status: int
+    content_type: str
+    charset: str
+    body: bytes
+
+
+async def fetch(
+    url: str,
+    policy: Policy = _DEFAULT_POLICY,
+    *,
+    resolve: Resolve = targets.resolve_by_system,
+    tls: ssl.SSLContext | None = None,
+) -> Fetched:
+    """GET ``url`` within ``policy`` and return whatever status the server answered.
+
+    ``resolve`` and ``tls`` replace the system's name lookup and trust store. Raises EgressRefused when the
+    policy forbids it (at any redirect) and EgressFailed when the network or the server does not deliver.
+    """
+    try:
+        async with asyncio.timeout(policy.seconds):
+            return await _follow(targets.read(url, policy), policy, resolve, tls or _trust_store())
+    except TimeoutError:
+        raise EgressFailed(f"The page was not complete within {policy.seconds:g} seconds.") from None
+
+
+@lru_cache(maxsize=1)
+def _trust_store() -> ssl.SSLContext:
+    return httpx2.create_ssl_context(trust_env=False)
+
+
+async def _follow(target: Target, policy: Policy, resolve: Resolve, tls: ssl.SSLContext) -> Fetched:
+    for _ in range(policy.max_redirects + 1):
+        found = await targets.addresses(target, policy, resolve)
+        answer = await _ask(target, found, policy, tls)
+        if isinstance(answer, Fetched):
+            return answer
+        target = answer
+    raise EgressRefused(f"The page redirects more than {policy.max_redirects} times. Give its final address.")
+
+
+async def _ask(target: Target, found: list[str], policy: Policy, tls: ssl.SSLContext) -> Fetched | Target:
+    for address in found[:_MAX_ATTEMPTS]:
+        # One transport for one request: no connection, cookie, proxy or credential is shared or inherited.
+        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False) as transport:
+            request = _request(target, address, policy)
+            try:
+                response = await transport.handle_async_request(request)
+                return await _read(target, response, policy)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                continue
+            except (httpx2.HTTPError, OSError):
+                raise EgressFailed("The server broke off or did not speak HTTP. Try again later.") from None
+    raise EgressFailed("No secure connection to the server could be made. Check the address or try later.")
+
+
+def _request(target: Target, address: str, policy: Policy) -> httpx2.Request:
+    headers = {
+        "Host": target.authority,
+        "User-Agent": policy.user_agent,
+        "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
+        "Accept-Encoding": ACCEPT_ENCODING,
+        "Connection": "close",
+    }
+    timeout = httpx2.Timeout(policy.seconds, connect=policy.connect_seconds).as_dict()
+    extensions = {"timeout": timeout, "sni_hostname": target.host.rstrip(".")}
+    return httpx2.Request("GET", target.at(address), headers=headers, extensions=extensions)
+
+
+async def _read(target: Target, response: httpx2.Response, policy: Policy) -> Fetched | Target:
+    try:
+        location = response.headers.get("location")
+        if response.status_code in _REDIRECTS and location is not None:
+            return _redirected(target, location, policy)
+        content_type, charset = _content_type(response, policy)
+        body = await read_bounded(response, policy)
+        return Fetched(str(target.url), response.status_code, content_type, charset, body)
+    finally:
+        await response.aclose()
+
+
+def _redirected(target: Target, location: str, policy: Policy) -> Target:
+    try:
+        url = target.url.join(location)
+    except (httpx2.InvalidURL, UnicodeError, ValueError):
+        raise EgressRefused("The page redirects to something that is not a web address.") from None
+    following = targets.read(url, policy)
+    if target.scheme == "https" and following.scheme == "http":
+        raise EgressRefused("The page redirects from https to http, which would give up its protection.")
+    return following
+
+
+def _content_type(response: httpx2.Response, policy: Policy) -> tuple[str, str]:
+    name, _, parameters = response.headers.get("content-type", "").partition(";")
+    content_type = name.strip().lower()
+    if content_type not in policy.content_types:
+        raise EgressRefused(
+            "The address does not answer with a text page. Only HTML, text, XML and JSON are read."
+        )
+    _, _, charset = parameters.lower().partition("charset=")
+    return content_type, charset.partition(";")[0].strip(" \"'")

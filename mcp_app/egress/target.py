@@ -1,0 +1,111 @@
+"""From the text of a URL to a place that may be connected to; decides, but opens no connection itself."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+
+import httpx2
+
+from mcp_app.egress.addresses import is_public, parse
+from mcp_app.egress.policy import EgressRefused, Policy
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Host name and port to the addresses it stands for; OSError when there are none."""
+
+_HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_MAX_ADDRESSES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One place to ask: ``host`` is lower case ASCII without brackets, ``authority`` the Host header."""
+
+    url: httpx2.URL
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """The Host header; the port is left out when the scheme implies it (RFC 9110 section 7.2)."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == _DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+
+    def at(self, address: str) -> httpx2.URL:
+        """The same request with the checked address in place of the name, so nothing is resolved again."""
+        return self.url.copy_with(host=address, port=self.port, fragment=None)
+
+
+def read(url: httpx2.URL | str, policy: Policy) -> Target:
+    """Check everything about ``url`` that needs no network; EgressRefused says what is wrong."""
+    parsed = _parse(str(url), policy)
+    if parsed.scheme not in _DEFAULT_PORTS:
+        raise EgressRefused("Only http:// and https:// addresses can be fetched. Give a full web address.")
+    if parsed.userinfo:
+        raise EgressRefused("The address holds a user name or password. Give it without the part before '@'.")
+    port = _DEFAULT_PORTS[parsed.scheme] if parsed.port is None else parsed.port
+    if port not in policy.ports:
+        ports = ", ".join(str(number) for number in sorted(policy.ports))
+        raise EgressRefused(f"Port {port} is not open for fetching. Use one of: {ports}.")
+    return Target(parsed, parsed.scheme, _host(parsed), port)
+
+
+def _parse(text: str, policy: Policy) -> httpx2.URL:
+    if len(text) > policy.max_url_characters:
+        raise EgressRefused(f"The address is longer than {policy.max_url_characters} characters.")
+    # Parsers disagree about backslashes, spaces and controls; what two parsers read differently is refused.
+    if any(character in "\\ " or not character.isprintable() for character in text):
+        raise EgressRefused("The address holds a space, backslash or control character. Percent-encode it.")
+    try:
+        return httpx2.URL(text)
+    except (httpx2.InvalidURL, UnicodeError, ValueError):
+        raise EgressRefused("This is not a well-formed web address. Check its spelling.") from None
+
+
+def _host(url: httpx2.URL) -> str:
+    host = url.raw_host.decode("ascii")
+    if parse(host) is None and (len(host) > 253 or not _HOST_NAME.fullmatch(host)):
+        raise EgressRefused("The address has no well-formed host name. Check its spelling.")
+    return host
+
+
+async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
+    """Resolve once; every answer must be allowed, else EgressRefused (a mixed answer is an attack)."""
+    try:
+        answers = [target.host] if parse(target.host) else await resolve(target.host, target.port)
+    except (OSError, UnicodeError):
+        answers = []
+    if not answers or len(answers) > _MAX_ADDRESSES or not all(_allowed(text, policy) for text in answers):
+        raise EgressRefused(
+            "The host name does not stand for an address on the public internet. Check its spelling; "
+            "places inside a private network can only be fetched when an operator allows them."
+        )
+    return list(dict.fromkeys(answers))
+
+
+def _allowed(text: str, policy: Policy) -> bool:
+    address = parse(text)
+    if address is None:
+        return False
+    return is_public(address) or any(address in network for network in policy.allow)
+
+
+@lru_cache(maxsize=1)
+def _resolver_threads() -> ThreadPoolExecutor:
+    # getaddrinfo cannot be cancelled: a slow name server must not use up the threads of everybody else.
+    return ThreadPoolExecutor(max_workers=4, thread_name_prefix="egress-resolve")
+
+
+async def resolve_by_system(host: str, port: int) -> list[str]:
+    """The operating system's answer, in its order of preference; raises OSError for an unknown name."""
+    found = await asyncio.get_running_loop().run_in_executor(
+        _resolver_threads(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    )
+    return [str(entry[4][0]) for entry in found]
