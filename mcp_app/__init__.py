@@ -1,0 +1,62 @@
+"""An MCP server as a Django app; this module is the public API, each name loaded on first use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_app.catalogue.content import (
+        Annotations,
+        Audio,
+        File,
+        Image,
+        Link,
+        Message,
+        Text,
+        ToolError,
+        ToolResult,
+    )
+    from mcp_app.catalogue.decorators import prompt, resource, tool
+    from mcp_app.execution.context import Context
+
+_HOMES = {
+    "Annotations": "mcp_app.catalogue.content",
+    "Audio": "mcp_app.catalogue.content",
+    "Context": "mcp_app.execution.context",
+    "File": "mcp_app.catalogue.content",
+    "Image": "mcp_app.catalogue.content",
+    "Link": "mcp_app.catalogue.content",
+    "Message": "mcp_app.catalogue.content",
+    "Text": "mcp_app.catalogue.content",
+    "ToolError": "mcp_app.catalogue.content",
+    "ToolResult": "mcp_app.catalogue.content",
+    "prompt": "mcp_app.catalogue.decorators",
+    "resource": "mcp_app.catalogue.decorators",
+    "tool": "mcp_app.catalogue.decorators",
+}
+
+__all__ = [
+    "Annotations",
+    "Audio",
+    "Context",
+    "File",
+    "Image",
+    "Link",
+    "Message",
+    "Text",
+    "ToolError",
+    "ToolResult",
+    "prompt",
+    "resource",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use: Django imports this package before any model may load."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

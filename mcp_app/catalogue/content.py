@@ -1,0 +1,188 @@
+"""What a tool, prompt or resource may return: public content classes, each knowing its own wire block.
+
+Knows the wire form of revision 2025-11-25 only; other revisions are reached by the protocol's down-levelling.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Block = dict[str, Any]
+Role = Literal["user", "assistant"]
+
+
+class ToolError(Exception):
+    """The tool failed; the model is shown this text, so it must be fit to leave the server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotations:
+    """Hints on one content block (TOOL-15): audience, importance (0..1), time of last change."""
+
+    audience: Sequence[Role] = ()
+    priority: float | None = None
+    last_modified: str = ""
+
+    def to_wire(self) -> dict[str, Any]:
+        """The non-empty members under their wire names."""
+        wire: dict[str, Any] = {}
+        if self.audience:
+            wire["audience"] = list(self.audience)
+        if self.priority is not None:
+            wire["priority"] = self.priority
+        if self.last_modified:
+            wire["lastModified"] = self.last_modified
+        return wire
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text block; a plain ``str`` says the same when no annotations are needed."""
+
+    text: str
+    annotations: Annotations | None = None
+
+    def to_block(self) -> Block:
+        """The ``text`` block."""
+        return _annotated({"type": "text", "text": self.text}, self.annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Picture bytes with their MIME type."""
+
+    data: bytes
+    mime_type: str = "image/png"
+    annotations: Annotations | None = None
+
+    def to_block(self) -> Block:
+        """The ``image`` block, bytes as padded base64 (RES-14)."""
+        block = {"type": "image", "data": encode_base64(self.data), "mimeType": self.mime_type}
+        return _annotated(block, self.annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Sound bytes with their MIME type."""
+
+    data: bytes
+    mime_type: str = "audio/wav"
+    annotations: Annotations | None = None
+
+    def to_block(self) -> Block:
+        """The ``audio`` block, bytes as padded base64 (RES-14)."""
+        block = {"type": "audio", "data": encode_base64(self.data), "mimeType": self.mime_type}
+        return _annotated(block, self.annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A document with its content: ``str`` travels as text, ``bytes`` as base64.
+
+    In a tool or prompt result it becomes an embedded resource and ``uri`` is needed; a resource function may
+    leave ``uri`` out, the URI that was read is used then.
+    """
+
+    data: str | bytes
+    mime_type: str = ""
+    uri: str = ""
+    annotations: Annotations | None = None
+
+    def to_contents(self, uri: str = "", mime_type: str = "") -> dict[str, Any]:
+        """One member of a read result; own ``uri`` and ``mime_type`` win over the given ones."""
+        mime = self.mime_type or mime_type
+        return resource_contents(self.data, uri=self.uri or uri, mime_type=mime)
+
+    def to_block(self) -> Block:
+        """The embedded ``resource`` block; raises ValueError without a URI (PROMPT-05)."""
+        if not self.uri:
+            raise ValueError("File inside a result needs a uri, for example File(text, uri='notes://1').")
+        return _annotated({"type": "resource", "resource": self.to_contents()}, self.annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A pointer to a resource that the client may read when it wants the content."""
+
+    uri: str
+    name: str
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    size: int | None = None
+    annotations: Annotations | None = None
+
+    def to_block(self) -> Block:
+        """The ``resource_link`` block."""
+        block: Block = {"type": "resource_link", "uri": self.uri, "name": self.name}
+        optional = {"title": self.title, "description": self.description, "mimeType": self.mime_type}
+        block.update({key: value for key, value in optional.items() if value})
+        if self.size is not None:
+            block["size"] = self.size
+        return _annotated(block, self.annotations)
+
+
+ContentObject = Text | Image | Audio | File | Link
+CONTENT_CLASSES = (Text, Image, Audio, File, Link)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """Full control of a tool's answer: content blocks, structured content, the error mark and ``_meta``."""
+
+    content: str | ContentObject | Mapping[str, Any] | Sequence[str | ContentObject | Mapping[str, Any]] = ()
+    structured: Any = None
+    is_error: bool = False
+    meta: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt; a plain ``str`` or content object in a list is a user message."""
+
+    content: str | ContentObject | Mapping[str, Any]
+    role: Role = "user"
+
+    def to_wire(self) -> dict[str, Any]:
+        """``{"role", "content"}`` with one block."""
+        return {"role": self.role, "content": to_block(self.content)}
+
+
+def encode_base64(data: bytes) -> str:
+    """Standard base64 with padding (RES-14)."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def resource_contents(data: str | bytes, *, uri: str, mime_type: str = "") -> dict[str, Any]:
+    """One ``contents`` member (RES-02): ``str`` as ``text``, ``bytes`` as ``blob``."""
+    contents: dict[str, Any] = {"uri": uri}
+    if mime_type:
+        contents["mimeType"] = mime_type
+    if isinstance(data, str):
+        contents["text"] = data
+    else:
+        contents["blob"] = encode_base64(data)
+    return contents
+
+
+def to_block(value: object) -> Block:
+    """The wire block of a ``str``, a content object or a ready block (a mapping with ``type``).
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(value, str):
+        return {"type": "text", "text": value}
+    if isinstance(value, CONTENT_CLASSES):
+        return value.to_block()
+    if isinstance(value, Mapping) and isinstance(value.get("type"), str):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not content; use str, Text, Image, Audio, File or Link.")
+
+
+def _annotated(block: Block, annotations: Annotations | None) -> Block:
+    if annotations is not None and (wire := annotations.to_wire()):
+        block["annotations"] = wire
+    return block

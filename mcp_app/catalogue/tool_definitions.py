@@ -1,0 +1,122 @@
+"""Builds a tool's definition from a function and what its decorator was told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_app.catalogue import json_schema, outputs, signatures
+from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition, Wire
+from mcp_app.catalogue.wire_parts import Described, check_name, check_permission, shared_wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """Behaviour a client may rely on for its warnings (TOOL-19); None leaves the protocol's default."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+    def to_wire(self) -> Wire:
+        """The ``annotations`` member without what was not said."""
+        wire = {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+        return {name: value for name, value in wire.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds one call may take, calls per minute of one caller, and whether it is long work."""
+
+    timeout: float | None = None
+    calls_per_minute: int | None = None
+    background: bool = False
+
+
+def define_tool(
+    function: Callable[..., Any],
+    name: str,
+    told: Described,
+    *,
+    hints: Hints,
+    limits: Limits,
+    input_schema: Wire | None,
+    output_schema: Wire | None,
+) -> ToolDefinition:
+    """The definition; raises DefinitionError naming the function."""
+    signature = signatures.read(function, hints_required=input_schema is None)
+    where = signatures.code_path(function)
+    name = check_name(where, name or function.__name__)
+    _check_limits(where, limits)
+    wire = shared_wire(where, name, told, signature.description)
+    if input_schema is None:
+        _refuse_open_arguments(where, signature)
+        wire["inputSchema"] = signatures.input_schema(signature)
+        bind = signatures.binder(signature)
+    else:
+        wire["inputSchema"] = _raw_input(where, input_schema, signature)
+        bind = signatures.raw_binder(signature)
+    output = _output(signature, output_schema)
+    if output.schema is not None:
+        wire["outputSchema"] = output.schema
+    if annotations := hints.to_wire():
+        wire["annotations"] = annotations
+    _check_schemas(where, wire)
+    return ToolDefinition(
+        name=name,
+        wire=wire,
+        function=signature.callable_with(bind),
+        code_path=where,
+        permission=check_permission(where, told.permission),
+        timeout=limits.timeout,
+        calls_per_minute=limits.calls_per_minute,
+        background=limits.background,
+        wraps_result=output.wraps,
+    )
+
+
+def _output(signature: signatures.Signature, given: Wire | None) -> outputs.Output:
+    return outputs.describe(signature.returns) if given is None else outputs.with_object_root(dict(given))
+
+
+def _raw_input(where: str, schema: Wire, signature: signatures.Signature) -> Wire:
+    """The schema as written (SCHEMA-02), if it is of type object and the function can take its properties."""
+    if schema.get("type") != "object":
+        raise DefinitionError(f'{where}: input_schema needs "type": "object" at its root.')
+    properties = schema.get("properties", {})
+    accepted = {item.name for item in signature.parameters}
+    if not signature.takes_any and (unknown := sorted(set(properties) - accepted)):
+        raise DefinitionError(f"{where}: takes no parameter {unknown[0]!r}; add it, or take **arguments.")
+    required = set(schema.get("required", ()))
+    if unfilled := sorted({item.name for item in signature.parameters if item.required} - required):
+        name = unfilled[0]
+        raise DefinitionError(f"{where}: parameter {name!r} needs a default, as input_schema may omit it.")
+    return schema
+
+
+def _refuse_open_arguments(where: str, signature: signatures.Signature) -> None:
+    if signature.takes_any:
+        raise DefinitionError(f"{where}: **arguments needs an input_schema that describes them.")
+
+
+def _check_limits(where: str, limits: Limits) -> None:
+    if limits.timeout is not None and limits.timeout <= 0:
+        raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {limits.timeout!r}.")
+    if limits.calls_per_minute is not None and limits.calls_per_minute <= 0:
+        raise DefinitionError(f"{where}: calls_per_minute must be positive, got {limits.calls_per_minute!r}.")
+
+
+def _check_schemas(where: str, wire: Wire) -> None:
+    for member in ("inputSchema", "outputSchema"):
+        if member in wire:
+            try:
+                json_schema.compile_schema(wire[member])
+            except json_schema.SchemaError as error:
+                raise DefinitionError(f"{where}: {member} is {error}") from error

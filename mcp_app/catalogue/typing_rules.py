@@ -1,0 +1,123 @@
+"""Which type hints are plain JSON and which need pydantic; how hints are made fit for pydantic."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
+
+import annotated_types
+import typing_extensions
+from pydantic.fields import FieldInfo
+
+_SCHEMA_CONSTRAINTS = (
+    annotated_types.Ge,
+    annotated_types.Gt,
+    annotated_types.Le,
+    annotated_types.Lt,
+    annotated_types.MultipleOf,
+    annotated_types.MinLen,
+    annotated_types.MaxLen,
+)
+_UNION_ORIGINS = (Union, types.UnionType)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A hint whose valid JSON value is already the Python value, but for the number conversion named here."""
+
+    number: Literal["", "int", "float", "both"] = ""
+
+
+def plain(hint: Any) -> Plain | None:
+    """How to pass a value of this hint without pydantic, or None when pydantic must convert or check it."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, *metadata = get_args(hint)
+        return plain(base) if all(_expressible(item) for item in metadata) else None
+    if hint in (str, bool, Any, object, None, type(None), list, dict):
+        return Plain()
+    if hint is int or hint is float:
+        return Plain("int" if hint is int else "float")
+    if origin is Literal:
+        return Plain() if all(type(value) in (str, bool, type(None)) for value in get_args(hint)) else None
+    if origin in _UNION_ORIGINS:
+        return _plain_union([plain(member) for member in get_args(hint)])
+    if origin is list or (origin is dict and get_args(hint)[0] is str):
+        return Plain() if plain(get_args(hint)[-1]) == Plain() else None
+    return None
+
+
+def _plain_union(members: list[Plain | None]) -> Plain | None:
+    numbers = {member.number if member else None for member in members}
+    if None in numbers:
+        return None
+    numbers.discard("")
+    if len(numbers) > 1:
+        return Plain("both")
+    return Plain("int") if "int" in numbers else Plain("float") if "float" in numbers else Plain()
+
+
+def _expressible(metadata: Any) -> bool:
+    """JSON Schema checks all that this annotation asks for."""
+    if isinstance(metadata, FieldInfo):
+        return metadata.is_required() and not _renames(metadata) and all(map(_expressible, metadata.metadata))
+    if isinstance(metadata, (*_SCHEMA_CONSTRAINTS, str)):
+        return True
+    members = getattr(metadata, "__dict__", None)
+    return type(metadata).__name__ == "_PydanticGeneralMetadata" and set(members or ()) <= {"pattern"}
+
+
+def _renames(info: FieldInfo) -> bool:
+    return bool(info.alias or info.validation_alias or info.serialization_alias)
+
+
+def described(hint: Any) -> str:
+    """The description that ``Annotated[..., Field(description=...)]`` or ``Annotated[..., "text"]`` gives."""
+    if get_origin(hint) is not Annotated:
+        return ""
+    for item in get_args(hint)[1:]:
+        text = item.description if isinstance(item, FieldInfo) else item
+        if isinstance(text, str):
+            return text
+    return ""
+
+
+def portable(hint: Any) -> Any:
+    """The hint with ``typing.TypedDict`` replaced by its ``typing_extensions`` twin.
+
+    Before Python 3.12 pydantic cannot read ``typing.TypedDict`` (it keeps too little of its own definition).
+    """
+    if sys.version_info >= (3, 12):
+        return hint
+    if typing_extensions.is_typeddict(hint) and type(hint).__module__ == "typing":
+        return _twin(hint)
+    arguments = get_args(hint)
+    if not arguments or get_origin(hint) is Literal:
+        return hint
+    replaced = tuple(portable(item) if _is_type(item) else item for item in arguments)
+    if all(new is old for new, old in zip(replaced, arguments, strict=True)):
+        return hint
+    return _rebuilt(hint, replaced)
+
+
+def _is_type(item: Any) -> bool:
+    return isinstance(item, type) or get_origin(item) is not None
+
+
+def _rebuilt(hint: Any, arguments: tuple[Any, ...]) -> Any:
+    origin = get_origin(hint)
+    if origin in _UNION_ORIGINS:
+        return Union[arguments]  # noqa: UP007 - built from a tuple at run time
+    return Annotated[arguments] if origin is Annotated else origin[arguments]
+
+
+def _twin(hint: Any) -> Any:
+    members = {}
+    for name, member in typing.get_type_hints(hint, include_extras=True).items():
+        inner = portable(member)
+        marker = Required if name in hint.__required_keys__ else NotRequired
+        members[name] = inner if get_origin(member) in (Required, NotRequired) else marker[inner]
+    return typing_extensions.TypedDict(hint.__name__, members)  # type: ignore[operator]

@@ -1,0 +1,76 @@
+"""The members every definition shares on the wire: name, title, description, icons and ``_meta``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_app.catalogue.definitions import DefinitionError, Wire
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_PERMISSION = re.compile(r"\w+\.\w+")
+Icon = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a decorator was told about any kind of entry."""
+
+    title: str = ""
+    description: str = ""
+    icons: Iterable[Icon] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    tags: Iterable[str] = ()
+    permission: str = ""
+
+
+def check_name(where: str, name: str) -> str:
+    """The name, if it is legal (TOOL-06)."""
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(
+            f"{where}: the name {name!r} is not allowed; use 1 to 128 of the characters A-Z a-z 0-9 _ - ."
+        )
+    return name
+
+
+def check_permission(where: str, permission: str) -> str:
+    """Empty, or ``app_label.codename``."""
+    if permission and not _PERMISSION.fullmatch(permission):
+        raise DefinitionError(f"{where}: permission {permission!r} must look like 'app_label.codename'.")
+    return permission
+
+
+def display_title(name: str) -> str:
+    """``get_timestamp`` as ``Get timestamp``."""
+    words = re.sub(r"[_.-]+", " ", name).strip()
+    return words[:1].upper() + words[1:]
+
+
+def shared_wire(where: str, name: str, told: Described, documented: str) -> Wire:
+    """``name``, ``title``, ``description``, ``icons`` and ``_meta`` as far as they are known."""
+    wire: Wire = {"name": name, "title": told.title or display_title(name)}
+    if description := told.description or documented:
+        wire["description"] = description
+    if icons := [_icon(where, icon) for icon in told.icons]:
+        wire["icons"] = icons
+    if meta := _meta(where, told):
+        wire["_meta"] = meta
+    return wire
+
+
+def _icon(where: str, icon: Icon) -> dict[str, Any]:
+    wire = {"src": icon} if isinstance(icon, str) else dict(icon)
+    if not isinstance(wire.get("src"), str):
+        raise DefinitionError(f"{where}: an icon is a URL or a dict with 'src', got {icon!r}.")
+    return wire
+
+
+def _meta(where: str, told: Described) -> dict[str, Any]:
+    meta = dict(told.meta)
+    if isinstance(told.tags, str):
+        raise DefinitionError(f"{where}: tags is a list of words, got the string {told.tags!r}.")
+    if tags := sorted(told.tags):
+        meta["tags"] = tags
+    return meta
