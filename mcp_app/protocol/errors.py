@@ -11,6 +11,7 @@
     │   ├── ResourceNotFound             -32002  200
     │   ├── RequestCancelled             -32800  200
     │   ├── UrlElicitationRequired       -32042  200
+    │   ├── InvalidAnswer                -32600  200   the client's answer to a request of ours
     │   └── Refused                      -32600  400   refused at the HTTP layer
     │       ├── Unauthorized                     401   WWW-Authenticate
     │       ├── Forbidden                        403   WWW-Authenticate when a scope is missing
@@ -135,6 +136,12 @@ class UrlElicitationRequired(PeerError):
     """The request needs a step in the browser first."""
 
     code = -32042
+    http_status = 200
+
+
+class InvalidAnswer(PeerError):
+    """The client's answer is not valid."""
+
     http_status = 200
 
 

@@ -1,4 +1,4 @@
-"""The id of an event on the wire: which stream, which incarnation of it, which position; never who may read it."""
+"""The id of an event on the wire: stream, incarnation of it, position; never who may read it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATTERN: Final = re.compile(
 )
 
 
-class InvalidEventId(Refused):  # noqa: N818
+class InvalidEventId(Refused):
     """The Last-Event-ID header is not an event id of this server. Open the stream again without it."""
 
 

@@ -1,4 +1,4 @@
-"""What a request's HTTP header fields say, checked and memoised by value; it knows nothing of hosts or sessions."""
+"""What the HTTP header fields say, checked and memoised by value; it knows no hosts and no sessions."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def _merge(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 @lru_cache(maxsize=256)
 def accepts_both(accept: bytes | None) -> bool:
-    """Whether both forms of an answer to POST are welcome (T-POST-02); a missing header accepts everything."""
+    """Whether both forms of an answer to POST are welcome (T-POST-02); a missing header takes anything."""
     return _accepts(accept, b"application/json") and _accepts(accept, b"text/event-stream")
 
 
 @lru_cache(maxsize=256)
 def accepts_sse(accept: bytes | None) -> bool:
-    """Whether an event stream is welcome (T-GET-01); a missing header accepts everything."""
+    """Whether an event stream is welcome (T-GET-01); a missing header takes anything."""
     return _accepts(accept, b"text/event-stream")
 
 

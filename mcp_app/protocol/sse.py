@@ -16,7 +16,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 def encode_event(data: bytes, id: str | None = None, retry: int | None = None) -> bytes:  # noqa: A002
-    """One event. ``retry`` is in milliseconds. Raises ValueError for an id that would break out of its line."""
+    """One event; ``retry`` is in milliseconds. Raises ValueError for an id that would break its line."""
     head = b"" if id is None else b"id: %b\n" % _line(id)
     if retry is not None:
         head += b"retry: %d\n" % retry

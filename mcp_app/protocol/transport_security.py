@@ -90,7 +90,7 @@ class HostPolicy:
         """Take the configuration; raises ValueError naming an entry that can never match.
 
         ``allowed_hosts``: ``name`` (any port), ``name:port``, ``.name`` (also its subdomains) or ``*`` (any).
-        ``allowed_origins``: ``scheme://name[:port]``. ``loopback`` also allows the loopback names on any port.
+        ``allowed_origins``: ``scheme://name[:port]``. ``loopback`` adds the loopback names on any port.
         """
         self._any_host = False
         self._hosts: set[_Authority] = set()
@@ -99,7 +99,7 @@ class HostPolicy:
             self._add_host(entry)
         self._origins = frozenset(_required(_parse_origin(entry), entry) for entry in allowed_origins)
         self._loopback = loopback
-        # Browsers and clients send the same few pairs again and again; the bound keeps a hostile one harmless.
+        # The same few pairs come again and again; the bound keeps a hostile client harmless.
         self._verdict = lru_cache(maxsize=1024)(self._judge)
 
     def check(self, host: bytes | None, origin: bytes | None) -> None:
@@ -156,7 +156,7 @@ class HostPolicy:
             return False
         if self._loopback and host.name in _LOOPBACK:
             return origin.authority.name in _LOOPBACK
-        # With any Host allowed, a rebound name would equal its own Origin: only the listed origins count then.
+        # With any Host allowed, a rebound name would equal its own Origin: only listed origins count.
         return not self._any_host and _same_place(origin, _Origin(origin.scheme, host))
 
 

@@ -1,0 +1,73 @@
+"""The states of a call and what moves it from one to the next; never who runs it or where it is stored.
+
+A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client, and
+ends exactly once as *completed*, *failed* or *cancelled*. An attempt whose lease expired is *retried*: the call
+is accepted again. Nothing leaves a terminal state, so of a racing finish and cancel only the first one counts.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from .state_table import look_up
+
+
+class State(StrEnum):
+    """Where a call is in its life."""
+
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Event(StrEnum):
+    """What happens to a call."""
+
+    START = "start"
+    ASK = "ask"
+    ANSWER = "answer"
+    RETRY = "retry"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    CANCEL = "cancel"
+
+
+TERMINAL: Final = frozenset((State.COMPLETED, State.FAILED, State.CANCELLED))
+
+TABLE: Final[dict[State, dict[str, State]]] = {
+    State.ACCEPTED: {
+        Event.START: State.RUNNING,
+        Event.FAIL: State.FAILED,
+        Event.CANCEL: State.CANCELLED,
+    },
+    State.RUNNING: {
+        Event.ASK: State.INPUT_REQUIRED,
+        Event.RETRY: State.ACCEPTED,
+        Event.COMPLETE: State.COMPLETED,
+        Event.FAIL: State.FAILED,
+        Event.CANCEL: State.CANCELLED,
+    },
+    State.INPUT_REQUIRED: {
+        Event.ANSWER: State.RUNNING,
+        Event.RETRY: State.ACCEPTED,
+        Event.FAIL: State.FAILED,
+        Event.CANCEL: State.CANCELLED,
+    },
+    State.COMPLETED: {},
+    State.FAILED: {},
+    State.CANCELLED: {},
+}
+
+
+def next_state(state: str, event: str) -> State:
+    """The state after ``event``. Raises InvalidTransition, and ValueError for a word that is no state."""
+    return look_up(TABLE, State(state), event)
+
+
+def is_terminal(state: str) -> bool:
+    """Whether the call has its one outcome."""
+    return state in TERMINAL

@@ -1,0 +1,79 @@
+"""What each side says it can do at ``initialize``, by revision; it decides nothing about single requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InvalidParams
+from .versions import V2024_11_05, V2025_06_18, V2025_11_25
+
+
+def server_capabilities(
+    version: str,
+    *,
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    subscribe: bool,
+    completions: bool,
+    logging: bool,
+    list_changed: bool,
+) -> dict[str, Any]:
+    """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06)."""
+    changes: dict[str, Any] = {"listChanged": True} if list_changed else {}
+    found: dict[str, Any] = {}
+    if tools:
+        found["tools"] = dict(changes)
+    if prompts:
+        found["prompts"] = dict(changes)
+    if resources:
+        found["resources"] = {"subscribe": True, **changes} if subscribe else dict(changes)
+    # 2024-11-05 has the method without a capability for it (COMP-01).
+    if completions and version != V2024_11_05:
+        found["completions"] = {}
+    if logging:
+        found["logging"] = {}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCapabilities:
+    """What the server may ask of a client (CAP-02)."""
+
+    roots: bool = False
+    sampling: bool = False
+    sampling_tools: bool = False
+    sampling_context: bool = False
+    elicitation_form: bool = False
+    elicitation_url: bool = False
+
+    @classmethod
+    def parse(cls, capabilities: object, version: str = V2025_11_25) -> ClientCapabilities:
+        """Read the ``capabilities`` of an ``initialize`` as the negotiated version defines them.
+
+        What is unknown is ignored (GEN-02, DLG-000-04). Raises InvalidParams for a known one that is no object.
+        """
+        if not isinstance(capabilities, dict):
+            raise InvalidParams("'capabilities' must be an object.")
+        roots = _member(capabilities, "roots")
+        sampling = _member(capabilities, "sampling")
+        elicitation = _member(capabilities, "elicitation") if version >= V2025_06_18 else None
+        newest = version >= V2025_11_25
+        form = elicitation is not None and (not newest or "form" in elicitation or "url" not in elicitation)
+        return cls(
+            roots=roots is not None,
+            sampling=sampling is not None,
+            sampling_tools=newest and sampling is not None and _member(sampling, "tools") is not None,
+            sampling_context=sampling is not None
+            and (not newest or _member(sampling, "context") is not None),
+            elicitation_form=form,
+            elicitation_url=newest and elicitation is not None and _member(elicitation, "url") is not None,
+        )
+
+
+def _member(parent: dict[str, Any], name: str) -> dict[str, Any] | None:
+    value = parent.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidParams(f"The capability {name!r} must be an object.")
+    return value

@@ -1,0 +1,77 @@
+"""Which icons may be sent to clients; it loads none of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+THEMES: Final = ("light", "dark")
+MAX_DATA_URI: Final = 64 * 1024
+
+_SIZE: Final = re.compile(r"any|[1-9][0-9]{0,4}x[1-9][0-9]{0,4}")
+_IMAGE_TYPE: Final = re.compile(r"image/[a-z0-9][a-z0-9.+-]{0,60}", re.IGNORECASE)
+_DATA_URI: Final = re.compile(
+    r"data:image/[a-z0-9.+-]{1,60}(?:;[a-z0-9=.+-]{1,60})*,[\x21-\x7e]+", re.IGNORECASE
+)
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]+")
+_MEMBERS: Final = frozenset(("src", "mimeType", "sizes", "theme"))
+
+
+def check_icon(icon: Any, *, allow_http: bool = False) -> None:
+    """Check one icon of an entry (ICON-01, ICON-02). Raises ValueError naming the problem and the remedy.
+
+    ``allow_http`` is for development only.
+    """
+    if not isinstance(icon, dict) or not isinstance(icon.get("src"), str):
+        raise ValueError("An icon must be an object with a 'src'.")
+    unknown = ", ".join(sorted(map(str, icon.keys() - _MEMBERS)))
+    if unknown:
+        raise ValueError(f"An icon has no member {unknown}: use {', '.join(sorted(_MEMBERS))}.")
+    _check_source(icon["src"], allow_http=allow_http)
+    _check_details(icon)
+
+
+def check_icons(icons: Any, *, allow_http: bool = False) -> None:
+    """Check a list of icons; raises ValueError as ``check_icon`` does."""
+    if not isinstance(icons, list):
+        raise ValueError("Icons must be a list.")
+    for icon in icons:
+        check_icon(icon, allow_http=allow_http)
+
+
+def _check_source(source: str, *, allow_http: bool) -> None:
+    scheme = source.partition(":")[0].lower()
+    if scheme == "data":
+        if len(source) > MAX_DATA_URI or not _DATA_URI.fullmatch(source):
+            raise ValueError(f"A 'data:' icon must be an image of at most {MAX_DATA_URI} characters.")
+        return
+    allowed = ("https", "http") if allow_http else ("https",)
+    if scheme not in allowed:
+        raise ValueError("The 'src' of an icon must be an 'https:' or 'data:image/' URL.")
+    if len(source) > 2048 or not _VISIBLE.fullmatch(source) or not _has_plain_host(source):
+        raise ValueError(
+            "The 'src' of an icon must be a URL with a host, without blanks, user name or password."
+        )
+
+
+def _has_plain_host(source: str) -> bool:
+    try:
+        parts = urlsplit(source)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and "@" not in parts.netloc
+
+
+def _check_details(icon: dict[str, Any]) -> None:
+    mime_type, sizes, theme = icon.get("mimeType"), icon.get("sizes"), icon.get("theme")
+    if mime_type is not None and not (isinstance(mime_type, str) and _IMAGE_TYPE.fullmatch(mime_type)):
+        raise ValueError("The 'mimeType' of an icon must be an image type such as 'image/png'.")
+    if sizes is not None and not (isinstance(sizes, list) and all(map(_is_size, sizes))):
+        raise ValueError("The 'sizes' of an icon must be a list such as ['48x48'] or ['any'].")
+    if theme is not None and theme not in THEMES:
+        raise ValueError("The 'theme' of an icon must be 'light' or 'dark'.")
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, str) and _SIZE.fullmatch(value) is not None

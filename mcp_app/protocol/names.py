@@ -1,0 +1,26 @@
+"""What a tool or prompt may be called; it knows no catalogue."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_NAME: Final = 128
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether a name has only characters that every client can show and call (TOOL-06)."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_name(name: str) -> str:
+    """The name itself. Raises ValueError saying what is wrong with it and what would be right."""
+    if is_valid_name(name):
+        return name
+    if not name:
+        raise ValueError("The name is empty.")
+    if len(name) > MAX_NAME:
+        raise ValueError(f"The name has {len(name)} characters: use at most {MAX_NAME}.")
+    raise ValueError(f"The name {name!r} has characters other than letters A-Z, digits, '_', '-' and '.'.")

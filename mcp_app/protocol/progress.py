@@ -1,0 +1,74 @@
+"""Which progress reports of a call are worth sending, and which tokens name a call; it has no clock of its own."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, Final
+
+from .errors import InvalidParams
+from .jsonrpc import MAX_SAFE_INTEGER
+
+Token = str | int
+
+# A token is repeated in every notification, so a long one multiplies.
+MAX_TOKEN: Final = 1024
+
+
+def check_progress_token(token: object) -> Token:
+    """The token as it came, of the same type. Raises InvalidParams if it is no string or integer (META-11)."""
+    if isinstance(token, str) and len(token) <= MAX_TOKEN:
+        return token
+    if type(token) is int and -MAX_SAFE_INTEGER <= token <= MAX_SAFE_INTEGER:
+        return token
+    raise InvalidParams(
+        f"'_meta.progressToken' must be an integer or a string of at most {MAX_TOKEN} characters."
+    )
+
+
+class ProgressGate:
+    """Lets strictly increasing progress through, not too often, and holds back the newest of the rest."""
+
+    def __init__(self, min_interval: float) -> None:
+        """``min_interval`` is the least time between two notifications, in the unit of ``now`` below."""
+        self._min_interval = min_interval
+        self._greatest: float | None = None
+        self._sent_at: float | None = None
+        self._held: dict[str, Any] | None = None
+
+    def offer(
+        self, progress: float, total: float | None, message: str | None, now: float
+    ) -> dict[str, Any] | None:
+        """The params to send now, without token, or None when there is nothing to send (PROG-02, PROG-04).
+
+        Raises ValueError for a number that has no place on the wire (not finite, or a bool).
+        """
+        _check_number("progress", progress)
+        if total is not None:
+            _check_number("total", total)
+        if self._greatest is not None and progress <= self._greatest:
+            return None
+        self._greatest = progress
+        self._held = _params(progress, total, message)
+        if self._sent_at is not None and now - self._sent_at < self._min_interval:
+            return None
+        self._sent_at = now
+        return self.flush()
+
+    def flush(self) -> dict[str, Any] | None:
+        """The report held back last, if any: call it before the answer, so that the last one always arrives."""
+        held, self._held = self._held, None
+        return held
+
+
+def _params(progress: float, total: float | None, message: str | None) -> dict[str, Any]:
+    params: dict[str, Any] = {"progress": progress}
+    if total is not None:
+        params["total"] = total
+    if message is not None:
+        params["message"] = message
+    return params
+
+
+def _check_number(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
