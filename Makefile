@@ -1,0 +1,60 @@
+# Every target makes what it needs first. PYTHON chooses the interpreter of a new .venv, ARGS goes to pytest.
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: run test test-postgres browser conformance bench lint format clean
+.DELETE_ON_ERROR:
+
+run: .venv/runtime.stamp
+	$(BIN)/python manage.py up
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore=tests/browser $(ARGS)
+
+test-postgres: .venv/test.stamp
+	$(BIN)/python -m tests.postgres $(ARGS)
+
+browser: .venv/test.stamp
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+conformance: .venv/test.stamp
+	$(BIN)/python -m tests.conformance.run
+
+bench: .venv/test.stamp
+	$(BIN)/python -m benchmarks.run
+
+lint: .venv/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings
+
+format: .venv/test.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .bootstrap .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis staticfiles
+
+# Where ensurepip is missing (Debian without python3-venv), uv makes the environment; `--target` works even
+# where pip must not touch the system's packages.
+.venv/made.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: install it, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv 2>/dev/null || \
+	  { $(PYTHON) -m pip install --quiet --disable-pip-version-check --target .bootstrap uv && \
+	    .bootstrap/bin/uv venv --quiet --clear --seed --python "$$(command -v $(PYTHON))" .venv; } || \
+	  { echo "Cannot make .venv: install python3-venv (or pip) and try again." >&2; exit 1; }
+	@touch $@
+
+.venv/runtime.stamp: requirements.txt .venv/made.stamp
+	@echo "Installing the pinned requirements into .venv (about half a minute the first time)"
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+.venv/test.stamp: requirements.txt requirements-test.txt .venv/made.stamp
+	@echo "Installing the pinned test requirements into .venv"
+	@$(PIP) -r requirements-test.txt
+	@touch $@ .venv/runtime.stamp
