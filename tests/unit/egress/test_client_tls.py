@@ -1,0 +1,64 @@
+"""The fetch over TLS: the connection goes to an address, certificate and server name go by name (S13)."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from mcp_app.egress import EgressFailed, EgressRefused, fetch
+from tests.unit.egress.sites import Names, page, redirect, serve
+
+HOME = Names(site_test=[["127.0.0.1"]], other_test=[["127.0.0.1"]])
+
+
+def certificate_for(name: str, folder) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server context with a self-signed certificate for ``name``, and a client context that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), 1, now, now + timedelta(days=1))
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    certificate = builder.sign(key, hashes.SHA256())
+    chain, secret = folder / "chain.pem", folder / "key.pem"
+    chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(chain, secret)
+    return server, ssl.create_default_context(cafile=str(chain))
+
+
+async def test_https_asks_and_verifies_by_name_while_connecting_by_address(tmp_path) -> None:
+    server, trust = certificate_for("site.test", tmp_path)
+    asked: list[str | None] = []
+    server.sni_callback = lambda _socket, name, _context: asked.append(name)
+    async with serve(page(b"safe"), tls=server) as site:
+        fetched = await fetch(f"https://site.test:{site.port}/", site.policy(), resolve=HOME, tls=trust)
+    assert (fetched.body, asked, site.header("host")) == (b"safe", ["site.test"], f"site.test:{site.port}")
+
+
+async def test_https_refuses_a_certificate_for_another_name_or_of_an_unknown_issuer(tmp_path) -> None:
+    server, trust = certificate_for("site.test", tmp_path)
+    async with serve(page(), tls=server) as site:
+        for host, context in (("other.test", trust), ("site.test", None)):
+            with pytest.raises(EgressFailed, match="secure connection"):
+                await fetch(f"https://{host}:{site.port}/", site.policy(), resolve=HOME, tls=context)
+    assert site.requests == []
+
+
+async def test_https_does_not_follow_a_redirect_to_http(tmp_path) -> None:
+    server, trust = certificate_for("site.test", tmp_path)
+    async with serve(page()) as plain, serve(redirect(f"http://site.test:{plain.port}/"), tls=server) as site:
+        policy = site.policy(ports=frozenset({site.port, plain.port}))
+        with pytest.raises(EgressRefused, match="https to http"):
+            await fetch(f"https://site.test:{site.port}/", policy, resolve=HOME, tls=trust)
+    assert plain.connections == 0
