@@ -1,0 +1,30 @@
+"""Becomes another program that cannot outlive its parent; run as a script, so it imports only the standard library."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask Linux to send TERM when the thread that started us ends; other systems have no such thing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def main(parent: int, command: list[str]) -> None:
+    """Replace this process by ``command``, unless ``parent`` is gone already."""
+    die_with_parent()
+    # The parent may have died before the kernel was asked; then nobody will ever send the signal.
+    if os.getppid() != parent:
+        sys.exit(0)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execvp(command[0], command)  # noqa: S606 - replacing this process without a shell is its purpose
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,40 @@
+"""Owns bringing the database up to date and making the first administrator; knows nothing of processes."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import transaction
+
+from mcp_app.auth.services import issue_api_key
+
+ADMINISTRATOR = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStart:
+    """What was generated for the first administrator; shown once and stored only as hashes."""
+
+    user: str
+    password: str = field(repr=False)
+    api_key: str = field(repr=False)
+
+
+def migrate() -> None:
+    """Bring the database to this version; raises django.db.Error when it cannot be reached or changed."""
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+def first_administrator() -> FirstStart | None:
+    """Make the first administrator with a password and an API key; None when there is any user already."""
+    users = get_user_model().objects
+    with transaction.atomic():
+        if users.exists():
+            return None
+        password = secrets.token_urlsafe(15)
+        user = users.create_superuser(ADMINISTRATOR, email="", password=password)
+        _, api_key = issue_api_key(user=user, name="first start")
+    return FirstStart(ADMINISTRATOR, password, api_key)

@@ -1,0 +1,20 @@
+"""``manage.py prepare``: bring the database to this version, once, before any process serves from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from mcpsite.first_start import migrate
+
+
+class Command(BaseCommand):
+    """Migrate and mirror the catalogue that the code defines; safe to repeat."""
+
+    help = "Bring the database and the catalogue to this version (what `up` does before it serves)."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do it; errors of the database are Django's own."""
+        migrate()
+        self.stdout.write("The database is ready.")

@@ -1,0 +1,154 @@
+"""``manage.py up``: the whole server on one machine, from an empty folder to the healthy block."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import Error as DatabaseFault
+
+from mcp_app import conf
+from mcpsite.environment import BASE_DIR, Environment, WrongSettings, read
+from mcpsite.first_start import FirstStart, first_administrator, migrate
+from mcpsite.pid_files import AlreadyRunning, PidFiles
+from mcpsite.redis_server import RedisServer, RedisServerError
+from mcpsite.supervisor import CrashLoop, Program, Supervisor
+from mcpsite.web import CannotListen, bind
+
+REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
+HEALTHY_SECONDS = 60.0
+
+
+class Command(BaseCommand):
+    """Start Redis (unless REDIS_URL is set), the Celery worker with beat, and the web processes."""
+
+    help = "Run the whole server: Redis, worker, web processes. Ctrl-C stops it."
+    requires_system_checks = ()
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run until Ctrl-C or TERM; anything that prevents a start ends in one line and exit code 1."""
+        try:
+            self._run(read())
+        except (WrongSettings, AlreadyRunning, CannotListen, RedisServerError, CrashLoop) as error:
+            sys.exit(str(error))
+        except DatabaseFault as error:
+            reason = " ".join(str(error).split())
+            sys.exit(f"The database cannot be used: {reason}. Check DATABASE_URL and that the data folder is writable.")
+
+    def _run(self, environment: Environment) -> None:
+        pid_files = PidFiles(environment.run_dir)
+        pid_files.claim()
+        try:
+            with bind(environment.host, environment.port) as listening:
+                supervisor = Supervisor(pid_files, directory=BASE_DIR, out=sys.stdout)
+                supervisor.listen_to_signals()
+                try:
+                    self._serve(supervisor, environment, listening)
+                finally:
+                    supervisor.stop()
+        finally:
+            pid_files.release()
+
+    def _serve(self, supervisor: Supervisor, environment: Environment, listening: socket.socket) -> None:
+        redis_url = environment.redis_url or start_redis(supervisor, environment.data_dir)
+        migrate()
+        first = first_administrator()
+        supervisor.start(worker(environment, redis_url))
+        for number in range(1, environment.web_processes + 1):
+            supervisor.start(web(number, redis_url, listening))
+        health = Health(listening)
+        if supervisor.run_until(lambda: supervisor.ready() and health.good(), HEALTHY_SECONDS):
+            self.stdout.write(healthy_block(environment, first))
+            self.stdout.flush()
+            supervisor.run()
+        elif not supervisor.stop_requested:
+            raise CrashLoop(f"Not healthy within {HEALTHY_SECONDS:g} s: {health.complaint}")
+
+
+def start_redis(supervisor: Supervisor, data_dir: Path) -> str:
+    """Start the embedded Redis as a child; returns its URL once it answers."""
+    server = RedisServer(data_dir / "redis")
+    if server.banner:
+        sys.stderr.write(server.banner)
+    supervisor.start(Program("redis", tuple(server.command()), REDIS_STAGE))
+    server.wait_ready()
+    return server.url
+
+
+def worker(environment: Environment, redis_url: str) -> Program:
+    """The Celery worker, with the beat in it."""
+    return Program(
+        name="worker",
+        argv=(
+            *(sys.executable, "-m", "celery", "-A", "mcpsite", "worker", "--beat"),
+            *("--schedule", str(environment.data_dir / "celerybeat-schedule")),
+            *("--concurrency", str(environment.worker_concurrency), "--hostname", "worker@%h"),
+            *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
+        ),
+        stage=WORKER_STAGE,
+        # TERM then gives running jobs back to the queue after two seconds instead of waiting for their end.
+        environment={"REDIS_URL": redis_url, "REMAP_SIGTERM": "SIGQUIT"},
+        grace_seconds=8.0,
+    )
+
+
+def web(number: int, redis_url: str, listening: socket.socket) -> Program:
+    """One web process on the shared socket."""
+    return Program(
+        name=f"web-{number}",
+        argv=(sys.executable, "-m", "mcpsite.web"),
+        stage=WEB_STAGE,
+        environment={"REDIS_URL": redis_url, "LISTEN_FD": str(listening.fileno())},
+        descriptors=(listening.fileno(),),
+        grace_seconds=8.0,
+        announces_ready=True,
+    )
+
+
+class Health:
+    """Asks the server itself whether everything it needs is there."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        host, self._port = listening.getsockname()[:2]
+        self._host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+        self.complaint = "no answer"
+
+    def good(self) -> bool:
+        """Whether ``/readyz`` answers 200; otherwise ``complaint`` says what it answered."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            response = connection.getresponse()
+            self.complaint = response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:
+            self.complaint = str(error)
+            return False
+        finally:
+            connection.close()
+        return response.status == 200
+
+
+def healthy_block(environment: Environment, first: FirstStart | None) -> str:
+    """The one block a person reads: where to connect, who may, and the line to paste."""
+    url = f"{environment.base_url}/mcp"
+    name = conf.get().server_name
+    needs_key = environment.auth == "required"
+    key = first.api_key if first else "<your API key>"
+    header = f' --header "Authorization: Bearer {key}"' if needs_key else ""
+    lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
+    if first:
+        lines += [
+            f"           user {first.user}, password {first.password}",
+            f"           (shown only now; `manage.py changepassword {first.user}` sets another)",
+            f"  API key  {first.api_key}",
+            f"           (shown only now; {'every request needs one' if needs_key else 'not needed from this machine'})",
+        ]
+    else:
+        lines += ["  API key  made in the admin under API keys" + ("" if needs_key else "; not needed from this machine")]
+    lines += [f"  Client   claude mcp add --transport http {name} {url}{header}", "  Stop     Ctrl-C", ""]
+    return "\n".join(lines)

@@ -1,0 +1,54 @@
+"""Owns ``DATA_DIR/run/*.pid``: which process is what, true at any moment."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class AlreadyRunning(Exception):
+    """Another supervisor works on this data folder."""
+
+
+class PidFiles:
+    """The pid files of one supervisor; holding ``up.pid`` locked keeps a second one out."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = -1
+
+    def claim(self) -> None:
+        """Write ``up.pid`` and forget what an earlier run left behind; raises AlreadyRunning."""
+        path = self._folder / "up.pid"
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # The kernel drops the lock when its holder dies, so a stale file never blocks a start.
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = path.read_text().strip() or "unknown"
+            os.close(self._lock)
+            raise AlreadyRunning(
+                f"Process {owner} already runs this server from {self._folder.parent}: "
+                "stop it first, or set DATA_DIR to another folder."
+            ) from None
+        for stale in self._folder.glob("*.pid"):
+            if stale != path:
+                stale.unlink(missing_ok=True)
+        os.ftruncate(self._lock, 0)
+        os.write(self._lock, f"{os.getpid()}\n".encode())
+
+    def write(self, name: str, pid: int) -> None:
+        """Say that ``name`` is the process ``pid`` from now on."""
+        draft = self._folder / f".{name}.pid"
+        draft.write_text(f"{pid}\n")
+        draft.replace(self._folder / f"{name}.pid")
+
+    def remove(self, name: str) -> None:
+        """Say that ``name`` does not run."""
+        (self._folder / f"{name}.pid").unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Remove ``up.pid`` and let the next supervisor in."""
+        self.remove("up")
+        os.close(self._lock)

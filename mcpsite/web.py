@@ -1,0 +1,172 @@
+"""One web process: uvicorn on the listening socket that the supervisor bound, with bounds uvicorn lacks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from mcpsite import environment
+
+BACKLOG = 2048
+TCP_USER_TIMEOUT_MS = 30_000
+HEADER_SECONDS = 10.0
+HEADER_BYTES = 32 * 1024
+SWEEP_SECONDS = 2.0
+KEEP_ALIVE_SECONDS = 75
+GRACEFUL_SECONDS = 4
+
+
+class CannotListen(Exception):
+    """The address cannot be listened on; the text names the remedy."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket that every web process shares; raises CannotListen naming the remedy."""
+    host = host.strip("[]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListen(f"HOST={host} is not an address of this machine: {error}. Set HOST.") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Accepted connections inherit it: without it a client whose network was cut stays "connected" for
+            # hours (reliability M8).
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise CannotListen(_why(host, port, error)) from None
+    listening.setblocking(False)
+    return listening
+
+
+def _why(host: str, port: int, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return f"Port {port} needs more rights than this user has: set PORT to a number above 1023."
+    if error.errno in (98, 48):  # EADDRINUSE on Linux and on the BSDs
+        return f"Port {port} of {host} is taken by another program: stop it, or set PORT (for example PORT={port + 1})."
+    return f"Cannot listen on {host} port {port}: {error.strerror}. Set HOST and PORT."
+
+
+class BoundedHeaders(HttpToolsProtocol):
+    """HTTP with a bound on the time and bytes that request headers may take; uvicorn waits for ever."""
+
+    headers_since: float | None = None
+    header_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection that sends nothing is as slow as one that sends its headers slowly."""
+        super().connection_made(transport)
+        self.headers_since = self.loop.time()
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request has arrived."""
+        super().on_message_begin()
+        self.headers_since = self.loop.time()
+        self.header_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """The request line and headers are there."""
+        self.headers_since = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; refuse a request whose headers have grown too long (431)."""
+        super().data_received(data)
+        if self.headers_since is not None:
+            self.header_bytes += len(data)
+            if self.header_bytes > HEADER_BYTES:
+                self.refuse(431)
+
+    def refuse(self, status: int) -> None:
+        """Answer with a bare status and close."""
+        if not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """Uvicorn that says when it listens, closes slow senders and lets event streams end before it waits."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; then tell the supervisor."""
+        await super().startup(sockets)
+        announce_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; the sweep costs one comparison per connection every two seconds."""
+        if counter % int(SWEEP_SECONDS * 10) == 0:
+            self.close_slow_senders()
+        return await super().on_tick(counter)
+
+    def close_slow_senders(self) -> None:
+        """Close every connection that has been sending its headers for too long (408)."""
+        too_old = asyncio.get_running_loop().time() - HEADER_SECONDS
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, BoundedHeaders):
+                since = connection.headers_since
+                if since is not None and since < too_old:
+                    connection.refuse(408)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop: event streams are closed first, for an open one would hold the process until the deadline."""
+        from mcpsite.asgi import application
+
+        application.drain()
+        await super().shutdown(sockets)
+
+
+def announce_ready() -> None:
+    """Tell the supervisor, if there is one, that this process answers."""
+    descriptor = os.environ.pop("READY_FD", "")
+    if descriptor:
+        os.write(int(descriptor), b"1")
+        os.close(int(descriptor))
+
+
+def configuration(settings: environment.Environment) -> uvicorn.Config:
+    """How uvicorn serves: fast parser and loop, no access log, no server header, no WebSocket."""
+    options: dict[str, Any] = {}
+    if settings.trusted_proxies:
+        options["forwarded_allow_ips"] = list(settings.trusted_proxies)
+    return uvicorn.Config(
+        "mcpsite.asgi:application",
+        loop="auto",
+        http=BoundedHeaders,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        **options,
+    )
+
+
+def main() -> None:
+    """Serve on the inherited socket, or on an own one when started alone."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
+    settings = environment.read()
+    inherited = os.environ.get("LISTEN_FD")
+    listening = socket.socket(fileno=int(inherited)) if inherited else bind(settings.host, settings.port)
+    Server(configuration(settings)).run([listening])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (environment.WrongSettings, CannotListen) as wrong:
+        raise SystemExit(str(wrong)) from None

@@ -1,0 +1,158 @@
+"""The supervisor with small children of its own: replacing, backing off, stopping in order, killing the unwilling."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpsite.pid_files import AlreadyRunning, PidFiles
+from mcpsite.supervisor import CrashLoop, Program, Supervisor
+
+pytestmark = pytest.mark.process
+
+SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
+PARENT = (
+    "import subprocess, sys, time; "
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    "print('grandchild', child.pid, flush=True); time.sleep(600)"
+)
+
+
+class Bench:
+    """A supervisor on a temporary folder, with what it printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pid_files = PidFiles(folder)
+        self.pid_files.claim()
+        self.printed = io.StringIO()
+        self.supervisor = Supervisor(self.pid_files, directory=folder, out=self.printed)
+        self.supervisor.listen_to_signals()
+
+    def start(self, name: str, code: str, stage: int = 0, grace: float = 5.0) -> None:
+        argv = (sys.executable, "-c", code)
+        self.supervisor.start(Program(name, argv, stage, grace_seconds=grace))
+
+    def pid(self, name: str) -> int:
+        path = self.folder / f"{name}.pid"
+        return int(path.read_text()) if path.exists() else 0
+
+    def wait(self, text: str, count: int = 1) -> None:
+        assert self.supervisor.run_until(lambda: self.printed.getvalue().count(text) >= count, 20.0, every=0.01)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP)}
+    bench = Bench(tmp_path)
+    yield bench
+    bench.supervisor.stop()
+    bench.pid_files.release()
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead but not yet collected by its new parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_dead_child_is_replaced_at_once_and_its_pid_file_says_so(bench: Bench) -> None:
+    bench.start("web", SLEEPER)
+    bench.wait("here")
+    first = bench.pid("web")
+    killed_at = time.monotonic()
+    os.kill(first, signal.SIGKILL)
+    assert bench.supervisor.run_until(lambda: bench.pid("web") not in (0, first), 5.0, every=0.01)
+    assert time.monotonic() - killed_at < 2.0
+    bench.wait("here", count=2)
+
+
+def test_a_child_that_keeps_dying_is_a_crash_loop_before_the_first_health(bench: Bench) -> None:
+    bench.start("web", "raise SystemExit('no such table')")
+    with pytest.raises(CrashLoop, match="web keeps dying"):
+        bench.supervisor.run_until(lambda: False, 20.0)
+    assert bench.printed.getvalue().count("no such table") == 3
+
+
+def test_what_a_dead_child_had_started_does_not_live_on(bench: Bench) -> None:
+    bench.start("worker", PARENT)
+    bench.wait("grandchild")
+    grandchild = int(bench.printed.getvalue().split("grandchild ")[1].split()[0])
+    os.kill(bench.pid("worker"), signal.SIGKILL)
+    assert bench.supervisor.run_until(lambda: not alive(grandchild), 5.0, every=0.01)
+
+
+def test_stages_stop_one_after_the_other_and_leave_no_pid_file(bench: Bench) -> None:
+    for stage, name in enumerate(("redis", "worker", "web")):
+        bench.start(name, SLEEPER, stage)
+    bench.wait("here", count=3)
+    os.kill(os.getpid(), signal.SIGTERM)
+    bench.supervisor.run()
+    bench.supervisor.stop()
+    stopped = [line.split("| ")[1] for line in bench.printed.getvalue().splitlines() if line.endswith("stopped")]
+    assert stopped == ["web stopped", "worker stopped", "redis stopped"]
+    assert [path.name for path in bench.folder.glob("*.pid")] == ["up.pid"]
+
+
+def test_a_child_that_ignores_the_wish_to_stop_is_killed_after_its_grace(bench: Bench) -> None:
+    bench.start("web", STUBBORN, grace=0.3)
+    bench.wait("here")
+    pid = bench.pid("web")
+    bench.supervisor.stop()
+    assert not alive(pid)
+
+
+def test_a_second_ctrl_c_kills_without_waiting_for_the_grace(bench: Bench) -> None:
+    bench.start("web", STUBBORN, grace=300.0)
+    bench.wait("here")
+    pid = bench.pid("web")
+    os.kill(os.getpid(), signal.SIGINT)
+    bench.supervisor.run()
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    bench.supervisor.stop()
+    assert not alive(pid)
+
+
+def test_every_line_of_a_child_carries_its_name_and_no_line_is_unbounded(bench: Bench) -> None:
+    bench.start("web", "import time; print('x' * 200_000, flush=True); print('after', flush=True); time.sleep(600)")
+    bench.wait("after")
+    lines = bench.printed.getvalue().splitlines()
+    assert all(line.startswith("web     | ") for line in lines)
+    assert max(map(len, lines)) < 140_000
+    assert sum(line.count("x") for line in lines) == 200_000
+
+
+def test_a_program_is_ready_when_it_says_so(bench: Bench) -> None:
+    code = "import os, time; os.write(int(os.environ['READY_FD']), b'1'); time.sleep(600)"
+    bench.supervisor.start(Program("web", (sys.executable, "-c", code), 0, announces_ready=True))
+    assert not bench.supervisor.ready()
+    assert bench.supervisor.run_until(bench.supervisor.ready, 20.0)
+
+
+def test_a_second_supervisor_on_the_same_folder_is_told_who_is_there(bench: Bench) -> None:
+    with pytest.raises(AlreadyRunning, match=f"Process {os.getpid()} already runs this server"):
+        PidFiles(bench.folder).claim()
+
+
+def test_pid_files_of_an_earlier_run_are_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "web-1.pid").write_text("1\n")
+    (tmp_path / "up.pid").write_text("1\n")
+    pid_files = PidFiles(tmp_path)
+    pid_files.claim()
+    assert [path.name for path in tmp_path.iterdir()] == ["up.pid"]
+    assert int((tmp_path / "up.pid").read_text()) == os.getpid()
+    pid_files.release()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,185 @@
+"""What the environment may say, what each part of it means, and how a wrong value is refused."""
+
+from __future__ import annotations
+
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from mcpsite import environment
+from mcpsite.environment import WrongSettings, read
+
+NAMES = (
+    "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL", "ALLOWED_HOSTS",
+    "ALLOWED_ORIGINS", "TRUSTED_PROXIES", "WEB_PROCESSES", "WORKER_CONCURRENCY", "MCP_AUTH", "DEMO",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, values: dict[str, str]) -> None:
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_nothing_set_means_loopback_sqlite_and_no_credential_needed() -> None:
+    settings = read()
+    assert (settings.host, settings.port, settings.auth, settings.web_processes) == ("127.0.0.1", 8000, "loopback", 1)
+    assert settings.data_dir == environment.BASE_DIR / "var"
+    assert settings.hosts == ("localhost", "127.0.0.1", "[::1]")
+    assert settings.base_url == "http://127.0.0.1:8000"
+
+
+def test_every_setting_has_a_remedy() -> None:
+    assert set(environment.REMEDIES) == {name.upper() for name in environment.Environment.model_fields} == set(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "eighty"),
+        ("PORT", "0"),
+        ("PORT", "65536"),
+        ("DEBUG", "maybe"),
+        ("WEB_PROCESSES", "0"),
+        ("WORKER_CONCURRENCY", "-1"),
+        ("MCP_AUTH", "none"),
+        ("DATABASE_URL", "mysql://user@host/name"),
+        ("DATABASE_URL", "postgresql://user@host"),
+        ("DATABASE_URL", "postgresql://user@host:port/name"),
+        ("REDIS_URL", "localhost:6379"),
+        ("SECRET_KEY", "short"),
+        ("PUBLIC_URL", "mcp.example.com"),
+        ("PUBLIC_URL", "https://mcp.example.com/mcp"),
+        ("PUBLIC_URL", "https://user@mcp.example.com"),
+        ("ALLOWED_HOSTS", "good.example.com,https://bad.example.com"),
+        ("ALLOWED_HOSTS", "*"),
+        ("ALLOWED_ORIGINS", "app.example.com"),
+        ("TRUSTED_PROXIES", "everybody"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_the_setting_and_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(WrongSettings) as caught:
+        read()
+    text = str(caught.value)
+    assert text.startswith(f"Wrong setting: {name} ")
+    assert environment.REMEDIES[name] in text
+    assert "\n" not in text
+
+
+def test_each_wrong_value_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"PORT": "x", "MCP_AUTH": "y"})
+    with pytest.raises(WrongSettings) as caught:
+        read()
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"SECRET_KEY": "hunter2", "DATABASE_URL": "mysql://user:hunter3@host/name"})
+    with pytest.raises(WrongSettings) as caught:
+        read()
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "mcp.example.com"])
+def test_a_public_bind_without_credentials_is_refused(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    set_all(monkeypatch, {"HOST": host, "MCP_AUTH": "loopback", "PUBLIC_URL": "https://mcp.example.com"})
+    with pytest.raises(WrongSettings, match="MCP_AUTH=loopback lets everybody in"):
+        read()
+
+
+def test_a_bind_to_every_address_must_say_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST", "0.0.0.0")
+    with pytest.raises(WrongSettings, match="set PUBLIC_URL"):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("values", "auth", "hosts"),
+    [
+        ({"HOST": "::1"}, "loopback", ("localhost", "127.0.0.1", "[::1]")),
+        ({"HOST": "127.0.0.1", "MCP_AUTH": "required"}, "required", ("localhost", "127.0.0.1", "[::1]")),
+        ({"HOST": "192.0.2.7"}, "required", ("192.0.2.7",)),
+        ({"HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.example, b.example"}, "required", ("a.example", "b.example")),
+        ({"HOST": "0.0.0.0", "PUBLIC_URL": "https://mcp.example.com:8443"}, "required", ("mcp.example.com",)),
+        ({"HOST": "::", "PUBLIC_URL": "http://[2001:db8::1]"}, "required", ("[2001:db8::1]",)),
+    ],
+)
+def test_the_bind_decides_who_needs_a_credential_and_which_names_are_answered(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], auth: str, hosts: tuple[str, ...]
+) -> None:
+    set_all(monkeypatch, values)
+    settings = read()
+    assert (settings.auth, settings.hosts) == (auth, hosts)
+
+
+def test_a_postgresql_address_becomes_connection_parameters() -> None:
+    found = environment.database_from_url("postgres://user:p%40ss@db.example:6432/name?sslmode=require")
+    assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
+        "user", "p@ss", "db.example", "6432", "name",
+    )  # fmt: skip
+    assert found["OPTIONS"]["sslmode"] == "require"
+
+
+def test_a_postgresql_socket_folder_may_be_the_host() -> None:
+    assert environment.database_from_url("postgresql://mcp@/name?host=/run/db")["HOST"] == "/run/db"
+
+
+def test_sqlite_waits_for_the_write_lock_and_lets_readers_go_on() -> None:
+    options = environment.sqlite(Path("db.sqlite3"))["OPTIONS"]
+    assert (options["transaction_mode"], options["timeout"]) == ("IMMEDIATE", 20)
+    assert "journal_mode=WAL" in options["init_command"]
+
+
+@pytest.mark.parametrize(
+    ("redis", "broker"),
+    [
+        ("", "memory://"),
+        ("redis://:secret@127.0.0.1:6379/0", "redis://:secret@127.0.0.1:6379/0"),
+        ("unix:///run/redis.sock?db=1", "redis+socket:///run/redis.sock?virtual_host=1"),
+    ],
+)
+def test_celery_is_told_the_same_redis_in_its_own_spelling(redis: str, broker: str) -> None:
+    assert environment.broker_url(redis) == broker
+
+
+def test_the_data_folder_is_private_to_its_owner(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "data"
+    environment.prepare_data_dir(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_data_folder_that_cannot_be_made_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WrongSettings, match=r"Cannot write to the data folder .*Set DATA_DIR to a folder"):
+        environment.prepare_data_dir(tmp_path / "file" / "data")
+
+
+def test_the_generated_key_is_private_and_the_same_for_all_who_ask_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "secret_key"
+    keys: list[str] = []
+    gate = threading.Barrier(8)
+
+    def ask() -> None:
+        gate.wait()
+        keys.append(environment.stored_secret_key(path))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(keys) == 8
+    assert len(set(keys)) == 1
+    assert len(keys[0]) >= 50
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [path]
