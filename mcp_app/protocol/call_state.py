@@ -1,8 +1,9 @@
 """The states of a call and what moves it from one to the next; never who runs it or where it is stored.
 
-A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client, and
-ends exactly once as *completed*, *failed* or *cancelled*. An attempt whose lease expired is *retried*: the call
-is accepted again. Nothing leaves a terminal state, so of a racing finish and cancel only the first one counts.
+A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client,
+and ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expired it is
+*retried*: the call is accepted again. Nothing leaves a terminal state, so of a racing finish and cancel only
+the first one counts.
 """
 
 from __future__ import annotations

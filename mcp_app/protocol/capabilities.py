@@ -52,7 +52,7 @@ class ClientCapabilities:
     def parse(cls, capabilities: object, version: str = V2025_11_25) -> ClientCapabilities:
         """Read the ``capabilities`` of an ``initialize`` as the negotiated version defines them.
 
-        What is unknown is ignored (GEN-02, DLG-000-04). Raises InvalidParams for a known one that is no object.
+        What is unknown is ignored (GEN-02, DLG-000-04). Raises InvalidParams when a known one is no object.
         """
         if not isinstance(capabilities, dict):
             raise InvalidParams("'capabilities' must be an object.")

@@ -1,9 +1,9 @@
 """The states of an event stream and what may be appended in each; never how events are stored or sent.
 
-A stream is *absent* until something opens it or appends to it, *open* while more may come, and *final* once its
-terminal event is in. ``close`` is the server ending a connection for polling (T-POLL-03): the stream goes on.
-Nothing follows the terminal event, so a second one can never exist; only expiry or the end of the session
-removes the stream.
+A stream is *absent* until something opens it or appends to it, *open* while more may come, and *final* once
+its terminal event is in. ``close`` is the server ending a connection for polling (T-POLL-03): the stream
+goes on. Nothing follows the terminal event, so a second one can never exist; only expiry or the end of the
+session removes the stream.
 """
 
 from __future__ import annotations

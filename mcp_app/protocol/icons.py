@@ -23,8 +23,8 @@ def check_icon(icon: Any, *, allow_http: bool = False) -> None:
 
     ``allow_http`` is for development only.
     """
-    if not isinstance(icon, dict) or not isinstance(icon.get("src"), str):
-        raise ValueError("An icon must be an object with a 'src'.")
+    if not (isinstance(icon, dict) and isinstance(icon.get("src"), str)):
+        raise ValueError("An icon must be an object with a 'src'.")  # noqa: TRY004
     unknown = ", ".join(sorted(map(str, icon.keys() - _MEMBERS)))
     if unknown:
         raise ValueError(f"An icon has no member {unknown}: use {', '.join(sorted(_MEMBERS))}.")
@@ -32,10 +32,8 @@ def check_icon(icon: Any, *, allow_http: bool = False) -> None:
     _check_details(icon)
 
 
-def check_icons(icons: Any, *, allow_http: bool = False) -> None:
+def check_icons(icons: list[Any], *, allow_http: bool = False) -> None:
     """Check a list of icons; raises ValueError as ``check_icon`` does."""
-    if not isinstance(icons, list):
-        raise ValueError("Icons must be a list.")
     for icon in icons:
         check_icon(icon, allow_http=allow_http)
 

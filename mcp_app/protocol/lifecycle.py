@@ -1,8 +1,8 @@
 """The states of a legacy session and what moves it from one to the next; never where sessions are kept.
 
 A session is *new* until its ``initialize`` is answered, *initializing* until the client says
-``notifications/initialized``, then *operating* until it *ended* by DELETE, expiry or an operator. Requests are
-served while it is initializing, because many clients do not wait (LIFE-05); requests of ours are not sent then
+``notifications/initialized``, then *operating* until it *ended* by DELETE, expiry or an operator. While it
+is initializing requests are served, because many clients do not wait (LIFE-05), but none of ours are sent
 (LIFE-04). An ended session never comes back (SES-05).
 """
 

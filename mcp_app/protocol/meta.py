@@ -35,8 +35,8 @@ def is_valid_key(key: str) -> bool:
 def is_reserved_key(key: str) -> bool:
     """Whether the protocol keeps a key for itself, by the rule of any revision (META-07).
 
-    2025-06-18 reserves prefixes with a protocol label in front of the last label, later revisions those with one
-    in the second place.
+    2025-06-18 reserves prefixes with a protocol label in front of the last label, later revisions those with
+    one in the second place.
     """
     prefix, slash, _ = key.rpartition("/")
     if not slash:
@@ -46,7 +46,7 @@ def is_reserved_key(key: str) -> bool:
 
 
 def check_own_keys(keys: Iterable[str]) -> None:
-    """Check the keys an application wants to send. Raises ValueError naming the first bad one and the remedy."""
+    """Check the keys an application wants to send. Raises ValueError naming a bad one and the remedy."""
     for key in keys:
         if not is_valid_key(key):
             raise ValueError(f"{key!r} is not a valid _meta key: use a form such as 'example.com/name'.")

@@ -18,7 +18,7 @@ _REFUSAL: Final = "The cursor is not valid for this list. Start again without a 
 
 
 class CursorCodec:
-    """Writes and reads cursors with one secret; a cursor of another list, scope or server is refused (S17)."""
+    """Writes and reads cursors with one secret; one of another list, scope or server is refused (S17)."""
 
     def __init__(self, secret: bytes) -> None:
         """``secret`` is the deployment's; a key of its own is derived from it for this use."""
@@ -29,14 +29,14 @@ class CursorCodec:
     def encode(self, kind: str, after: str, scope: str, generation: int) -> str:
         """A cursor for the page that follows the entry ``after`` (PAGE-03).
 
-        ``scope`` says whose view of the list it is, ``generation`` of which state of the catalogue. Never empty,
-        because an empty cursor is legal on the wire and means nothing (PAGE-01).
+        ``scope`` says whose view of the list it is, ``generation`` of which state of the catalogue. Never
+        empty, because an empty cursor is legal on the wire and easily taken for none (PAGE-01).
         """
         payload = f"{generation}\n{after}".encode()
         return urlsafe_b64encode(self._tag(kind, scope, payload) + payload).rstrip(b"=").decode()
 
     def decode(self, kind: str, scope: str, cursor: object) -> tuple[str, int]:
-        """``(after, generation)`` of a cursor made for this kind and scope. Raises InvalidParams (PAGE-02)."""
+        """``(after, generation)`` of a cursor for this kind and scope. Raises InvalidParams (PAGE-02)."""
         if not isinstance(cursor, str):
             raise InvalidParams("The cursor must be a string.")
         raw = _decode_strictly(cursor)

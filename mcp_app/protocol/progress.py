@@ -1,4 +1,4 @@
-"""Which progress reports of a call are worth sending, and which tokens name a call; it has no clock of its own."""
+"""Which progress reports of a call are worth sending, and which tokens name a call; it has no clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TOKEN: Final = 1024
 
 
 def check_progress_token(token: object) -> Token:
-    """The token as it came, of the same type. Raises InvalidParams if it is no string or integer (META-11)."""
+    """The token as it came, of the same type. Raises InvalidParams: no string or integer (META-11)."""
     if isinstance(token, str) and len(token) <= MAX_TOKEN:
         return token
     if type(token) is int and -MAX_SAFE_INTEGER <= token <= MAX_SAFE_INTEGER:
@@ -51,12 +51,18 @@ class ProgressGate:
         self._held = _params(progress, total, message)
         if self._sent_at is not None and now - self._sent_at < self._min_interval:
             return None
-        self._sent_at = now
-        return self.flush()
+        return self.flush(now)
 
-    def flush(self) -> dict[str, Any] | None:
-        """The report held back last, if any: call it before the answer, so that the last one always arrives."""
+    @property
+    def held(self) -> bool:
+        """Whether a report is held back and must be flushed later."""
+        return self._held is not None
+
+    def flush(self, now: float | None = None) -> dict[str, Any] | None:
+        """The report held back last, if any: call it before the answer, so that the last one arrives."""
         held, self._held = self._held, None
+        if held is not None and now is not None:
+            self._sent_at = now
         return held
 
 

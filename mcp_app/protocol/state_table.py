@@ -10,7 +10,7 @@ _State = TypeVar("_State", bound=StrEnum)
 
 
 class InvalidTransition(Exception):  # noqa: N818
-    """The event cannot happen in this state. A bug of ours or a message at the wrong time: the caller knows."""
+    """The event cannot happen in this state; whose fault that is only the caller knows."""
 
     def __init__(self, state: str, event: str) -> None:
         super().__init__(f"{event!r} cannot happen in the state {state!r}.")

@@ -1,0 +1,206 @@
+"""What each legacy revision knows: cuts definitions, results and messages to it (GEN-01); it sends nothing.
+
+The form inside of the server is that of 2025-11-25 with all its members. Nothing given in is changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .versions import V2025_03_26, V2025_06_18, V2025_11_25
+
+Wire = dict[str, Any]
+
+# The revision that brought each member; the others were there from the start.
+_TITLED: Final = {"title": V2025_06_18, "_meta": V2025_06_18, "icons": V2025_11_25}
+_SINCE: Final[dict[str, dict[str, str]]] = {
+    "tool": {
+        **_TITLED,
+        "annotations": V2025_03_26,
+        "outputSchema": V2025_06_18,
+        "execution": V2025_11_25,
+    },
+    "prompt": _TITLED,
+    "resource": _TITLED,
+    "template": _TITLED,
+    "argument": {"title": V2025_06_18},
+    "annotations": {"lastModified": V2025_06_18},
+    "contents": {"_meta": V2025_06_18},
+    "block": {"_meta": V2025_06_18, "icons": V2025_11_25},
+    "implementation": {
+        "title": V2025_06_18,
+        "description": V2025_11_25,
+        "icons": V2025_11_25,
+        "websiteUrl": V2025_11_25,
+    },
+    "capabilities": {"completions": V2025_03_26, "tasks": V2025_11_25},
+}
+_METHOD_SINCE: Final = {
+    "elicitation/create": V2025_06_18,
+    "notifications/elicitation/complete": V2025_11_25,
+    "notifications/tasks/status": V2025_11_25,
+}
+_LISTS: Final = {
+    "tools/list": ("tools", "tool"),
+    "prompts/list": ("prompts", "prompt"),
+    "resources/list": ("resources", "resource"),
+    "resources/templates/list": ("resourceTemplates", "template"),
+}
+
+
+def _cut(kind: str, wire: Wire, version: str) -> Wire:
+    since = _SINCE[kind]
+    return {name: value for name, value in wire.items() if since.get(name, "") <= version}
+
+
+def definition(kind: str, wire: Wire, version: str) -> Wire | None:
+    """A ``tool``, ``prompt``, ``resource`` or ``template`` of a list, or None if the revision cannot use it."""
+    if kind == "tool":
+        return _tool(wire, version)
+    if version >= V2025_11_25:
+        return wire
+    cut = _with_annotations(_cut(kind, wire, version), version)
+    if "arguments" in cut:
+        cut["arguments"] = [_cut("argument", argument, version) for argument in cut["arguments"]]
+    return cut
+
+
+def _tool(wire: Wire, version: str) -> Wire | None:
+    execution = wire.get("execution", {})
+    if version < V2025_11_25 and execution.get("taskSupport") == "required":
+        return None
+    cut = _cut("tool", wire, version)
+    # TOOL-18: before 2026-07-28 structured results are objects only.
+    if "outputSchema" in cut and cut["outputSchema"].get("type") != "object":
+        del cut["outputSchema"]
+    return cut
+
+
+def _with_annotations(cut: Wire, version: str) -> Wire:
+    """Cut the annotations of a fresh copy of a resource or block."""
+    if "annotations" in cut:
+        cut["annotations"] = _cut("annotations", cut["annotations"], version)
+    return cut
+
+
+def block(wire: Wire, version: str) -> Wire:
+    """A content block in a form the revision knows; what it cannot carry becomes a text (TOOL-14)."""
+    if version >= V2025_11_25:
+        return wire
+    kind = wire["type"]
+    if kind == "resource_link" and version < V2025_06_18:
+        return {"type": "text", "text": f"{wire.get('title') or wire['name']}: {wire['uri']}"}
+    if kind == "audio" and version < V2025_03_26:
+        return {
+            "type": "text",
+            "text": f"[A recording of type {wire['mimeType']}, not supported by this client]",
+        }
+    cut = _with_annotations(_cut("block", wire, version), version)
+    if kind == "resource":
+        cut["resource"] = _cut("contents", cut["resource"], version)
+    return cut
+
+
+def result(method: str, result: Wire, version: str) -> Wire:
+    """The result of ``method`` as the revision knows it."""
+    if method == "tools/call":
+        return _call_result(result, version)
+    if method in _LISTS:
+        name, kind = _LISTS[method]
+        found = (definition(kind, item, version) for item in result[name])
+        return {**result, name: [item for item in found if item is not None]}
+    if version >= V2025_11_25:
+        return result
+    if method == "prompts/get":
+        return {**result, "messages": [_prompt_message(message, version) for message in result["messages"]]}
+    if method == "resources/read":
+        return {**result, "contents": [_cut("contents", item, version) for item in result["contents"]]}
+    if method == "initialize":
+        return _initialize_result(result, version)
+    return result
+
+
+def _call_result(result: Wire, version: str) -> Wire:
+    has_structure = "structuredContent" in result
+    keeps_structure = version >= V2025_06_18 and isinstance(result.get("structuredContent"), dict)
+    if version >= V2025_11_25 and has_structure == keeps_structure:
+        return result
+    cut = {**result, "content": [block(item, version) for item in result.get("content", [])]}
+    if has_structure and not keeps_structure:
+        del cut["structuredContent"]
+    return cut
+
+
+def _prompt_message(message: Wire, version: str) -> Wire:
+    return {**message, "content": block(message["content"], version)}
+
+
+def _initialize_result(result: Wire, version: str) -> Wire:
+    return {
+        **result,
+        "serverInfo": _cut("implementation", result["serverInfo"], version),
+        "capabilities": _cut("capabilities", result["capabilities"], version),
+    }
+
+
+def message(method: str, params: Wire, version: str) -> Wire | None:
+    """The params of a notification or request of ours, or None if the revision cannot carry it."""
+    if version >= V2025_11_25:
+        return params
+    if version < _METHOD_SINCE.get(method, ""):
+        return None
+    if method == "notifications/progress" and version < V2025_03_26:
+        return {name: value for name, value in params.items() if name != "message"}
+    if method == "elicitation/create":
+        return _form(params)
+    if method == "sampling/createMessage":
+        return _sampling(params, version)
+    return params
+
+
+def why_not(method: str, params: Wire, version: str) -> str:
+    """Why ``message`` gave None, in words for the caller of a tool."""
+    if version < _METHOD_SINCE.get(method, ""):
+        return f"{method} does not exist in protocol revision {version}, which the client uses."
+    if params.get("mode") == "url":
+        return f"Clients of protocol revision {version} cannot be asked to open a URL."
+    if method == "elicitation/create":
+        return f"Clients of protocol revision {version} cannot show a choice of several values."
+    return f"Clients of protocol revision {version} cannot sample with tools."
+
+
+def _form(params: Wire) -> Wire | None:
+    """ELI-04: the form of 2025-06-18 has no mode, no multiple choice and defaults only for booleans."""
+    if params.get("mode", "form") != "form":
+        return None
+    schema = params["requestedSchema"]
+    members = {name: _member(member) for name, member in schema["properties"].items()}
+    if None in members.values():
+        return None
+    cut = {name: value for name, value in params.items() if name != "mode"}
+    return {**cut, "requestedSchema": {**schema, "properties": members}}
+
+
+def _member(member: Wire) -> Wire | None:
+    if member["type"] == "array":
+        return None
+    cut = {name: value for name, value in member.items() if name != "default" or member["type"] == "boolean"}
+    titled = cut.pop("oneOf", None)
+    if titled is not None:
+        cut["enum"] = [choice["const"] for choice in titled]
+        cut["enumNames"] = [choice["title"] for choice in titled]
+    return cut
+
+
+def _sampling(params: Wire, version: str) -> Wire | None:
+    """Before 2025-11-25 there are no tools and a message holds one block: several become several messages."""
+    if "tools" in params or "toolChoice" in params:
+        return None
+    messages = []
+    for sent in params["messages"]:
+        content = sent["content"]
+        for item in content if isinstance(content, list) else [content]:
+            if item["type"] in ("tool_use", "tool_result"):
+                return None
+            messages.append({"role": sent["role"], "content": block(item, version)})
+    return {**params, "messages": messages}
