@@ -1,0 +1,1 @@
+"""The official conformance suite against a fixture server: two web processes, embedded Redis, no baseline."""

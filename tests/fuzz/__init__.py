@@ -1,0 +1,1 @@
+"""Hostile bytes against a live server: random and mutated bodies and headers."""

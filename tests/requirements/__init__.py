@@ -1,0 +1,1 @@
+"""What the specification asks for and which tests prove it."""
