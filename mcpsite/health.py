@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
-from django.conf import settings
-from django.core.cache import cache
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db import Error as DatabaseFault
 
-from mcp_app.tasks import WORKER_ALIVE
+from mcp_app import conf
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.presence import Presence
 
 CHECK_SECONDS = 2.0
 
@@ -26,40 +27,48 @@ async def healthz(scope: Any, receive: Any, send: Send) -> None:
 
 async def readyz(scope: Any, receive: Any, send: Send) -> None:
     """200 when database, Redis and a worker are there; else 503 naming what is missing."""
-    checks = {"database": _database, "redis": _redis, "worker": _worker}
-    present = await asyncio.gather(*(_holds(check) for check in checks.values()))
-    missing = [name for name, there in zip(checks, present, strict=True) if not there]
+    answers = await asyncio.gather(_within(_missing_database, "database"), _within(_missing_of_redis, "redis"))
+    missing = [name for names in answers for name in names]
     if missing:
         await _answer(send, 503, {"status": "unavailable", "missing": missing})
     else:
         await _answer(send, 200, {"status": "ok"})
 
 
-async def _holds(check: Callable[[], bool]) -> bool:
+async def _within(check: Callable[[], list[str]], name: str) -> list[str]:
+    """What ``check`` finds missing; what answers too late is missing."""
     try:
         return await asyncio.wait_for(asyncio.to_thread(check), CHECK_SECONDS)
     except TimeoutError:
-        return False
+        return [name]
 
 
-def _database() -> bool:
+def _missing_database() -> list[str]:
     connection = connections[DEFAULT_DB_ALIAS]
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseFault:
-        return False
+        return ["database"]
     finally:
         connection.close()
-    return True
+    return []
 
 
-def _redis() -> bool:
-    return not settings.REDIS_URL or _remembered("readyz", 1) is not None
+def _missing_of_redis() -> list[str]:
+    """Without Redis nobody can see a worker, and a server in memory has none."""
+    url = conf.get().redis_url
+    if not url:
+        return ["worker"]
+    try:
+        return [] if _presence(url).seen() else ["worker"]
+    except StreamsUnavailable:
+        return ["redis", "worker"]
 
 
-def _worker() -> bool:
-    return _remembered(WORKER_ALIVE) is not None
+@lru_cache(maxsize=1)
+def _presence(url: str) -> Presence:
+    return Presence(url)
 
 
 async def _answer(send: Send, status: int, body: dict[str, Any]) -> None:

@@ -71,13 +71,6 @@ DATABASES = {
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = ENVIRONMENT.redis_url
-CACHES = {
-    "default": (
-        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "django"}
-        if REDIS_URL
-        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
-    )
-}
 
 # Language, time, files.
 LANGUAGE_CODE = "en-us"
@@ -144,6 +137,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_throttle": 1,
 }
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}
 
 LOGGING = {
     "version": 1,

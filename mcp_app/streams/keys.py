@@ -1,0 +1,148 @@
+"""Lists every Redis key and channel with its bound and expiry; must not know commands.
+
+======================================  ======  =====================================  ===========================
+key                                     type    bound                                  expires after
+======================================  ======  =====================================  ===========================
+mcp:{<session>}:session                 hash    fields given by the session code       session ttl, tombstone ttl
+mcp:{<session>}:subscriptions           set     limit of add_subscription              session ttl limit
+mcp:{<session>}:index                   zset    streams and requests not yet expired   session ttl limit
+mcp:{<session>}:stream:<name>           stream  limits.events, limits.event_bytes      limits.ttl after last write
+mcp:{<session>}:meta:<name>             hash    six fields                             limits.ttl after last write
+mcp:{<session>}:request:<id>            string  one answer                             ttl of open
+mcp:subscribers:<digest of the URI>     set     sessions (dead ones are swept)         session ttl limit
+mcp:window:<key>                        string  one number                             the window
+mcp:places:<key>                        zset    limit of acquire                       longest lease
+mcp:messages                            stream  limits.log_batches                     limits.log_ttl
+mcp:health                              string  one byte                               60 seconds
+mcp:worker                              string  one byte                               15 seconds
+======================================  ======  =====================================  ===========================
+
+Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number of
+the database because publish/subscribe ignores databases: mcp:<db>:wake:<session> and mcp:<db>:topic:<topic>.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from mcp_app.streams.base import BadName
+
+PREFIX = "mcp:"
+MESSAGES = "mcp:messages"
+HEALTH = "mcp:health"
+WORKER = "mcp:worker"
+EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
+
+# A brace, colon or space in a session id would let a client choose the hash tag or forge another key.
+_SESSION = re.compile(r"[A-Za-z0-9_.~-]{1,128}")
+_STREAM = re.compile(r"[a-z0-9-]{1,40}")
+_REQUEST = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
+_PLAIN = re.compile(r"[A-Za-z0-9_.:~/@-]{1,120}")
+
+PATTERNS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:(session|subscriptions|index)",
+        r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:(stream|meta):[a-z0-9-]{1,40}",
+        r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:request:[A-Za-z0-9_.~-]{1,64}",
+        r"mcp:subscribers:[0-9a-f]{64}",
+        r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
+        r"mcp:messages|mcp:health|mcp:worker",
+    )
+)
+
+
+class SessionKeys(NamedTuple):
+    """The keys of one session; ``base`` is what its other keys begin with."""
+
+    base: str
+    session: str
+    subscriptions: str
+    index: str
+
+
+class StreamKeys(NamedTuple):
+    """The keys of one stream."""
+
+    stream: str
+    meta: str
+    index: str
+    session: str
+
+
+@lru_cache(maxsize=4096)
+def session_keys(session: str) -> SessionKeys:
+    """The keys of a session; raises BadName for an id no session of ours can have."""
+    if not _SESSION.fullmatch(session):
+        raise BadName("A session id has 1 to 128 letters, digits or any of _.~- only.")
+    base = f"{PREFIX}{{{session}}}:"
+    return SessionKeys(base, base + "session", base + "subscriptions", base + "index")
+
+
+@lru_cache(maxsize=4096)
+def stream_keys(session: str, stream: str) -> StreamKeys:
+    """The keys of a stream; raises BadName."""
+    keys = session_keys(session)
+    if not _STREAM.fullmatch(stream):
+        raise BadName("A stream name has 1 to 40 lower-case letters, digits or hyphens only.")
+    return StreamKeys(f"{keys.base}stream:{stream}", f"{keys.base}meta:{stream}", keys.index, keys.session)
+
+
+def request_key(session: str, request_id: str) -> str:
+    """The key of a request to the client; raises BadName."""
+    if not _REQUEST.fullmatch(request_id):
+        raise BadName("A request id has 1 to 64 letters, digits or any of _.~- only.")
+    return f"{session_keys(session).base}request:{request_id}"
+
+
+def subscribers_key(uri: str) -> str:
+    """The key of a resource's subscribers; any URI will do."""
+    return f"{PREFIX}subscribers:{hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()}"
+
+
+def _plain(key: str) -> str:
+    return key if _PLAIN.fullmatch(key) else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def window_key(key: str) -> str:
+    """The key of a rate window; a long or odd name is stored by its digest."""
+    return f"{PREFIX}window:{_plain(key)}"
+
+
+def places_key(key: str) -> str:
+    """The key of a set of places; a long or odd name is stored by its digest."""
+    return f"{PREFIX}places:{_plain(key)}"
+
+
+def is_known(key: str) -> bool:
+    """Whether this file lists the key."""
+    return any(pattern.fullmatch(key) for pattern in PATTERNS)
+
+
+class Channels:
+    """The publish/subscribe channels of one deployment."""
+
+    __slots__ = ("_topic", "_wake")
+
+    def __init__(self, database: int) -> None:
+        self._wake = f"{PREFIX}{database}:wake:"
+        self._topic = f"{PREFIX}{database}:topic:"
+
+    def wake(self, session: str) -> str:
+        """Where the names of a session's streams with news are announced."""
+        return self._wake + session
+
+    def topic(self, topic: str) -> str:
+        """Where broadcasts of a topic go."""
+        return self._topic + topic
+
+    def session_of(self, channel: str) -> str | None:
+        """The session a wake channel belongs to; None for another channel."""
+        return channel.removeprefix(self._wake) if channel.startswith(self._wake) else None
+
+    def topic_of(self, channel: str) -> str | None:
+        """The topic of a broadcast channel; None for another channel."""
+        return channel.removeprefix(self._topic) if channel.startswith(self._topic) else None
