@@ -1,0 +1,142 @@
+"""Runs the official conformance suite against the fixture server: ``python -m tests.conformance.run``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import node
+from tests.live import LiveServer
+
+BASELINE = Path(__file__).with_name("expected-failures.yml")
+RUN_SECONDS = 400
+SUMMARY = re.compile(
+    r"^[✓✗] (?P<scenario>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One call of the suite, and the scenarios that must have passed at least one check in it."""
+
+    name: str
+    options: tuple[str, ...]
+    must_run: frozenset[str] = frozenset()
+    must_count: int = 1
+
+
+# Run and reported by the suite but not scored by it; required here.
+ALSO_REQUIRED = frozenset({"server-sse-polling", "json-schema-2020-12", "server-session-lifecycle"})
+RUNS = (
+    Run("2025-06-18, all", ("--suite", "all", "--spec-version", "2025-06-18"),
+        frozenset({"server-session-lifecycle"}), must_count=27),
+    Run("2025-11-25, required", ("--requirements", "2025-11-25"), ALSO_REQUIRED, must_count=33),
+    Run("2025-11-25, all", ("--suite", "all", "--spec-version", "2025-11-25"), ALSO_REQUIRED, must_count=33),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run of the suite gave: check counts per scenario and what is wrong with them."""
+
+    run: Run
+    output: str
+    exit_status: int
+
+    @property
+    def scenarios(self) -> dict[str, tuple[int, int]]:
+        """Scenario -> (passed, failed) checks."""
+        return {
+            found["scenario"]: (int(found["passed"]), int(found["failed"]))
+            for found in SUMMARY.finditer(self.output)
+        }
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that keeps this run from counting as passed; empty when it does."""
+        found = [f"{name}: {failed} checks failed" for name, (_, failed) in self.scenarios.items() if failed]
+        found += [f"{name}: no check passed" for name, (passed, _) in self.scenarios.items() if not passed]
+        found += [f"{name}: did not run" for name in sorted(self.run.must_run - set(self.scenarios))]
+        if len(self.scenarios) < self.run.must_count:
+            found.append(f"only {len(self.scenarios)} scenarios ran, {self.run.must_count} are required")
+        if self.exit_status and not found:
+            found += _unexpected(self.output) or [f"the suite ended with status {self.exit_status}"]
+        return found
+
+
+def _unexpected(output: str) -> list[str]:
+    """The scenarios the suite lists as failed or passed against the baseline (a warning counts as failed)."""
+    listed = re.search(r"(?:Unexpected failures|Stale baseline)[^\n]*\n((?:\s+[✗✓] [^\n]+\n?)+)", output)
+    return [f"{line.strip()} (against the baseline)" for line in listed[1].splitlines()] if listed else []
+
+
+def execute(run: Run, url: str) -> Outcome:
+    """Call the suite once; its whole output is kept."""
+    suite = node.install("conformance") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
+    command = [node.executable(), str(suite), "server", "--url", url, *run.options,
+               "--expected-failures", str(BASELINE)]  # fmt: skip
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=node.environment(),
+                              timeout=RUN_SECONDS)  # fmt: skip
+    except subprocess.TimeoutExpired as expired:
+        output = expired.stdout or b""
+        return Outcome(run, output.decode() if isinstance(output, bytes) else output, exit_status=124)
+    return Outcome(run, _without_colour(done.stdout + done.stderr), done.returncode)
+
+
+def _without_colour(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def report(outcomes: Iterable[Outcome], trouble: list[str]) -> int:
+    """Print one line per scenario and the summary line last; returns the exit status."""
+    passed = failed = 0
+    for outcome in outcomes:
+        print(f"\n{outcome.run.name}")
+        for name, (good, bad) in sorted(outcome.scenarios.items()):
+            print(f"  {'FAILED' if bad or not good else 'passed'}  {name} ({good} passed, {bad} failed)")
+        for problem in outcome.problems:
+            print(f"  PROBLEM  {problem}")
+        bad_scenarios = sum(1 for good, bad in outcome.scenarios.values() if bad or not good)
+        passed += len(outcome.scenarios) - bad_scenarios
+        failed += max(bad_scenarios, len(outcome.problems))
+    for line in trouble:
+        print(f"  PROBLEM  in the server's log: {line}")
+    failed += len(trouble)
+    print(f"\nconformance: {passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the suite at every revision; exit status 0 only when everything passed and nothing was missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--verbose", action="store_true", help="show the suite's own output")
+    parser.add_argument("--processes", type=int, default=2, help="web processes of the fixture server")
+    wanted = parser.parse_args(arguments)
+    try:
+        node.install("conformance")
+        print(f"Node: {node.executable()}")
+    except node.NodeUnavailable as missing:
+        print(f"The conformance suite cannot run: {missing}", file=sys.stderr)
+        return 2
+    outcomes = []
+    with LiveServer(wanted.processes, settings="tests.conformance.settings") as server:
+        # The suite's host check accepts this name only.
+        url = f"http://localhost:{server.port}/mcp"
+        for run in RUNS:
+            outcomes.append(execute(run, url))
+            if wanted.verbose or outcomes[-1].problems:
+                print(outcomes[-1].output)
+        trouble = server.trouble()
+        if trouble:
+            print(server.logs()[-8000:])
+    return report(outcomes, trouble)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

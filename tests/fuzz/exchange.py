@@ -1,0 +1,169 @@
+"""Sends one hostile case over a bare connection, reads what comes back strictly, and judges it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tests.fuzz.cases import Case
+from tests.raw_wire import NotHttp, is_chunked, parse_head
+
+ANSWER_SECONDS = 8.0
+# How long to wait for an answer to bytes that are no whole request; silence is right then.
+PARTIAL_SECONDS = 0.15
+STREAM_SECONDS = 4.0
+DOCUMENTED = {
+    200, 202, 204, 301, 302, 400, 401, 403, 404, 405, 406, 408, 409, 411, 413, 414, 415, 421, 429, 431, 503,
+}  # fmt: skip
+BODILESS = {202, 204}
+
+
+class ConnectionGone(Exception):
+    """The server closed the connection without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One whole answer; a stream's body is what came within its time."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def is_stream(self) -> bool:
+        return self.headers.get("content-type", "").startswith("text/event-stream")
+
+
+class Line:
+    """One connection that is opened when needed and kept as long as the server keeps it."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = (host, port)
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def exchange(self, case: Case) -> Reply | None:
+        """The answer; None when an incomplete request got none. NotHttp, TimeoutError, ConnectionGone."""
+        kept = self.writer is not None
+        try:
+            return await self._exchange(case)
+        except (ConnectionGone, ConnectionError, BrokenPipeError):
+            await self.close()
+            if kept:
+                # The server may have closed the idle connection: that is no answer to this case.
+                return await self.exchange(case)
+            if case.complete:
+                raise
+            return None
+
+    async def _exchange(self, case: Case) -> Reply | None:
+        if self.writer is None or self.reader is None:
+            self.reader, self.writer = await asyncio.open_connection(*self.address, limit=8 * 1024 * 1024)
+        self.writer.write(case.data)
+        patience = ANSWER_SECONDS if case.complete else PARTIAL_SECONDS
+        try:
+            async with asyncio.timeout(patience):
+                reply = await self._read(case.method)
+        except TimeoutError:
+            await self.close()
+            if case.complete:
+                raise
+            return None
+        closing = reply.headers.get("connection", "").lower() == "close"
+        if closing or reply.is_stream or not case.complete:
+            await self.close()
+        return reply
+
+    async def _read(self, method: str) -> Reply:
+        assert self.reader is not None
+        try:
+            head = await self.reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as cut:
+            if cut.partial:
+                raise NotHttp(f"a cut response head: {cut.partial[:200]!r}") from None
+            raise ConnectionGone from None
+        status, headers = parse_head(head)
+        stream = headers.get("content-type", "").startswith("text/event-stream")
+        if method == "HEAD" or status in (204, 304):
+            return Reply(status, headers, b"")
+        if stream:
+            return Reply(status, headers, await self._stream(method))
+        return Reply(status, headers, await self._body(headers))
+
+    async def _body(self, headers: dict[str, str]) -> bytes:
+        assert self.reader is not None
+        if is_chunked(headers):
+            return b"".join([chunk async for chunk in self._chunks()])
+        if "content-length" in headers:
+            return await self.reader.readexactly(int(headers["content-length"]))
+        return await self.reader.read(8 * 1024 * 1024)
+
+    async def _stream(self, method: str) -> bytes:
+        """What a stream says within its time; a GET stream is left at once."""
+        found = b""
+        if method == "GET":
+            return found
+        try:
+            async with asyncio.timeout(STREAM_SECONDS):
+                async for chunk in self._chunks():
+                    found += chunk
+        except TimeoutError:
+            pass
+        return found
+
+    async def _chunks(self):  # type: ignore[no-untyped-def]  # an async generator of bytes
+        assert self.reader is not None
+        while size := int(await self.reader.readuntil(b"\r\n"), 16):
+            chunk = await self.reader.readexactly(size + 2)
+            if not chunk.endswith(b"\r\n"):
+                raise NotHttp("a chunk does not end with CRLF")
+            yield chunk[:-2]
+        await self.reader.readuntil(b"\r\n")
+
+    async def close(self) -> None:
+        writer, self.writer, self.reader = self.writer, None, None
+        if writer is not None:
+            writer.close()
+            with suppress(ConnectionError, BrokenPipeError):
+                await writer.wait_closed()
+
+
+def problem(case: Case, reply: Reply | None) -> str | None:
+    """What is wrong with an answer, None when nothing is."""
+    if reply is None:
+        return None
+    if reply.status == 503 and "retry-after" not in reply.headers:
+        return "503 without Retry-After"
+    if reply.status not in DOCUMENTED:
+        return f"undocumented status {reply.status}"
+    if reply.status == 405 and "allow" not in reply.headers:
+        return "405 without Allow"
+    if reply.status in BODILESS and reply.body:
+        return f"{reply.status} with a body"
+    if b"Traceback" in reply.body or b'File "' in reply.body:
+        return "internals in the body"
+    return None if reply.is_stream else _json_problem(case, reply)
+
+
+def _json_problem(case: Case, reply: Reply) -> str | None:
+    """A JSON body must be JSON-RPC: a result or error object, or an array of them for a batch."""
+    if not reply.headers.get("content-type", "").startswith("application/json"):
+        return None
+    try:
+        value = json.loads(reply.body)
+    except ValueError:
+        return "a JSON answer that is no JSON"
+    members = value if isinstance(value, list) else [value]
+    if b"/mcp" not in case.data.split(b"\r\n", 1)[0]:
+        return None
+    for member in members:
+        if not isinstance(member, dict) or member.get("jsonrpc") != "2.0":
+            return "a JSON answer that is no JSON-RPC"
+        if ("result" in member) == ("error" in member) or ("id" in member and member["id"] is None):
+            return "a malformed JSON-RPC answer"
+        if "error" in member and member["error"].get("code") == -32603 and reply.status != 503:
+            return "an internal error"
+    return None
