@@ -165,7 +165,13 @@ def resource(
 
     def register(decorated: F) -> F:
         definition = define_resource(
-            decorated, uri, name, told, mime_type=mime_type, annotations=annotations or {}, size=size,
+            decorated,
+            uri,
+            name,
+            told,
+            mime_type=mime_type,
+            annotations=annotations or {},
+            size=size,
             completions=completions or {},
         )
         registry.add_resource(definition)

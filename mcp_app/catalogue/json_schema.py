@@ -5,11 +5,29 @@ Compiled with a linear-time regular-expression engine and no way to fetch a ``$r
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import jsonschema_rs
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+MAX_RECEIVED: Final = 100
+
+_EXPECTATIONS: Final[dict[str, str]] = {
+    "minimum": "a value of at least {}",
+    "maximum": "a value of at most {}",
+    "exclusiveMinimum": "a value greater than {}",
+    "exclusiveMaximum": "a value less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "minProperties": "at least {} members",
+    "maxProperties": "at most {} members",
+    "pattern": "text matching {}",
+    "const": "exactly {!r}",
+}
 
 
 class SchemaError(ValueError):
@@ -23,10 +41,10 @@ class Validator:
 
     def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
-        self.is_valid = compiled.is_valid
+        self.is_valid: Callable[[Any], bool] = compiled.is_valid
 
     def explain(self, instance: Any) -> str:
-        """The first failure as ``path: what was expected, got value``; empty when the instance is valid."""
+        """The first failure as ``path: expected …, got …`` (TOOL-10); empty when the instance is valid."""
         for error in self._compiled.iter_errors(instance):
             return _explanation(error)
         return ""
@@ -39,16 +57,47 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
             schema, offline=True, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions()
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise SchemaError(f"not a usable JSON Schema: {str(error).splitlines()[0]}") from error
+        raise SchemaError(f"not a usable JSON Schema: {_first_line(error)}") from error
     return Validator(compiled)
 
 
 def shortened(value: Any) -> str:
     """A received value as text, cut to 100 characters."""
     text = repr(value)
-    return text if len(text) <= 100 else text[:99] + "…"
+    return text if len(text) <= MAX_RECEIVED else text[: MAX_RECEIVED - 1] + "…"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
 
 
 def _explanation(error: jsonschema_rs.ValidationError) -> str:
-    path = ".".join(str(part) for part in error.instance_path) or "(arguments)"
-    return f"{path}: {error.message}, got {shortened(error.instance)}"
+    kind = error.kind.name
+    path = [str(part) for part in error.instance_path]
+    if kind == "required":
+        return f"{'.'.join([*path, error.kind.value])}: expected a value, got nothing"
+    if kind in ("additionalProperties", "unevaluatedProperties"):
+        unexpected = str(error.kind.value[0])[:MAX_RECEIVED]
+        value = error.instance.get(unexpected) if isinstance(error.instance, dict) else None
+        return f"{'.'.join([*path, unexpected])}: expected no such argument, got {shortened(value)}"
+    where = ".".join(path) or "(arguments)"
+    return f"{where}: expected {_expectation(error)}, got {shortened(error.instance)}"
+
+
+def _expectation(error: jsonschema_rs.ValidationError) -> str:
+    kind, value = error.kind.name, error.kind.value
+    if kind == "type":
+        return " or ".join(sorted(value))
+    if kind == "enum":
+        return "one of " + ", ".join(map(repr, value))[:300]
+    if kind in _EXPECTATIONS:
+        return _EXPECTATIONS[kind].format(value)
+    if kind == "anyOf" or kind.startswith("oneOf"):
+        return _alternatives(value)
+    return f"a value that satisfies {kind!r}"
+
+
+def _alternatives(branches: Any) -> str:
+    """What each branch of ``anyOf`` wanted first; a branch may have nothing to say."""
+    wanted = [_expectation(branch[0]) for branch in branches if branch] if isinstance(branches, list) else []
+    return " or ".join(dict.fromkeys(wanted))[:300] or "a value that fits exactly one alternative"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,9 +9,7 @@ from mcp_app.catalogue import signatures
 from mcp_app.catalogue.definitions import CompletionSource, DefinitionError, ResourceDefinition, Wire
 from mcp_app.catalogue.prompt_definitions import check_completions
 from mcp_app.catalogue.wire_parts import Described, check_permission, shared_wire
-
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f\x7f]+")
-_VARIABLE = re.compile(r"\{\+?(\w+)\}")
+from mcp_app.protocol import uri_template
 
 
 def define_resource(
@@ -50,9 +47,12 @@ def define_resource(
 
 
 def _variables(where: str, uri: str) -> tuple[str, ...]:
-    if not isinstance(uri, str) or not _URI.fullmatch(uri):
-        raise DefinitionError(f"{where}: {uri!r} is not a URI; use for example @resource('notes://today').")
-    return tuple(_VARIABLE.findall(uri))
+    if not isinstance(uri, str):
+        raise DefinitionError(f"{where}: the decorator needs a URI, for example @resource('notes://today').")
+    try:
+        return uri_template.compile(uri).names
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}") from error
 
 
 def _check_parameters(where: str, signature: signatures.Signature, variables: tuple[str, ...]) -> None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_app.catalogue.definitions import DefinitionError, Wire
+from mcp_app.protocol import names
+from mcp_app.protocol.icons import check_icon
+from mcp_app.protocol.meta import check_own_keys
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _PERMISSION = re.compile(r"\w+\.\w+")
 Icon = str | Mapping[str, Any]
 
@@ -28,11 +30,10 @@ class Described:
 
 def check_name(where: str, name: str) -> str:
     """The name, if it is legal (TOOL-06)."""
-    if not _NAME.fullmatch(name):
-        raise DefinitionError(
-            f"{where}: the name {name!r} is not allowed; use 1 to 128 of the characters A-Z a-z 0-9 _ - ."
-        )
-    return name
+    try:
+        return names.check_name(name)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error} Give it one with name=...") from error
 
 
 def check_permission(where: str, permission: str) -> str:
@@ -62,13 +63,19 @@ def shared_wire(where: str, name: str, told: Described, documented: str) -> Wire
 
 def _icon(where: str, icon: Icon) -> dict[str, Any]:
     wire = {"src": icon} if isinstance(icon, str) else dict(icon)
-    if not isinstance(wire.get("src"), str):
-        raise DefinitionError(f"{where}: an icon is a URL or a dict with 'src', got {icon!r}.")
+    try:
+        check_icon(wire)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}") from error
     return wire
 
 
 def _meta(where: str, told: Described) -> dict[str, Any]:
     meta = dict(told.meta)
+    try:
+        check_own_keys(meta)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}") from error
     if isinstance(told.tags, str):
         raise DefinitionError(f"{where}: tags is a list of words, got the string {told.tags!r}.")
     if tags := sorted(told.tags):

@@ -1,0 +1,190 @@
+"""Builds catalogue entries from stored rows and the functions that code registered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from mcp_app import conf
+from mcp_app.catalogue import json_schema, static_content
+from mcp_app.catalogue.definitions import (
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+    ToolFunction,
+    Wire,
+)
+from mcp_app.catalogue.entries import Order, PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.protocol import uri_template
+
+log = logging.getLogger("mcp.catalogue")
+Row = Tool | Prompt | Resource | ResourceTemplate
+
+
+def code_tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
+    """A code-defined tool under the administrator's title, description, permission and limits."""
+    return _tool(
+        row,
+        name=definition.name,
+        wire=overridden(definition.wire, row),
+        definition=definition,
+        function=definition.function,
+    )
+
+
+def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
+    """An existing tool under another name with some arguments fixed; they leave the schema and cannot be sent."""
+    fixed = dict(row.fixed_arguments)
+    wire = {**overridden(definition.wire, base), "name": row.name, "title": row.name}
+    wire = overridden(wire, row)
+    wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], fixed)
+    inner = definition.function
+    function = ToolFunction(
+        inner.call, inner.is_async, inner.context_name, lambda given: inner.bind({**given, **fixed})
+    )
+    return _tool(
+        row, name=row.name, wire=wire, definition=definition, function=function, fixed=fixed, base=base
+    )
+
+
+def without_arguments(schema: Wire, names: Mapping[str, Any]) -> Wire:
+    """An input schema without the named properties."""
+    reduced = dict(schema)
+    reduced["properties"] = {
+        key: value for key, value in schema.get("properties", {}).items() if key not in names
+    }
+    required = [name for name in schema.get("required", ()) if name not in names]
+    reduced.pop("required", None)
+    if required:
+        reduced["required"] = required
+    if not reduced["properties"] and schema.get("additionalProperties") is False:
+        reduced.pop("properties")
+    return reduced
+
+
+def _tool(
+    row: Tool,
+    *,
+    name: str,
+    wire: Wire,
+    definition: ToolDefinition,
+    function: ToolFunction,
+    fixed: Mapping[str, Any] | None = None,
+    base: Tool | None = None,
+) -> ToolEntry:
+    settings = conf.get()
+    asked = row.timeout_seconds or (base and base.timeout_seconds) or definition.timeout
+    output = wire.get("outputSchema")
+    return ToolEntry(
+        name=name,
+        wire=wire,
+        function=function,
+        input=json_schema.compile_schema(wire["inputSchema"]),
+        output=None if output is None else json_schema.compile_schema(output),
+        timeout=min(asked or settings.tool_timeout_seconds, settings.tool_timeout_max_seconds),
+        calls_per_minute=row.calls_per_minute
+        or (base and base.calls_per_minute)
+        or definition.calls_per_minute,
+        background=row.background or definition.background,
+        wraps_result=definition.wraps_result,
+        permission=row.permission or (base.permission if base else "") or definition.permission,
+        fixed_arguments=fixed or {},
+        whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,
+        order=order_of(row),
+    )
+
+
+def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
+    """A code-defined prompt with the administrator's overrides."""
+    arguments = definition.wire.get("arguments", [])
+    return PromptEntry(
+        name=definition.name,
+        wire=overridden(definition.wire, row),
+        function=definition.function,
+        permission=row.permission or definition.permission,
+        required=tuple(item["name"] for item in arguments if item.get("required")),
+        declared=frozenset(item["name"] for item in arguments),
+        choices=definition.choices,
+        completions=definition.completions,
+        order=order_of(row),
+    )
+
+
+def admin_prompt(row: Prompt) -> PromptEntry:
+    """An admin-made prompt: text with placeholders."""
+    wire = overridden({"name": row.name, "title": row.name}, row)
+    if row.arguments:
+        wire["arguments"] = row.arguments
+    return PromptEntry(
+        name=row.name,
+        wire=wire,
+        function=None,
+        template=row.template,
+        permission=row.permission,
+        required=tuple(item["name"] for item in row.arguments if item.get("required")),
+        declared=frozenset(item["name"] for item in row.arguments),
+        order=order_of(row),
+    )
+
+
+def code_resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -> ResourceEntry:
+    """A code-defined resource or template with the administrator's overrides."""
+    template = uri_template.compile(definition.uri)
+    return ResourceEntry(
+        uri=definition.uri,
+        wire=overridden(definition.wire, row),
+        function=definition.function,
+        permission=row.permission or definition.permission,
+        mime_type=definition.wire.get("mimeType", ""),
+        match=template.match if definition.is_template else None,
+        variables=template.names,
+        completions=definition.completions,
+        order=order_of(row),
+    )
+
+
+def admin_resource(row: Resource) -> ResourceEntry:
+    """An admin-made resource: its text, its uploaded file, or the file its ``file:`` URI names."""
+    mime_type = row.mime_type
+    if row.file:
+        mime_type = mime_type or static_content.guess_mime_type(row.file.name)
+        static = static_content.upload_reader(row.file.name, mime_type)
+    elif row.uri.lower().startswith("file:") and not row.text:
+        mime_type = mime_type or static_content.guess_mime_type(row.uri)
+        static = static_content.directory_reader(mime_type)
+    else:
+        mime_type = mime_type or "text/plain"
+        static = static_content.text_reader(row.text, mime_type)
+    wire = overridden({"uri": row.uri, "name": row.name, "mimeType": mime_type}, row)
+    if row.annotations:
+        wire["annotations"] = row.annotations
+    return ResourceEntry(
+        uri=row.uri,
+        wire=wire,
+        function=None,
+        permission=row.permission,
+        mime_type=mime_type,
+        static=static,
+        order=order_of(row),
+    )
+
+
+def overridden(wire: Wire, row: Row) -> Wire:
+    """The definition with the administrator's words where there are any."""
+    changed = dict(wire)
+    if row.title:
+        changed["title"] = row.title
+    if row.description:
+        changed["description"] = row.description
+    if row.icons:
+        changed["icons"] = row.icons
+    if row.meta:
+        changed["_meta"] = {**wire.get("_meta", {}), **row.meta}
+    return changed
+
+
+def order_of(row: Row) -> Order:
+    """Code entries first in the order of the code, then the others (TOOL-04)."""
+    return (0 if row.source == Source.CODE else 1, row.position, row.pk)

@@ -1,0 +1,92 @@
+"""Reads files that administrators offer, and only those: below known directories, plain files, bounded size.
+
+Every directory on the way is opened without following symbolic links, so neither a link nor a directory that is
+swapped while we look can lead outside (RES-05, S18).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from urllib.parse import unquote_to_bytes, urlsplit
+
+_TEXT_TYPES = frozenset(
+    ("application/json", "application/xml", "application/yaml", "application/javascript", "application/sql")
+)
+
+
+class FileRefusedError(Exception):
+    """The file may not be read or is not there; the text is for administrators, not for clients."""
+
+
+def read_below(root: str, relative: str, limit: int) -> bytes:
+    """The bytes of ``root/relative``, at most ``limit``; raises FileRefusedError."""
+    parts = relative.split("/")
+    if "\0" in relative or "\\" in relative or any(part in ("", ".", "..") for part in parts):
+        raise FileRefusedError(f"{relative!r} is not a plain path below the directory.")
+    try:
+        descriptor = _open_beneath(os.path.realpath(root), parts)
+    except OSError as error:
+        raise FileRefusedError(f"{relative!r} cannot be read: {error.strerror}.") from error
+    with os.fdopen(descriptor, "rb") as file:
+        details = os.fstat(file.fileno())
+        if not stat.S_ISREG(details.st_mode):
+            raise FileRefusedError(f"{relative!r} is not a plain file.")
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise FileRefusedError(f"{relative!r} is larger than {limit} bytes.")
+    return data
+
+
+def read_uri(uri: str, roots: Iterable[str], limit: int) -> bytes:
+    """The bytes a ``file:`` URI names, if it lies below one of ``roots``; raises FileRefusedError."""
+    path = path_of(uri)
+    for root in map(os.path.realpath, roots):
+        if path.startswith(root.rstrip("/") + "/"):
+            return read_below(root, path[len(root.rstrip("/")) + 1 :], limit)
+    raise FileRefusedError(f"{uri!r} is outside the resource directories.")
+
+
+def path_of(uri: str) -> str:
+    """The absolute path of a ``file:`` URI, percent-decoded once; raises FileRefusedError."""
+    parts = urlsplit(uri)
+    if (
+        parts.scheme.lower() != "file"
+        or parts.netloc not in ("", "localhost")
+        or parts.query
+        or parts.fragment
+    ):
+        raise FileRefusedError(f"{uri!r} is not a file: URI of this machine.")
+    if "%2f" in parts.path.lower():
+        raise FileRefusedError(f"{uri!r} has an encoded slash.")
+    try:
+        path = unquote_to_bytes(parts.path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileRefusedError(f"{uri!r} is not UTF-8.") from error
+    hidden = any(part in ("", ".", "..") for part in path[1:].split("/"))
+    if hidden or not path.startswith("/") or "\0" in path or "\\" in path:
+        raise FileRefusedError(f"{uri!r} is not a plain absolute path.")
+    return path
+
+
+def _open_beneath(root: str, parts: list[str]) -> int:
+    """Walk from the root one name at a time; any symbolic link on the way is an OSError."""
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            inner = os.open(part, flags, dir_fd=directory)
+            os.close(directory)
+            directory = inner
+        # Without O_NONBLOCK a named pipe would hold the thread for ever.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.open(parts[-1], flags, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def is_text(mime_type: str) -> bool:
+    """The content of this MIME type travels as text."""
+    base = mime_type.partition(";")[0].strip().lower()
+    return base.startswith("text/") or base.endswith(("+json", "+xml")) or base in _TEXT_TYPES

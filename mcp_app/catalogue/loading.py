@@ -1,0 +1,102 @@
+"""Reads a whole catalogue from the database; synchronous, for threads and commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from django.conf import settings as django_settings
+
+from mcp_app import conf
+from mcp_app.catalogue import building
+from mcp_app.catalogue.definitions import ToolDefinition
+from mcp_app.catalogue.entries import PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.json_schema import SchemaError
+from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.snapshot import Catalogue
+from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Source, Tool
+
+log = logging.getLogger("mcp.catalogue")
+_ATTEMPTS = 5
+
+
+def revision() -> CatalogueRevision:
+    """The stored revision row, all zero before the first change."""
+    return CatalogueRevision.objects.filter(pk=1).first() or CatalogueRevision(pk=1)
+
+
+def load() -> Catalogue:
+    """The catalogue as stored now.
+
+    Rows change in the same transaction as the revision, so rows read between two equal revisions belong
+    together. If writers never pause, the older revision is kept: the next look will find the newer one.
+    """
+    before = revision()
+    catalogue = _read(before)
+    for _ in range(_ATTEMPTS):
+        after = revision()
+        if after.number == before.number:
+            break
+        before = after
+        catalogue = _read(before)
+    return catalogue
+
+
+def _read(at: CatalogueRevision) -> Catalogue:
+    return Catalogue(
+        revision=at.number,
+        revisions={"tools": at.tools, "prompts": at.prompts, "resources": at.resources},
+        tools=_tools(),
+        prompts=_prompts(),
+        resources=_resources(),
+        templates=_templates(),
+        page_size=conf.get().page_size,
+        secret=django_settings.SECRET_KEY.encode(),
+    )
+
+
+def _tools() -> Iterator[ToolEntry]:
+    for row in Tool.objects.filter(enabled=True).select_related("preset_of"):
+        base = row.preset_of
+        definition = registry.tools.get(base.name if base else row.name)
+        if definition is None or (base is not None and not base.enabled):
+            continue
+        yield from _usable(row, partial(_tool, row, base, definition))
+
+
+def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry:
+    return building.preset_tool(row, base, definition) if base else building.code_tool(row, definition)
+
+
+def _prompts() -> Iterator[PromptEntry]:
+    for row in Prompt.objects.filter(enabled=True):
+        definition = registry.prompts.get(row.name)
+        if row.source == Source.ADMIN:
+            yield building.admin_prompt(row)
+        elif definition is not None:
+            yield building.code_prompt(row, definition)
+
+
+def _resources() -> Iterator[ResourceEntry]:
+    for row in Resource.objects.filter(enabled=True):
+        definition = registry.resources.get(row.uri)
+        if row.source == Source.ADMIN:
+            yield building.admin_resource(row)
+        elif definition is not None:
+            yield building.code_resource(row, definition)
+
+
+def _templates() -> Iterator[ResourceEntry]:
+    for row in ResourceTemplate.objects.filter(enabled=True, source=Source.CODE):
+        definition = registry.templates.get(row.uri_template)
+        if definition is not None:
+            yield building.code_resource(row, definition)
+
+
+def _usable(row: Tool, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
+    """One entry, or none when its stored schema cannot be used: one bad row must not empty the catalogue."""
+    try:
+        yield build()
+    except SchemaError as error:
+        log.error("Tool %r is not offered: %s", row.name, error)
