@@ -26,13 +26,18 @@ def check_progress_token(token: object) -> Token:
 
 
 class ProgressGate:
-    """Lets strictly increasing progress through, not too often, and holds back the newest of the rest."""
+    """Lets strictly increasing progress through, not too often, and holds back the newest of the rest.
 
-    def __init__(self, min_interval: float) -> None:
-        """``min_interval`` is the least time between two notifications, in the unit of ``now`` below."""
+    A few reports may follow each other closely; only a tool that goes on like that is slowed down.
+    """
+
+    def __init__(self, min_interval: float, burst: int = 10) -> None:
+        """``min_interval`` is the mean time between notifications, in the unit of ``now`` below."""
         self._min_interval = min_interval
+        self._burst = burst
+        self._free = float(burst)
+        self._counted_at: float | None = None
         self._greatest: float | None = None
-        self._sent_at: float | None = None
         self._held: dict[str, Any] | None = None
 
     def offer(
@@ -49,9 +54,15 @@ class ProgressGate:
             return None
         self._greatest = progress
         self._held = _params(progress, total, message)
-        if self._sent_at is not None and now - self._sent_at < self._min_interval:
+        if self._min_interval and not self._admits(now):
             return None
         return self.flush(now)
+
+    def _admits(self, now: float) -> bool:
+        earned = 0.0 if self._counted_at is None else (now - self._counted_at) / self._min_interval
+        self._counted_at = now
+        self._free = min(self._burst, self._free + earned)
+        return self._free >= 1
 
     @property
     def held(self) -> bool:
@@ -62,7 +73,7 @@ class ProgressGate:
         """The report held back last, if any: call it before the answer, so that the last one arrives."""
         held, self._held = self._held, None
         if held is not None and now is not None:
-            self._sent_at = now
+            self._free -= 1
         return held
 
 

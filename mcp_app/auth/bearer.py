@@ -1,0 +1,92 @@
+"""From an Authorization header to a principal, or to a 401 with its challenge (AUTH-03, AUTH-06, S1)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from django.db import close_old_connections
+
+from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.auth.services import find_principal
+from mcp_app.protocol.errors import Unauthorized
+
+RECHECK_SECONDS = 10.0
+KNOWN_LIMIT = 10_000
+NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
+BAD_CREDENTIAL = "The API key is unknown, expired or revoked."
+LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+
+
+@dataclass(slots=True)
+class _Known:
+    principal: Principal
+    recheck_at: float
+
+
+class Authenticator:
+    """Verifies the credential of every request; remembers a verified one for a few seconds.
+
+    ``mode`` is ``loopback`` (no credential needed from this machine) or ``required``.
+    """
+
+    __slots__ = ("_known", "_loopback", "used")
+
+    def __init__(self, mode: str) -> None:
+        self._loopback = mode == "loopback"
+        self._known: dict[bytes, _Known] = {}
+        self.used: dict[int, float] = {}
+
+    def known(self, authorization: bytes | None, address: str | None) -> Principal | None:
+        """The principal when no look-up is needed (hot path), else None. Raises nothing."""
+        if authorization is None:
+            return LOOPBACK if self._loopback and address in LOOPBACK_ADDRESSES else None
+        known = self._known.get(authorization)
+        if known is None or known.recheck_at < time.monotonic():
+            return None
+        principal = known.principal
+        if principal.expires_at is not None and principal.expires_at <= time.time():
+            return None
+        return principal
+
+    async def authenticate(self, authorization: bytes | None, address: str | None) -> Principal:
+        """The principal of one request; raises Unauthorized with a Bearer challenge."""
+        principal = self.known(authorization, address)
+        if principal is not None:
+            return principal
+        if authorization is None:
+            raise Unauthorized(NO_CREDENTIAL, challenge=_challenge())
+        principal = await asyncio.to_thread(_look_up, _token(authorization))
+        if principal is None:
+            self._known.pop(authorization, None)
+            # One answer for unknown, expired, revoked and malformed keys: nothing to learn from it (S1).
+            raise Unauthorized(BAD_CREDENTIAL, challenge=_challenge("invalid_token"))
+        if len(self._known) >= KNOWN_LIMIT:
+            self._known.clear()
+        self._known[authorization] = _Known(principal, time.monotonic() + RECHECK_SECONDS)
+        if principal.api_key_id is not None:
+            self.used[principal.api_key_id] = time.time()
+        return principal
+
+    def forget(self) -> None:
+        """Look every credential up again: keys or permissions changed."""
+        self._known.clear()
+
+
+def _challenge(error: str = "") -> str:
+    return 'Bearer realm="mcp"' + (f', error="{error}"' if error else "")
+
+
+def _token(authorization: bytes) -> str:
+    """The bearer token, or text that matches no key, so that every refusal costs the same look-up."""
+    scheme, _, token = authorization.decode("latin-1").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _look_up(token: str) -> Principal | None:
+    close_old_connections()
+    try:
+        return find_principal(token)
+    finally:
+        close_old_connections()

@@ -1,0 +1,230 @@
+"""The pipeline of one process: a parsed message with its principal and session becomes a result.
+
+Builds the long-lived parts and ties them together; it knows no HTTP beyond the status an error asks for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from types import CoroutineType
+from typing import Any
+
+from mcp_app.auth.bearer import Authenticator
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import current as catalogue
+from mcp_app.conf import Settings
+from mcp_app.execution.call import unexpected
+from mcp_app.execution.calls import Calls
+from mcp_app.execution.reply import Reply
+from mcp_app.execution.runner import Runner
+from mcp_app.handlers import lifecycle, notifications
+from mcp_app.handlers.context import RequestContext, Services
+from mcp_app.handlers.table import TABLE
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, Unavailable
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.session import Session
+from mcp_app.sessions.standalone import Standalone
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+
+log = logging.getLogger("mcp.dispatcher")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One body to send back, or none (202)."""
+
+    body: bytes
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReference:
+    """A stream to follow from a position on."""
+
+    stream: str
+    epoch: int
+    after: int
+
+
+ACCEPTED = Answered(b"", 202)
+
+
+class Dispatcher:
+    """Everything one process needs to serve messages; transports hold exactly one."""
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        self.settings = settings
+        self.streams = streams
+        self.authenticator = Authenticator(settings.auth)
+        self.log = MessageLog(streams, settings)
+        self.sessions = Sessions(streams, settings)
+        self.standalone = Standalone(streams, self.sessions)
+        self.on_catalogue: list[Callable[[], None]] = []
+        self._refreshing: set[asyncio.Task[None]] = set()
+        requests = ClientRequests(streams, self.log, settings.client_request_seconds)
+        calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, settings)
+        self.services = Services(
+            settings=settings,
+            streams=streams,
+            sessions=self.sessions,
+            requests=requests,
+            calls=calls,
+            log=self.log,
+        )
+
+    async def start(self) -> None:
+        """Connect, load the catalogue and listen to the other processes."""
+        hub = self.streams.hub
+        hub.subscribe("catalogue", self._heard_catalogue)
+        hub.subscribe("cancel", self.services.calls.heard_cancel)
+        hub.subscribe("credentials", lambda _: self.authenticator.forget())
+        self.sessions.start()
+        await catalogue.refresh()
+        await self.streams.start()
+        self.log.start()
+
+    async def close(self) -> None:
+        """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
+        await self.services.calls.close(seconds=3)
+        await self.log.close()
+        await self.streams.close()
+
+    async def initialize(self, principal: Principal, request: jsonrpc.Request, payload: bytes, address: str) -> Answered:
+        """Open a session (LIFE-01)."""
+        started = perf_counter()
+        session: Session | None = None
+        try:
+            session, result = await lifecycle.initialize(self.services, principal, request.params, address)
+            encoded, error = jsonrpc.encode_result(request.id, result), None
+        except McpError as refused:
+            encoded, error = jsonrpc.encode_error(refused, request.id), refused
+        except StreamsUnavailable:
+            error = Unavailable(NO_REDIS)
+            encoded = jsonrpc.encode_error(error, request.id)
+        session_id = session.id if session else None
+        self._log(session_id, principal, payload, encoded, started, error, ("initialize", request.id, ""))
+        if error is not None:
+            return Answered(encoded, error.http_status, error.headers)
+        return Answered(encoded, session_id=session_id)
+
+    async def request(
+        self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
+    ) -> Answered | StreamReference:
+        """Serve one request: a quick one at once, others as a stream."""
+        reply = Reply(self.streams, session.id, 1)
+        error = await self._serve(session, principal, request, payload, reply)
+        if error is not None:
+            return Answered(reply.answers[0], error.http_status, error.headers)
+        if reply.answers or await reply.settled(self.settings.grace_seconds):
+            return Answered(reply.answers[0])
+        return StreamReference(reply.stream, reply.epoch, 0)
+
+    async def batch(
+        self, session: Session, principal: Principal, members: list[jsonrpc.Message | jsonrpc.Invalid], payload: bytes
+    ) -> Answered | StreamReference:
+        """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
+        requests = [member for member in members if isinstance(member, jsonrpc.Request)]
+        invalid = [jsonrpc.encode_error(m.error, m.id) for m in members if isinstance(m, jsonrpc.Invalid)]
+        reply = Reply(self.streams, session.id, len(requests) + len(invalid))
+        for member in members:
+            if isinstance(member, jsonrpc.Notification):
+                await self.notification(session, member, payload)
+            elif isinstance(member, jsonrpc.Response):
+                await self.response(session, member, payload)
+        if not requests and not invalid:
+            return ACCEPTED
+        for request in requests:
+            await self._serve(session, principal, request, payload, reply)
+        for encoded in invalid:
+            reply.answer(encoded)
+        if await reply.settled(self.settings.grace_seconds):
+            return Answered(b"[" + b",".join(reply.answers) + b"]")
+        return StreamReference(reply.stream, reply.epoch, 0)
+
+    async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
+        """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
+        self.log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
+        handler = notifications.TABLE.get(message.method)
+        if handler is not None:
+            await handler(self.services, session, message.params)
+
+    async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
+        """Take in the client's answer to a question of ours (T-POST-09)."""
+        self.log.single(session.id, session.principal_key, "in", "response", payload, "", str(message.id))
+        if not await self.services.requests.answer(session, message):
+            log.info("A response with id %.80r answers no open question", message.id)
+
+    async def _serve(
+        self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes, reply: Reply
+    ) -> McpError | None:
+        """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
+        started = perf_counter()
+        context = RequestContext(self.services, session, principal, reply, request.id, request.method, payload)
+        error: McpError | None = None
+        try:
+            handler = TABLE.get(request.method)
+            if handler is None:
+                raise _unknown(request.method)
+            result = handler(context, request.params)
+            if type(result) is CoroutineType:
+                result = await result
+            if result is None:
+                return None
+            encoded = jsonrpc.encode_result(request.id, result)  # type: ignore[arg-type]
+        except McpError as refused:
+            error = refused
+        except StreamsUnavailable:
+            error = Unavailable(NO_REDIS)
+        except Exception:
+            error = unexpected(request.method, "")
+        if error is not None:
+            encoded = jsonrpc.encode_error(error, request.id)
+        reply.answer(encoded)
+        self._log(session.id, principal, payload, encoded, started, error, (request.method, request.id, ""))
+        return error
+
+    def _heard_catalogue(self, payload: dict[str, Any]) -> None:
+        if payload.get("revision") != catalogue.current().revision:
+            task = asyncio.create_task(self._refresh_catalogue())
+            self._refreshing.add(task)
+            task.add_done_callback(self._refreshing.discard)
+
+    async def _refresh_catalogue(self) -> None:
+        """TOOL-23: the new lists are in use before anyone is told that they changed."""
+        await catalogue.refresh()
+        for callback in self.on_catalogue:
+            callback()
+
+    def _log(
+        self,
+        session_id: str | None,
+        principal: Principal,
+        payload: bytes,
+        encoded: bytes,
+        started: float,
+        error: McpError | None,
+        facts: tuple[str, Any, str],
+    ) -> None:
+        if self.log.enabled:
+            outcome = "ok" if error is None else "error"
+            seconds = perf_counter() - started
+            self.log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
+
+
+NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
+
+
+def _unknown(method: str) -> McpError:
+    if method == "initialize":
+        return InvalidRequest("'initialize' must be sent alone and starts a new session.", http_status=400)
+    return MethodNotFound(f"Method not found: {method[:128]}")

@@ -1,0 +1,123 @@
+"""Starts and stops the calls of one process, and finds them for a cancel that arrived anywhere (CAN-04)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import Settings
+from mcp_app.execution.call import Call, attempt
+from mcp_app.execution.context import Context
+from mcp_app.execution.reply import Reply
+from mcp_app.execution.runner import Runner
+from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
+
+Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
+Read = Callable[[Call, str], Awaitable[dict[str, Any]]]
+
+
+class Calls:
+    """Admission, start and cancellation of calls; holds nothing after they ended."""
+
+    def __init__(
+        self, streams: Streams, requests: ClientRequests, runner: Runner, log: MessageLog, settings: Settings
+    ) -> None:
+        self.runner = runner
+        self._streams = streams
+        self._requests = requests
+        self._log = log
+        self._settings = settings
+        self._running: Counter[str] = Counter()
+        self._sessions: dict[str, Session] = {}
+
+    def start(
+        self,
+        *,
+        session: Session,
+        principal: Principal,
+        reply: Reply,
+        request_id: str | int,
+        method: str,
+        target: str,
+        payload: bytes,
+        progress_token: str | int | None,
+        timeout: float,
+        work: Work,
+        read: Read,
+        on_timeout: Callable[[], dict[str, Any]],
+    ) -> Call:
+        """Begin to work on a request; its answer will come on ``reply``.
+
+        Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
+        when the principal already runs as many calls as allowed.
+        """
+        if request_id in session.in_flight:
+            raise InvalidRequest(f"Request id {request_id!r} is still in flight in this session.", http_status=200)
+        if self._running[principal.key] >= self._settings.max_running_calls_per_principal:
+            raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
+        call = Call(
+            request_id=request_id,
+            method=method,
+            target=target,
+            session=session,
+            principal=principal,
+            reply=reply,
+            requests=self._requests,
+            settings=self._settings,
+            progress_token=progress_token,
+            timeout=min(timeout, self._settings.tool_timeout_max_seconds),
+            payload=payload,
+            finished=self._finished,
+        )
+        session.in_flight[request_id] = call
+        reply.calls.append(call)
+        self._sessions[session.id] = session
+        self._running[principal.key] += 1
+        context = Context(call, lambda uri: read(call, uri))
+        call.task = asyncio.create_task(attempt(call, lambda: work(call, context), on_timeout))
+        return call
+
+    def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
+        """Cancel a call running in this process; False when there is none."""
+        session = self._sessions.get(session_id)
+        call = session.in_flight.get(request_id) if session else None
+        if call is None:
+            return False
+        call.cancel(reason)
+        return True
+
+    def heard_cancel(self, payload: dict[str, Any]) -> None:
+        """A cancel that reached another process."""
+        if "session" in payload:
+            self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
+
+    async def close(self, seconds: float) -> None:
+        """Let running calls end, then stop what is left."""
+        tasks = [call.task for session in self._sessions.values() for call in session.in_flight.values()]
+        if tasks:
+            _, pending = await asyncio.wait(tasks, timeout=seconds)
+            for task in pending:
+                task.cancel()
+            if pending:
+                await asyncio.wait(pending, timeout=1)
+        self.runner.close()
+
+    def _finished(self, call: Call, encoded: bytes) -> None:
+        self._running[call.principal.key] -= 1
+        if not self._running[call.principal.key]:
+            del self._running[call.principal.key]
+        if not call.session.in_flight:
+            self._sessions.pop(call.session.id, None)
+        if self._log.enabled:
+            seconds = asyncio.get_running_loop().time() - call.started
+            facts = (call.method, str(call.request_id), call.target)
+            self._log.exchange(
+                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+            )

@@ -1,0 +1,169 @@
+"""What goes back for one POST: one JSON body, or a stream from the moment something must be sent first."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from typing import Protocol
+
+from mcp_app.streams.base import StreamFinished, StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+
+FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+
+log = logging.getLogger("mcp.reply")
+
+
+class Watched(Protocol):
+    """A running call whose deadline starts to count when it turns out not to be quick."""
+
+    def watch(self) -> None:
+        """The grace is over."""
+        ...
+
+
+class Reply:
+    """Collects the answers to the requests of one POST.
+
+    While nothing but answers was sent they are held for one JSON body. ``send`` or the end of the grace
+    opens a stream; from then on everything is appended there, in order, before anyone reads it (T-RES-06),
+    so a client that loses the connection resumes at any process. Use it from the event loop only.
+    """
+
+    __slots__ = (
+        "_expected",
+        "_outbox",
+        "_pump",
+        "_settled",
+        "_streams",
+        "answers",
+        "broken",
+        "calls",
+        "epoch",
+        "session_id",
+        "stream",
+    )
+
+    def __init__(self, streams: Streams, session_id: str, expected: int) -> None:
+        self._streams = streams
+        self._expected = expected
+        self._outbox: deque[tuple[str, bytes]] = deque()
+        self._pump: asyncio.Task[None] | None = None
+        self._settled: asyncio.Future[None] | None = None
+        self.session_id = session_id
+        self.answers: list[bytes] = []
+        self.calls: list[Watched] = []
+        self.stream = ""
+        self.epoch = 0
+        self.broken = False
+
+    @property
+    def finished(self) -> bool:
+        """Every request of the POST has its answer."""
+        return self._expected == 0
+
+    def answer(self, encoded: bytes) -> None:
+        """The response to one request."""
+        self._expected -= 1
+        if not self.stream or self.broken:
+            self.answers.append(encoded)
+            if self._expected == 0:
+                self._settle()
+            return
+        self._enqueue("final" if self._expected == 0 else "answer", encoded)
+
+    def send(self, encoded: bytes, kind: str = "message") -> None:
+        """A notification or a request to the client; opens the stream. Nothing follows the last answer."""
+        if self._expected == 0 or self.broken:
+            return
+        if not self.stream:
+            self._open()
+        self._enqueue(kind, encoded)
+
+    async def settled(self, grace: float) -> bool:
+        """Wait until all answers are held (True) or a stream is open (False); at most ``grace`` seconds undecided."""
+        if self._expected == 0 and not self.stream:
+            return True
+        loop = asyncio.get_running_loop()
+        self._settled = loop.create_future()
+        timer = loop.call_later(grace, self._grace_over)
+        try:
+            await self._settled
+        finally:
+            timer.cancel()
+        return not self.stream or self.broken
+
+    def _grace_over(self) -> None:
+        for call in self.calls:
+            call.watch()
+        if not self.stream:
+            self._open()
+
+    def _settle(self) -> None:
+        if self._settled is not None and not self._settled.done():
+            self._settled.set_result(None)
+
+    def _open(self) -> None:
+        self.stream = "post-" + secrets.token_hex(9)
+        self._start_pump()
+
+    def _enqueue(self, kind: str, encoded: bytes) -> None:
+        self._outbox.append((kind, encoded))
+        self._start_pump()
+
+    def _start_pump(self) -> None:
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._run_pump())
+
+    async def _run_pump(self) -> None:
+        try:
+            if not self.epoch and not await self._create():
+                return
+            while self._outbox:
+                await self._append(*self._outbox.popleft())
+        finally:
+            self._pump = None
+
+    async def _create(self) -> bool:
+        try:
+            self.epoch = (await self._streams.log.open(self.session_id, self.stream))[0]
+        except StreamsUnavailable:
+            # No stream can be had: the answer is still worth waiting for, as one JSON body.
+            self.broken = True
+            self.answers.extend(data for kind, data in self._outbox if kind in ("answer", "final"))
+            self._outbox.clear()
+            if self._expected == 0:
+                self._settle()
+            return False
+        self._settle()
+        return True
+
+    async def _append(self, kind: str, encoded: bytes) -> None:
+        if kind in ("answer", "final"):
+            await self._append_answer(kind, encoded)
+            return
+        try:
+            await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind)
+        except (StreamsUnavailable, StreamFinished):
+            log.warning("A notification was shed: the event stream cannot be written")
+
+    async def _append_answer(self, kind: str, encoded: bytes) -> None:
+        """Store an answer; answers are the last thing to be given up."""
+        events = self._streams.log
+        for pause in (*FINISH_RETRY_SECONDS, None):
+            try:
+                if kind == "final":
+                    await events.finish(self.session_id, self.stream, encoded)
+                else:
+                    await events.append(self.session_id, self.stream, encoded)
+            except StreamsUnavailable:
+                if pause is None:
+                    log.error("An answer was lost: the event stream could not be written for a minute")
+                    return
+                await asyncio.sleep(pause)
+            except StreamFinished:
+                return  # The session ended meanwhile; nobody may read this stream any more.
+            else:
+                return

@@ -1,0 +1,116 @@
+"""Runs application functions: async ones on the event loop, synchronous ones in a bounded pool of threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.db import close_old_connections
+
+from mcp_app.catalogue.content import ToolError
+from mcp_app.catalogue.definitions import ToolFunction
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.execution.call import Call, Cancelled
+from mcp_app.execution.context import Context
+from mcp_app.execution.results import error_result, to_result
+from mcp_app.protocol.errors import InvalidParams, McpError, ResourceNotFound
+
+log = logging.getLogger("mcp.tool")
+
+
+class Runner:
+    """Owns the thread pool of one process."""
+
+    def __init__(self, threads: int) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="mcp-tool")
+
+    def close(self) -> None:
+        """Take no more work; a thread that does not listen to cancellation is left behind."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def invoke(self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context) -> Any:
+        """Call an application function with validated arguments and return its value."""
+        keywords = function.bind(arguments)
+        if function.context_name is not None:
+            keywords[function.context_name] = context
+        if function.is_async:
+            return await function.call(**keywords)
+        call.in_thread = True
+        inherited = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        value = await loop.run_in_executor(self._pool, inherited.run, _in_thread, function.call, keywords)
+        call.in_thread = False
+        return value
+
+    async def run_tool(
+        self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
+    ) -> dict[str, Any]:
+        """A tool's result in the newest legacy form; failures inside the tool become ``isError`` (TOOL-12)."""
+        try:
+            value = await self.invoke(entry.function, arguments, call, context)
+            return to_result(value, entry)
+        except McpError:
+            raise
+        except Cancelled:
+            if call.stopped:
+                raise asyncio.CancelledError from None
+            return error_result("The tool stopped itself.")
+        except ToolError as error:
+            return error_result(str(error) or "The tool failed.")
+        except Exception as error:
+            return error_result(_failure(entry.name, error))
+
+    async def run_prompt(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """A prompt function's value; its expected failures become -32602 (PROMPT-03)."""
+        return await self._run_definition(function, arguments, call, context)
+
+    async def read_resource(
+        self, function: ToolFunction, uri: str, variables: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """A resource function's value; a missing object is a resource that is not there (RES-03)."""
+        try:
+            return await self._run_definition(function, variables, call, context)
+        except (ObjectDoesNotExist, FileNotFoundError, PermissionDenied):
+            # RES-06: what the caller may not see does not exist for it.
+            raise ResourceNotFound("Resource not found", data={"uri": uri}) from None
+
+    async def _run_definition(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        try:
+            return await self.invoke(function, arguments, call, context)
+        except Cancelled:
+            raise asyncio.CancelledError from None
+        except ToolError as error:
+            raise InvalidParams(str(error) or "The request was refused.") from None
+        except ValidationError as error:
+            raise InvalidParams("; ".join(error.messages)) from None
+
+
+def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
+    close_old_connections()
+    try:
+        return function(**keywords)
+    finally:
+        close_old_connections()
+
+
+def _failure(name: str, error: Exception) -> str:
+    """What a model is told: Django's own words for expected failures, else an incident number (S25)."""
+    if isinstance(error, ValidationError):
+        return "; ".join(error.messages)
+    if isinstance(error, PermissionDenied):
+        return str(error) or "Permission denied."
+    if isinstance(error, ObjectDoesNotExist):
+        return str(error) or "Not found."
+    incident = secrets.token_hex(4)
+    log.error("Incident %s: tool %r failed", incident, name, exc_info=error)
+    return f"The tool failed unexpectedly (incident {incident})."

@@ -1,0 +1,31 @@
+"""completion/complete (specification: server/utilities/completion)."""
+
+from __future__ import annotations
+
+from mcp_app.catalogue.current import current
+from mcp_app.handlers.context import Params, RequestContext, Result
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.versions import V2025_06_18
+
+
+async def complete(context: RequestContext, params: Params) -> Result:
+    """COMP-02 to COMP-06."""
+    ref, argument = params.get("ref"), params.get("argument")
+    if type(ref) is not dict or type(argument) is not dict:
+        raise InvalidParams("completion/complete needs the objects 'ref' and 'argument'.")
+    name, value = argument.get("name"), argument.get("value")
+    if type(name) is not str or type(value) is not str:
+        raise InvalidParams("The member 'argument' needs the strings 'name' and 'value'.")
+    values, total, has_more = await current().complete(
+        ref, name, value, _known_arguments(context.version, params), context.principal.permissions
+    )
+    return {"completion": {"values": values, "total": total, "hasMore": has_more}}
+
+
+def _known_arguments(version: str, params: Params) -> dict[str, str]:
+    """COMP-06: what the person filled in already; the member is new in 2025-06-18."""
+    known = params.get("context")
+    arguments = known.get("arguments") if type(known) is dict else None
+    if version < V2025_06_18 or type(arguments) is not dict:
+        return {}
+    return {name: value for name, value in arguments.items() if type(value) is str}

@@ -1,0 +1,95 @@
+"""What a handler is given: who asks, in which session, and the services of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import Settings
+from mcp_app.execution.calls import Calls, Read, Work
+from mcp_app.execution.reply import Reply
+from mcp_app.protocol.errors import InternalError
+from mcp_app.protocol.meta import check_progress_token
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
+
+Params = dict[str, Any]
+# None: the answer will come on the reply, when the call that was started ends.
+Result = dict[str, Any] | bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The long-lived parts of one process that handlers use."""
+
+    settings: Settings
+    streams: Streams
+    sessions: Sessions
+    requests: ClientRequests
+    calls: Calls
+    log: MessageLog
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request being handled."""
+
+    services: Services
+    session: Session
+    principal: Principal
+    reply: Reply
+    request_id: str | int
+    method: str
+    payload: bytes
+
+    @property
+    def version(self) -> str:
+        """The session's negotiated revision."""
+        return self.session.version
+
+    def run(
+        self,
+        params: Params,
+        *,
+        target: str,
+        work: Work,
+        read: Read,
+        timeout: float | None = None,
+        on_timeout: Callable[[], dict[str, Any]] | None = None,
+    ) -> None:
+        """Start a call for this request; its answer comes on the reply."""
+        seconds = timeout or self.services.settings.tool_timeout_seconds
+        self.services.calls.start(
+            session=self.session,
+            principal=self.principal,
+            reply=self.reply,
+            request_id=self.request_id,
+            method=self.method,
+            target=target,
+            payload=self.payload,
+            progress_token=progress_token(params),
+            timeout=seconds,
+            work=work,
+            read=read,
+            on_timeout=on_timeout or _no_answer,
+        )
+
+
+Handler = Callable[[RequestContext, Params], Result | Awaitable[Result]]
+
+
+def progress_token(params: Params) -> str | int | None:
+    """The request's progress token; raises InvalidParams for one of the wrong type (META-11)."""
+    meta = params.get("_meta")
+    if type(meta) is not dict or "progressToken" not in meta:
+        return None
+    return check_progress_token(meta["progressToken"])
+
+
+def _no_answer() -> dict[str, Any]:
+    raise InternalError("The request took too long and was stopped.")

@@ -1,0 +1,15 @@
+"""What the four list methods share: one prepared page (specification: server/utilities/pagination)."""
+
+from __future__ import annotations
+
+from mcp_app.catalogue.current import current
+from mcp_app.handlers.context import Params, RequestContext
+from mcp_app.protocol.errors import InvalidParams
+
+
+def page(kind: str, context: RequestContext, params: Params) -> bytes:
+    """The encoded page after ``cursor`` (PAGE-01); raises InvalidParams for a bad cursor (PAGE-02)."""
+    cursor = params.get("cursor")
+    if cursor is not None and type(cursor) is not str:
+        raise InvalidParams("The member 'cursor' must be a string.")
+    return current().page(kind, context.session.version, context.principal.permissions, cursor)

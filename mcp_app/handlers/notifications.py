@@ -1,0 +1,39 @@
+"""What clients tell without expecting an answer; the unknown is ignored (RPC-06)."""
+
+from __future__ import annotations
+
+from mcp_app.handlers.context import Params, Services
+from mcp_app.sessions.session import Session
+
+
+async def initialized(services: Services, session: Session, params: Params) -> None:
+    """LIFE-03: from now on the server may send requests and notifications."""
+    if not session.initialized:
+        await services.sessions.change(session, initialized="1")
+
+
+async def cancelled(services: Services, session: Session, params: Params) -> None:
+    """CAN-01: stop a running request of this session, in whichever process it runs; else no effect (CAN-03)."""
+    await _cancel(services, session, params.get("requestId"), params.get("reason"))
+
+
+async def cancel_request(services: Services, session: Session, params: Params) -> None:
+    """The older name some clients use for ``notifications/cancelled`` (DLG-004-01)."""
+    await _cancel(services, session, params.get("id"), None)
+
+
+async def _cancel(services: Services, session: Session, request_id: object, reason: object) -> None:
+    if type(request_id) not in (str, int):
+        return
+    words = reason[:200] if isinstance(reason, str) else ""
+    if not services.calls.cancel(session.id, request_id, words):  # type: ignore[arg-type]
+        await services.streams.hub.publish(
+            "cancel", {"session": session.id, "request_id": request_id, "reason": words}
+        )
+
+
+TABLE = {
+    "notifications/initialized": initialized,
+    "notifications/cancelled": cancelled,
+    "$/cancelRequest": cancel_request,
+}

@@ -1,0 +1,51 @@
+"""prompts/list and prompts/get (specification: server/prompts)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_app.catalogue.current import current
+from mcp_app.catalogue.entries import PromptEntry
+from mcp_app.execution.call import Call
+from mcp_app.execution.context import Context
+from mcp_app.execution.contents import to_messages
+from mcp_app.handlers.context import Params, RequestContext, Result
+from mcp_app.handlers.lists import page
+from mcp_app.handlers.resources import read_for
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.errors import InvalidParams
+
+
+def list_prompts(context: RequestContext, params: Params) -> Result:
+    """PROMPT-01."""
+    return page("prompts", context, params)
+
+
+def get_prompt(context: RequestContext, params: Params) -> Result:
+    """PROMPT-02 to PROMPT-04."""
+    name = params.get("name")
+    if type(name) is not str:
+        raise InvalidParams("prompts/get needs the member 'name', a string.")
+    arguments = params.get("arguments", {})
+    if type(arguments) is not dict:
+        raise InvalidParams("The member 'arguments' must be an object.")
+    entry = current().prompt(name, context.principal.permissions)
+    if entry is None:
+        raise InvalidParams(f"Unknown prompt: {name[:128]}", data={"kind": "prompt_not_found", "name": name[:128]})
+    accepted = entry.accept(arguments)
+    function = entry.function
+    if function is None:
+        return downlevel.result("prompts/get", _described(entry, to_messages(entry.render(accepted))), context.version)
+    runner = context.services.calls.runner
+
+    async def work(call: Call, prompt_context: Context) -> dict[str, Any]:
+        value = await runner.run_prompt(function, dict(accepted), call, prompt_context)
+        return _described(entry, to_messages(value))
+
+    context.run(params, target=entry.name, work=work, read=read_for(runner))
+    return None
+
+
+def _described(entry: PromptEntry, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    description = entry.wire.get("description")
+    return {"description": description, "messages": messages} if description else {"messages": messages}

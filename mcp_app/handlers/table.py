@@ -1,0 +1,20 @@
+"""The legacy revisions' methods on one page: what a client may request, and who serves it."""
+
+from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tools
+from mcp_app.handlers.context import Handler
+
+# ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
+TABLE: dict[str, Handler] = {
+    "ping": lifecycle.ping,
+    "tools/list": tools.list_tools,
+    "tools/call": tools.call_tool,
+    "prompts/list": prompts.list_prompts,
+    "prompts/get": prompts.get_prompt,
+    "resources/list": resources.list_resources,
+    "resources/templates/list": resources.list_templates,
+    "resources/read": resources.read,
+    "resources/subscribe": resources.subscribe,
+    "resources/unsubscribe": resources.unsubscribe,
+    "completion/complete": completion.complete,
+    "logging/setLevel": logging.set_level,
+}

@@ -1,0 +1,1 @@
+"""Logs and redaction: what is told to operators, and what must never be."""

@@ -1,0 +1,70 @@
+"""Takes secrets out of messages before anything is kept (S14, SEC-09); knows nothing of where they go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+MARK = "[redacted]"
+# Protocol members whose names end like a secret's but which only name a position or a running request.
+HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp_[A-Za-z0-9_-]{16,}")
+_URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]+):[^/@\s]+(?=@)")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+class Redactor:
+    """Replaces values whose member name is secret, and credentials inside text.
+
+    ``names`` are compared without case, dashes and underscores, and also as the end of a longer name, so
+    ``token`` covers ``access_token`` and ``refreshToken``.
+    """
+
+    __slots__ = ("_names", "_suspect")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(sorted({_plain(name) for name in names}))
+        loose = "|".join("[-_]?".join(re.escape(letter) for letter in name) for name in self._names)
+        credentials = r"bearer\s|basic\s|mcp_[a-z0-9_-]{16}|://[^/\s\"@]+@"
+        # One linear scan decides whether a message needs the slow walk at all: nearly none does.
+        self._suspect = re.compile(f"(?i){loose}|{credentials}".encode())
+
+    def is_secret(self, name: str) -> bool:
+        """Whether the value of a member called ``name`` must not be kept."""
+        plain = _plain(name)
+        return plain not in HARMLESS and plain.endswith(self._names)
+
+    def text(self, value: str) -> str:
+        """``value`` without bearer credentials, API keys and passwords in URLs."""
+        return _URL_PASSWORD.sub(rf"\1:{MARK}", _BEARER.sub(MARK, value))
+
+    def value(self, value: Any) -> Any:
+        """A copy of a JSON value without its secrets."""
+        if isinstance(value, dict):
+            return {
+                key: MARK if self.is_secret(key) and item not in (None, "") else self.value(item)
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        return self.text(value) if isinstance(value, str) else value
+
+    def message(self, encoded: bytes, limit: int) -> str:
+        """One encoded JSON message as text without secrets, cut to about ``limit`` bytes.
+
+        A message that is cut says so; a message that is not JSON is treated as plain text.
+        """
+        if self._suspect.search(encoded):
+            try:
+                encoded = orjson.dumps(self.value(orjson.loads(encoded)))
+            except orjson.JSONDecodeError:
+                encoded = self.text(encoded.decode("utf-8", "replace")).encode()
+        if len(encoded) <= limit:
+            return encoded.decode("utf-8", "replace")
+        return encoded[:limit].decode("utf-8", "ignore") + f"… [{len(encoded)} bytes, cut]"

@@ -1,0 +1,81 @@
+"""Questions to a client (elicitation, sampling, roots) and their answers, through any process (T-POST-10)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+
+from mcp_app.protocol import jsonrpc
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
+
+
+
+class ClientFailed(Exception):
+    """The client answered a question with an error; its words are untrusted."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class NoAnswer(Exception):
+    """The client did not answer in time."""
+
+
+class ClientRequests:
+    """Asks and waits. The open question is stored, so the answer may come in anywhere."""
+
+    def __init__(self, streams: Streams, log: MessageLog, seconds: float) -> None:
+        self._streams = streams
+        self._log = log
+        self._seconds = seconds
+
+    async def ask(
+        self, session: Session, method: str, params: dict[str, Any], send: Callable[[bytes], None]
+    ) -> dict[str, Any]:
+        """Send a request and return the client's result.
+
+        Raises ClientFailed for an error response and NoAnswer after the time limit (LIFE-09), having told
+        the client that the question is withdrawn (CAN-08).
+        """
+        request_id = f"{method.partition('/')[0]}-{secrets.token_urlsafe(9)}"
+        await self._streams.requests.open(session.id, request_id, int(self._seconds) + 60)
+        encoded = jsonrpc.encode_request(request_id, method, params)
+        self._log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
+        send(encoded)
+        try:
+            payload = await self._streams.requests.wait(session.id, request_id, self._seconds)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._withdraw(session, request_id, send))
+            raise
+        if payload is None:
+            await self._withdraw(session, request_id, send)
+            raise NoAnswer(f"The client did not answer {method} within {self._seconds:g} seconds.")
+        return _result(orjson.loads(payload))
+
+    async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
+        """Take in a client's response; False when nobody waits for it or it was answered already (T-POST-09)."""
+        payload: dict[str, Any] = {"result": response.result}
+        if response.error is not None:
+            payload = {"error": response.error}
+        return await self._streams.requests.answer(session.id, str(response.id), orjson.dumps(payload))
+
+    async def _withdraw(self, session: Session, request_id: str, send: Callable[[bytes], None]) -> None:
+        await self._streams.requests.drop(session.id, request_id)
+        send(jsonrpc.encode_notification("notifications/cancelled", {"requestId": request_id, "reason": "timed out"}))
+
+
+def _result(payload: dict[str, Any]) -> dict[str, Any]:
+    error = payload.get("error")
+    if error is not None:
+        raise ClientFailed(error["code"], error["message"])
+    result: dict[str, Any] = payload["result"]
+    return result

@@ -1,0 +1,152 @@
+"""Writes queued log batches to the database: exactly once, in order, by whichever worker gets there first.
+
+The position reached is a row updated in the same transaction as the lines it covers, so a worker that dies
+anywhere leaves either both or neither, and two workers take turns on that row's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from django.db import DatabaseError, close_old_connections, transaction
+
+from mcp_app.models import ApiKey, LogCursor, Message, Session
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.message_queue import SyncMessageQueue
+
+BATCHES = 20
+IDLE_SECONDS = 0.5
+RETRY_SECONDS = 2.0
+
+log = logging.getLogger("mcp.drain")
+
+
+def drain_once(queue: SyncMessageQueue) -> int:
+    """Write the next batches; returns how many were written."""
+    with transaction.atomic():
+        LogCursor.objects.get_or_create(pk=1)
+        cursor = LogCursor.objects.select_for_update().get(pk=1)
+        batches = queue.read(cursor.last_id, BATCHES)
+        if not batches:
+            return 0
+        for _, encoded in batches:
+            _write(orjson.loads(encoded))
+        cursor.last_id = batches[-1][0]
+        cursor.save(update_fields=["last_id"])
+    queue.trim(cursor.last_id)
+    return len(batches)
+
+
+def run_forever(stop: threading.Event) -> None:
+    """Drain until ``stop`` is set; survives the loss of Redis and of the database."""
+    queue = SyncMessageQueue.connect()
+    pause = 0.0
+    while not stop.wait(pause):
+        try:
+            pause = 0.0 if drain_once(queue) else IDLE_SECONDS
+        except (DatabaseError, StreamsUnavailable) as error:
+            log.warning("The message log waits: %s", error)
+            pause = RETRY_SECONDS
+            close_old_connections()
+    close_old_connections()
+
+
+def _write(batch: dict[str, Any]) -> None:
+    for fact in batch["facts"]:
+        FACTS[fact["fact"]](fact)
+    messages = [_message(batch["process"], line) for line in batch["lines"]]
+    if messages:
+        messages[0].skipped = batch["skipped"]
+        Message.objects.bulk_create(messages, batch_size=200)
+        _seen(messages)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _message(process: str, line: list[Any]) -> Message:
+    session, principal, at, direction, kind, method, request_id, target, payload, answer, outcome, ms = line
+    return Message(
+        session_id=session,
+        principal=principal,
+        at=_moment(at),
+        direction=direction,
+        kind=kind,
+        method=_storable(method),
+        request_id=_storable(request_id),
+        target=_storable(target),
+        payload=_storable(payload),
+        answer=_storable(answer),
+        outcome=outcome,
+        duration_ms=ms,
+        process=process,
+    )
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL has no NUL in text; a hostile client must not be able to stop the drain with one."""
+    return text.replace("\x00", "\N{SYMBOL FOR NULL}")
+
+
+def _seen(messages: Iterable[Message]) -> None:
+    latest: dict[str, datetime] = {}
+    for message in messages:
+        if message.session_id is not None and message.direction == Message.Direction.IN:
+            latest[message.session_id] = message.at
+    for session_id, at in latest.items():
+        Session.objects.filter(pk=session_id, last_seen_at__lt=at).update(last_seen_at=at)
+
+
+def _opened(fact: dict[str, Any]) -> None:
+    Session.objects.get_or_create(
+        pk=fact["session"],
+        defaults={
+            "principal": fact["principal"],
+            "user_id": fact["user"],
+            "protocol_version": fact["version"],
+            "client_name": _storable(fact["client_name"])[:200],
+            "client_version": _storable(fact["client_version"])[:100],
+            "fields": fact["fields"],
+            "address": fact["address"],
+            "created_at": _moment(fact["at"]),
+            "last_seen_at": _moment(fact["at"]),
+        },
+    )
+
+
+def _changed(fact: dict[str, Any]) -> None:
+    row = Session.objects.filter(pk=fact["session"]).first()
+    if row is not None:
+        row.fields = {**row.fields, **fact["fields"]}
+        row.save(update_fields=["fields"])
+
+
+def _touched(fact: dict[str, Any]) -> None:
+    at = _moment(fact["at"])
+    Session.objects.filter(pk__in=fact["sessions"], last_seen_at__lt=at).update(last_seen_at=at)
+
+
+def _ended(fact: dict[str, Any]) -> None:
+    Session.objects.filter(pk=fact["session"], ended_at=None).update(
+        ended_at=_moment(fact["at"]), end_reason=fact["reason"][:60]
+    )
+
+
+def _key_used(fact: dict[str, Any]) -> None:
+    for key_id, at in fact["keys"].items():
+        ApiKey.objects.filter(pk=key_id).update(last_used_at=_moment(at))
+
+
+FACTS = {
+    "session.opened": _opened,
+    "session.changed": _changed,
+    "session.seen": _touched,
+    "session.ended": _ended,
+    "key.used": _key_used,
+}

@@ -1,0 +1,147 @@
+"""The message log of one process: remembers what passed, and hands it on in redacted batches.
+
+Nothing here waits: the hot path adds one tuple to a list. A flusher encodes the list a few times a second
+and pushes it to the message queue in Redis, from where a worker writes it to the database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from typing import Any
+
+import orjson
+
+from mcp_app.conf import Settings
+from mcp_app.observability.redaction import Redactor
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+
+FLUSH_SECONDS = 0.25
+MAX_PENDING = 20_000
+FLUSH_SLICE = 500
+
+log = logging.getLogger("mcp.message_log")
+
+
+class MessageLog:
+    """Buffers log lines; the newest are refused, and counted, when the buffer is full."""
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        self._streams = streams
+        self._limit = settings.message_log_payload_bytes
+        self.enabled = settings.message_log
+        self._redactor = Redactor(settings.redacted_names)
+        self._pending: list[tuple[Any, ...]] = []
+        self._facts: list[dict[str, Any]] = []
+        self._skipped = 0
+        self._flusher: asyncio.Task[None] | None = None
+        self.process = f"{socket.gethostname()[:40]}:{os.getpid()}"
+
+    def exchange(
+        self,
+        session_id: str | None,
+        principal: str,
+        payload: bytes,
+        answer: bytes,
+        seconds: float,
+        outcome: str,
+        facts: tuple[str, str, str],
+    ) -> None:
+        """One client request and its answer; ``facts`` are method, request id and target."""
+        if len(self._pending) >= MAX_PENDING:
+            self._skipped += 1
+            return
+        self._pending.append(
+            (session_id, principal, time.time(), "in", "request", payload, answer, seconds, outcome, facts)
+        )
+
+    def single(
+        self, session_id: str | None, principal: str, direction: str, kind: str, payload: bytes, method: str,
+        request_id: str = "",
+    ) -> None:
+        """One message without a paired answer: a notification, a response, a question to the client."""
+        if not self.enabled:
+            return
+        if len(self._pending) >= MAX_PENDING:
+            self._skipped += 1
+            return
+        self._pending.append(
+            (session_id, principal, time.time(), direction, kind, payload, b"", None, "", (method, request_id, ""))
+        )
+
+    def fact(self, kind: str, **members: Any) -> None:
+        """Something the database must learn in order with the messages: a session opened, was seen, ended."""
+        self._facts.append({"fact": kind, "at": time.time(), **members})
+
+    def start(self) -> None:
+        """Begin flushing; needs a running event loop."""
+        self._flusher = asyncio.create_task(self._flush_forever())
+
+    async def close(self) -> None:
+        """Stop flushing after handing on what is buffered."""
+        if self._flusher is not None:
+            self._flusher.cancel()
+            self._flusher = None
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Hand on everything buffered now; what Redis cannot take stays buffered."""
+        while self._pending or self._facts:
+            facts, self._facts = self._facts, []
+            lines, self._pending = self._pending[:FLUSH_SLICE], self._pending[FLUSH_SLICE:]
+            skipped, self._skipped = self._skipped, 0
+            batch = orjson.dumps(
+                {
+                    "process": self.process,
+                    "skipped": skipped,
+                    "facts": facts,
+                    "lines": [self._line(*line) for line in lines],
+                }
+            )
+            try:
+                await self._streams.messages.push(batch)
+            except StreamsUnavailable:
+                self._pending = (lines + self._pending)[:MAX_PENDING]
+                self._facts = facts + self._facts
+                self._skipped += skipped
+                return
+            # Encoding a slice takes a millisecond or two; requests go first between slices.
+            await asyncio.sleep(0)
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+
+    def _line(
+        self,
+        session_id: str | None,
+        principal: str,
+        at: float,
+        direction: str,
+        kind: str,
+        payload: bytes,
+        answer: bytes,
+        seconds: float | None,
+        outcome: str,
+        facts: tuple[str, str, str],
+    ) -> list[Any]:
+        method, request_id, target = facts
+        return [
+            session_id,
+            principal,
+            at,
+            direction,
+            kind,
+            method[:120],
+            request_id[:120],
+            self._redactor.text(target)[:200],
+            self._redactor.message(payload, self._limit),
+            self._redactor.message(answer, self._limit) if answer else "",
+            outcome,
+            None if seconds is None else seconds * 1000,
+        ]

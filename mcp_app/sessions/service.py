@@ -1,0 +1,177 @@
+"""Sessions of one process: create, load (bound to the principal), change, end."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mcp_app.conf import Settings
+from mcp_app.protocol.errors import SessionNotFound, TooManyRequests
+from mcp_app.sessions.record import find_record
+from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.streams.base import SessionEnded
+from mcp_app.streams.gateway import Streams
+
+TOMBSTONE_SECONDS = 86_400
+CACHE_LIMIT = 20_000
+
+
+class Sessions:
+    """The only way to a session. A cached copy is trusted for a few seconds, then checked again.
+
+    Broadcasts (topic ``session``) end or refresh the copies of other processes at once; the short trust
+    makes a lost broadcast harmless (R25).
+    """
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        self._streams = streams
+        self._settings = settings
+        self._cache: dict[str, Session] = {}
+        self.on_end: list[Callable[[str], None]] = []
+        self.on_change: list[Callable[[str], None]] = []
+        self.on_take_over: list[Callable[[str, str], None]] = []
+
+    def start(self) -> None:
+        """Listen to what other processes do to sessions."""
+        self._streams.hub.subscribe("session", self._heard)
+
+    def cached(self, session_id: str, principal_key: str) -> Session | None:
+        """The session when no round trip is needed (hot path), else None."""
+        session = self._cache.get(session_id)
+        if session is None or session.principal_key != principal_key:
+            return None
+        if time.monotonic() - session.checked_at > self._settings.session_recheck_seconds:
+            return None
+        return session
+
+    async def create(
+        self,
+        *,
+        version: str,
+        principal_key: str,
+        client_info: dict[str, Any],
+        capabilities: dict[str, Any],
+        announced: int,
+    ) -> Session:
+        """Open a session; raises TooManyRequests at the cap and Unavailable without Redis."""
+        if not await self._streams.sessions.admit(
+            self._settings.max_sessions, principal_key, self._settings.max_sessions_per_principal
+        ):
+            raise TooManyRequests(message="Too many open sessions; end unused ones with DELETE or try again later.")
+        session_id = secrets.token_urlsafe(24)
+        fields = stored_fields(
+            version=version,
+            principal=principal_key,
+            client_info=client_info,
+            capabilities=capabilities,
+            announced=announced,
+        )
+        await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
+        return self._remember(Session(session_id, fields))
+
+    async def load(self, session_id: str, principal_key: str) -> Session:
+        """The session ``session_id`` of this principal.
+
+        Raises SessionNotFound alike for unknown, ended, expired and foreign sessions (SES-05, SES-09).
+        """
+        session = self.cached(session_id, principal_key)
+        if session is not None:
+            return session
+        if not 16 <= len(session_id) <= 64 or not session_id.isascii():
+            raise SessionNotFound
+        try:
+            fields = await self._streams.sessions.load(session_id)
+        except SessionEnded:
+            self._forget(session_id)
+            raise SessionNotFound from None
+        if fields is None:
+            fields = await self._restore(session_id)
+        if fields["principal"] != principal_key:
+            raise SessionNotFound
+        if time.time() - float(fields["created"]) > self._settings.session_max_seconds:
+            await self.end(session_id, "expired")
+            raise SessionNotFound
+        await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds)
+        known = self._cache.get(session_id)
+        if known is None:
+            return self._remember(Session(session_id, fields))
+        known.refresh(fields)
+        return known
+
+    def stored(self, session: Session) -> dict[str, str]:
+        """The stored form of a session, for the operator's record."""
+        fields = stored_fields(
+            version=session.version,
+            principal=session.principal_key,
+            client_info=session.client_info,
+            capabilities=session.raw_capabilities,
+            announced=session.announced,
+        )
+        return fields | {
+            "created": repr(session.created_at),
+            "initialized": "1" if session.initialized else "0",
+            "log_level": session.log_level,
+        }
+
+    async def change(self, session: Session, **fields: str) -> None:
+        """Store changed members and tell the other processes."""
+        await self._streams.sessions.update(session.id, fields)
+        stored = {"log_level": session.log_level, "announced": str(session.announced)}
+        stored["initialized"] = "1" if session.initialized else "0"
+        session.refresh(stored | fields)
+        await self._streams.hub.publish("session", {"session": session.id, "what": "changed"})
+
+    async def announced(self, session: Session, revision: int) -> None:
+        """Note what the client was told of the catalogue; a lost note only repeats a notice."""
+        session.announced = revision
+        await self._streams.sessions.update(session.id, {"announced": str(revision)})
+
+    async def end(self, session_id: str, reason: str) -> None:
+        """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
+        await self._streams.sessions.end(session_id, TOMBSTONE_SECONDS)
+        await self._streams.hub.publish("session", {"session": session_id, "what": "ended", "reason": reason})
+        self._forget(session_id)
+
+    async def _restore(self, session_id: str) -> dict[str, str]:
+        """Redis does not know the session: it expired, or Redis was emptied and the record still lives."""
+        record = await asyncio.to_thread(find_record, session_id, self._settings.session_idle_seconds)
+        if record is None:
+            self._forget(session_id)
+            raise SessionNotFound
+        await self._streams.sessions.create(session_id, record, self._settings.session_idle_seconds)
+        return record
+
+    def _remember(self, session: Session) -> Session:
+        if len(self._cache) >= CACHE_LIMIT:
+            for session_id in [item.id for item in self._cache.values() if not item.in_flight][: CACHE_LIMIT // 4]:
+                del self._cache[session_id]
+        self._cache[session.id] = session
+        return session
+
+    def _forget(self, session_id: str) -> None:
+        session = self._cache.pop(session_id, None)
+        if session is not None:
+            for call in list(session.in_flight.values()):
+                call.cancel("the session ended")
+        for callback in self.on_end:
+            callback(session_id)
+
+    def _heard(self, payload: dict[str, Any]) -> None:
+        session_id = payload.get("session")
+        if session_id is None:  # Broadcasts may have been missed: check every copy again at its next use.
+            for session in self._cache.values():
+                session.checked_at = 0.0
+        elif payload["what"] == "ended":
+            self._forget(session_id)
+        elif payload["what"] == "taken over":
+            for take_over in self.on_take_over:
+                take_over(session_id, payload["token"])
+        elif session_id in self._cache:
+            self._cache[session_id].checked_at = 0.0
+            for callback in self.on_change:
+                callback(session_id)
+
+

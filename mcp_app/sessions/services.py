@@ -1,0 +1,29 @@
+"""Session services for synchronous callers: admin, commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from mcp_app.models import AuditEvent, Session
+from mcp_app.streams.announce import end_session
+
+
+def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an operator") -> bool:
+    """End a session from synchronous code (admin); False when it was already over."""
+    with transaction.atomic():
+        changed = Session.objects.filter(pk=session_id, ended_at=None).update(
+            ended_at=timezone.now(), end_reason=reason[:60]
+        )
+        AuditEvent.objects.create(
+            actor=actor,
+            actor_name=str(actor or "system"),
+            action="session.end",
+            object_kind="session",
+            object_key=session_id,
+            detail={"reason": reason},
+        )
+        transaction.on_commit(lambda: end_session(session_id, reason))
+    return bool(changed)

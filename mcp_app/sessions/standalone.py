@@ -1,0 +1,63 @@
+"""A session's standalone stream: one reader at a time, and what it has seen already."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.streams.gateway import Streams
+
+LEASE_SECONDS = 45
+TAKE_OVER_SECONDS = 2.0
+
+
+class Standalone:
+    """Leases the stream to one connection (T-GET-06) and keeps its place between connections (T-GET-09)."""
+
+    def __init__(self, streams: Streams, sessions: Sessions) -> None:
+        self._streams = streams
+        self._sessions = sessions
+
+    async def listen(self, session: Session, token: str, *, take_over: bool) -> bool:
+        """Become the stream's reader; False when it has one and it is not to be taken over.
+
+        A client that resumes has lost its old connection, whatever the process that holds it still believes.
+        """
+        if await self._acquire(session, token):
+            return True
+        if not take_over:
+            return False
+        await self._streams.hub.publish("session", {"session": session.id, "what": "taken over", "token": token})
+        deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
+        while not await self._acquire(session, token):
+            if asyncio.get_running_loop().time() > deadline:
+                return True  # Its process is gone or deaf; the lease runs out by itself.
+            await asyncio.sleep(0.05)
+        return True
+
+    async def renew(self, session: Session, token: str) -> None:
+        """Keep the lease while the connection stands."""
+        await self._acquire(session, token)
+
+    async def leave(self, session: Session, token: str) -> None:
+        """Give the lease back."""
+        await self._streams.windows.release(_place(session), token)
+
+    async def position(self, session: Session) -> tuple[int, int]:
+        """Where a new reader starts: after what an earlier connection was sent."""
+        epoch, _ = await self._streams.log.open(session.id, STANDALONE)
+        fields = await self._streams.sessions.load(session.id) or {}
+        seen_epoch, _, seen = fields.get("delivered", "").partition("-")
+        return epoch, int(seen) if seen and seen_epoch == str(epoch) else 0
+
+    async def delivered(self, session: Session, epoch: int, offset: int) -> None:
+        """Remember what was sent; at least once, because the connection may have broken under it."""
+        await self._streams.sessions.update(session.id, {"delivered": f"{epoch}-{offset}"})
+
+    async def _acquire(self, session: Session, token: str) -> bool:
+        return await self._streams.windows.acquire(_place(session), token, 1, LEASE_SECONDS)
+
+
+def _place(session: Session) -> str:
+    return f"listener/{session.id}"

@@ -1,0 +1,1 @@
+"""Bytes in, bytes out: the HTTP side of the protocol."""

@@ -1,0 +1,62 @@
+"""The /mcp ASGI application of this process: built at the first request or lifespan start, closed at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from mcp_app import conf
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.streams.gateway import Streams
+from mcp_app.transports.streamable_http.answers import Send
+from mcp_app.transports.streamable_http.endpoint import Endpoint
+from mcp_app.transports.streamable_http.request_body import Receive
+
+
+class Application:
+    """Owns the dispatcher of one process. Daphne sends no lifespan events, so a request may be the start."""
+
+    def __init__(self) -> None:
+        self._endpoint: Endpoint | None = None
+        self._dispatcher: Dispatcher | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Task[Endpoint] | None = None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        endpoint = self._endpoint or await self._started()
+        await endpoint(scope, receive, send)
+
+    async def start(self) -> None:
+        """Connect and load before the first request comes."""
+        await self._started()
+
+    def drain(self) -> None:
+        """Close the event streams so that clients resume at another process (R20); safe to repeat."""
+        if self._endpoint is not None:
+            self._endpoint.connections.drain()
+
+    async def close(self) -> None:
+        """Finish running calls, write what is buffered, disconnect."""
+        self.drain()
+        dispatcher, self._dispatcher, self._endpoint = self._dispatcher, None, None
+        self._starting = None
+        if dispatcher is not None:
+            await dispatcher.close()
+
+    async def _started(self) -> Endpoint:
+        if self._starting is None or self._starting.done() and self._starting.exception() is not None:
+            self._starting = asyncio.create_task(self._build())
+        return await asyncio.shield(self._starting)
+
+    async def _build(self) -> Endpoint:
+        settings = conf.get()
+        dispatcher = Dispatcher(Streams.connect(settings.redis_url, settings), settings)
+        await dispatcher.start()
+        self._dispatcher = dispatcher
+        self._endpoint = Endpoint(dispatcher)
+        return self._endpoint
+
+
+mcp = Application()

@@ -1,0 +1,86 @@
+"""The open event-stream connections of one process: who must be told, and who must be closed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from mcp_app.protocol.errors import TooManyRequests
+
+
+class Connection:
+    """One client reading one stream; ``wake`` makes its writer look at what changed."""
+
+    __slots__ = ("principal_key", "session_id", "standalone", "stopping", "token", "wake")
+
+    def __init__(self, session_id: str, principal_key: str, *, standalone: bool, wake: Callable[[], None]) -> None:
+        self.session_id = session_id
+        self.principal_key = principal_key
+        self.standalone = standalone
+        self.wake = wake
+        self.stopping = False
+        self.token = ""
+
+    def stop(self) -> None:
+        """Have the connection closed; the client may come back and resume."""
+        self.stopping = True
+        self.wake()
+
+
+class Connections:
+    """Registers connections; all methods run on the event loop."""
+
+    def __init__(self, max_per_principal: int) -> None:
+        self._max = max_per_principal
+        self._by_session: dict[str, set[Connection]] = {}
+        self._by_principal: Counter[str] = Counter()
+
+    def admit(self, principal_key: str) -> None:
+        """Raises TooManyRequests when the principal holds as many streams as allowed (SEC-07)."""
+        if self._by_principal[principal_key] >= self._max:
+            raise TooManyRequests("Too many open event streams: close unused ones first.", retry_after=5)
+
+    def add(self, connection: Connection) -> None:
+        """A connection opened."""
+        self._by_session.setdefault(connection.session_id, set()).add(connection)
+        self._by_principal[connection.principal_key] += 1
+
+    def remove(self, connection: Connection) -> None:
+        """A connection closed."""
+        of_session = self._by_session.get(connection.session_id, set())
+        of_session.discard(connection)
+        if not of_session:
+            self._by_session.pop(connection.session_id, None)
+        self._by_principal[connection.principal_key] -= 1
+        if not self._by_principal[connection.principal_key]:
+            del self._by_principal[connection.principal_key]
+
+    def stop_session(self, session_id: str) -> None:
+        """The session ended: its streams end too."""
+        for connection in list(self._by_session.get(session_id, ())):
+            connection.stop()
+
+    def wake_session(self, session_id: str) -> None:
+        """The session changed."""
+        for connection in list(self._by_session.get(session_id, ())):
+            connection.wake()
+
+    def take_over(self, session_id: str, token: str) -> None:
+        """A newer connection reads the session's standalone stream: the older one ends (T-GET-06)."""
+        for connection in list(self._by_session.get(session_id, ())):
+            if connection.standalone and connection.token != token:
+                connection.stop()
+
+    def wake_standalone(self) -> None:
+        """The catalogue changed: every standalone stream has something to tell."""
+        for connection in self._all():
+            if connection.standalone:
+                connection.wake()
+
+    def drain(self) -> None:
+        """Close everything; clients resume elsewhere."""
+        for connection in self._all():
+            connection.stop()
+
+    def _all(self) -> Iterable[Connection]:
+        return [connection for of_session in self._by_session.values() for connection in of_session]

@@ -1,0 +1,31 @@
+"""Writes whole HTTP answers: one body, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import McpError
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+
+JSON = (b"content-type", b"application/json")
+# T-POST-17: no cache and no proxy may keep or rewrite an answer.
+NO_CACHE = (b"cache-control", b"no-cache, no-transform")
+_LENGTHS = tuple((b"content-length", b"%d" % size) for size in range(4096))
+
+
+async def send_body(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:
+    """One JSON body, or an empty answer without a media type."""
+    size = len(body)
+    length = _LENGTHS[size] if size < len(_LENGTHS) else (b"content-length", b"%d" % size)
+    headers = [JSON, NO_CACHE, length, *extra] if body else [NO_CACHE, length, *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_error(send: Send, error: McpError, extra: Headers = ()) -> None:
+    """An error as the body of an HTTP answer (ERA-08: there always is a body)."""
+    await send_body(send, error.http_status, jsonrpc.encode_error(error), (*error.headers, *extra))

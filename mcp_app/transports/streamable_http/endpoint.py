@@ -1,0 +1,166 @@
+"""The /mcp application: every request passes the same gate, then goes to its era and its verb."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher, StreamReference
+from mcp_app.execution.call import unexpected
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import (
+    McpError,
+    MethodNotAllowed,
+    NotAcceptable,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from mcp_app.protocol.http_headers import accepts_both, accepts_sse, collect, is_identity, is_json
+from mcp_app.protocol.transport_security import HostPolicy
+from mcp_app.sessions.session import Session
+from mcp_app.streams.base import StreamsError
+from mcp_app.transports.connections import Connections
+from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
+from mcp_app.transports.streamable_http.event_stream import EventStream
+from mcp_app.transports.streamable_http.legacy import Fields, Legacy
+from mcp_app.transports.streamable_http.request_body import Disconnected, Receive, read_body
+
+ALLOW = "GET, POST, DELETE, OPTIONS"
+CORS_HEADERS = (
+    b"authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name"
+)
+Scope = MutableMapping[str, Any]
+
+log = logging.getLogger("mcp.http")
+
+
+class Endpoint:
+    """Streamable HTTP of one process, as an ASGI callable for ``http`` scopes."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        settings = dispatcher.settings
+        self._dispatcher = dispatcher
+        self._legacy = Legacy(dispatcher)
+        self._policy = HostPolicy(settings.allowed_hosts, settings.allowed_origins, settings.loopback)
+        self.connections = Connections(settings.max_streams_per_principal)
+        self._limits = jsonrpc.Limits(
+            body_bytes=settings.max_body_bytes,
+            depth=settings.max_json_depth,
+            members=settings.max_json_members,
+            string_bytes=settings.max_string_bytes,
+            batch=settings.max_batch,
+        )
+        self._verbs: dict[str, Callable[..., Awaitable[None]]] = {
+            "POST": self._post,
+            "GET": self._get,
+            "DELETE": self._delete,
+        }
+        dispatcher.on_catalogue.append(self.connections.wake_standalone)
+        dispatcher.sessions.on_end.append(self.connections.stop_session)
+        dispatcher.sessions.on_change.append(self.connections.wake_session)
+        dispatcher.sessions.on_take_over.append(self.connections.take_over)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request; whatever goes wrong becomes one documented answer."""
+        started = False
+
+        async def tracked(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        extra: Headers = ()
+        try:
+            fields = collect(scope["headers"])
+            self._policy.check(fields.get(b"host"), fields.get(b"origin"))
+            if b"origin" in fields:
+                extra = _cors(fields[b"origin"])
+            verb = self._verbs.get(scope["method"])
+            if verb is None:
+                await self._other(scope["method"], tracked, extra)
+            else:
+                await verb(scope, fields, receive, tracked, extra)
+        except Disconnected:
+            return
+        except McpError as error:
+            await self._refuse(tracked, error, extra, started)
+        except StreamsError:
+            await self._refuse(tracked, Unavailable(NO_REDIS), extra, started)
+        except Exception:
+            await self._refuse(tracked, unexpected(scope["method"], scope["path"]), extra, started)
+
+    async def _refuse(self, send: Send, error: McpError, extra: Headers, started: bool) -> None:
+        if not started:
+            await send_error(send, error, extra)
+
+    async def _principal(self, fields: Fields, scope: Scope) -> Principal:
+        """Who asks. Only the Authorization header counts: never a cookie or the query string (AUTH-06, AUTH-21)."""
+        address = scope["client"][0] if scope.get("client") else None
+        authorization = fields.get(b"authorization")
+        principal = self._dispatcher.authenticator.known(authorization, address)
+        return principal or await self._dispatcher.authenticator.authenticate(authorization, address)
+
+    async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        principal = await self._principal(fields, scope)
+        if not is_json(fields.get(b"content-type")) or not is_identity(fields.get(b"content-encoding")):
+            raise UnsupportedMediaType
+        if not accepts_both(fields.get(b"accept")):
+            raise NotAcceptable
+        settings = self._dispatcher.settings
+        body = await read_body(
+            receive, fields.get(b"content-length"), settings.max_body_bytes, settings.body_seconds
+        )
+        message = jsonrpc.parse(body, self._limits)
+        address = scope["client"][0] if scope.get("client") else ""
+        outcome, session = await self._legacy.post(fields, message, body, principal, address)
+        if isinstance(outcome, Answered):
+            headers = (*outcome.headers, *extra)
+            if outcome.session_id is not None:
+                headers = (*headers, (b"mcp-session-id", outcome.session_id.encode()))
+            await send_body(send, outcome.status, outcome.body, headers)
+        elif session is not None:
+            await self._stream(session, principal, fields, scope, outcome).run(receive, send, outcome, extra=extra)
+
+    async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        principal = await self._principal(fields, scope)
+        if not accepts_sse(fields.get(b"accept")):
+            raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
+        self.connections.admit(principal.key)
+        session, reference, token = await self._legacy.get(fields, principal)
+        try:
+            await self._stream(session, principal, fields, scope, reference).run(
+                receive, send, reference, token, extra
+            )
+        finally:
+            if token:
+                await self._dispatcher.standalone.leave(session, token)
+
+    async def _delete(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        await self._legacy.delete(fields, await self._principal(fields, scope))
+        await send_body(send, 204, b"", extra)
+
+    async def _other(self, method: str, send: Send, extra: Headers) -> None:
+        if method != "OPTIONS":
+            raise MethodNotAllowed(allow=ALLOW)
+        # SEC-05: only an allowed origin got this far, and only it is told that it may go on.
+        preflight = ((b"access-control-allow-methods", b"GET, POST, DELETE"), (b"access-control-max-age", b"600"),
+                     (b"access-control-allow-headers", CORS_HEADERS), (b"allow", ALLOW.encode()))
+        await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
+
+    def _stream(
+        self, session: Session, principal: Principal, fields: Fields, scope: Scope, reference: StreamReference
+    ) -> EventStream:
+        address = scope["client"][0] if scope.get("client") else ""
+        return EventStream(
+            self._dispatcher, self.connections, session, principal, fields.get(b"authorization"), address
+        )
+
+
+def _cors(origin: bytes) -> Headers:
+    return (
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"mcp-session-id, www-authenticate"),
+        (b"vary", b"origin"),
+    )

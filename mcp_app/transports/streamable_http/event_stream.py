@@ -1,0 +1,199 @@
+"""Writes one stream to one connection: replay, then live, with keep-alives, until either side ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.current import current
+from mcp_app.dispatcher import Dispatcher, StreamReference
+from mcp_app.protocol import jsonrpc, sse
+from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.event_id import EventId
+from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.streams.base import Event, StreamsError, StreamUnknown
+from mcp_app.streams.reader import Reader
+from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
+from mcp_app.transports.streamable_http.request_body import Receive
+
+START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-buffering", b"no")]
+KINDS = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+}
+GAP = b": earlier events of this stream are no longer kept\n\n"
+
+log = logging.getLogger("mcp.stream")
+
+
+class Stalled(Exception):
+    """The client stopped reading; it may resume when it reads again."""
+
+
+class EventStream:
+    """One connection's writer."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        connections: Connections,
+        session: Session,
+        principal: Principal,
+        authorization: bytes | None,
+        address: str,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._connections = connections
+        self._session = session
+        self._principal = principal
+        self._authorization = authorization
+        self._address = address
+        self._settings = dispatcher.settings
+        self._last_write = 0.0
+
+    async def run(
+        self, receive: Receive, send: Send, reference: StreamReference, token: str = "", extra: Headers = ()
+    ) -> None:
+        """Follow the stream from the reference's position on; returns when the connection is done with."""
+        self._send = send
+        streams = self._dispatcher.streams
+        reader = Reader(
+            streams.log, streams.hub, self._session.id, reference.stream, reference.epoch, reference.after
+        )
+        standalone = reference.stream == STANDALONE
+        connection = Connection(self._session.id, self._principal.key, standalone=standalone, wake=reader.poke)
+        connection.token = token
+        self._connections.add(connection)
+        gone = asyncio.ensure_future(_disconnected(receive))
+        gone.add_done_callback(lambda _: reader.poke())
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": [*START_HEADERS, *extra]})
+            await self._prime(reference)
+            await self._follow(reader, reference.stream, connection, gone)
+            if not gone.done():
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except Stalled:
+            log.info("A client stopped reading stream %s and was cut off", reference.stream)
+        finally:
+            self._connections.remove(connection)
+            reader.close()
+            gone.cancel()
+
+    async def _follow(
+        self, reader: Reader, stream: str, connection: Connection, gone: asyncio.Future[None]
+    ) -> None:
+        rotate_at = self._rotation()
+        clock = asyncio.get_running_loop().time
+        while not gone.done():
+            if connection.standalone:
+                await self._announce_catalogue()
+            try:
+                events = await reader.next(self._pause(clock))
+            except StreamUnknown:
+                return  # The session ended, or everything in it expired.
+            except StreamsError:
+                await asyncio.sleep(1)
+                events = []
+            if reader.gap:
+                await self._write(GAP)
+                reader.gap = False
+            if gone.done() or await self._write_events(stream, events) or (reader.finished and not events):
+                return
+            if connection.stopping or clock() >= rotate_at or self._expired():
+                await self._write(sse.encode_retry(self._settings.stream_retry_ms))
+                return
+            if clock() - self._last_write >= self._settings.keep_alive_seconds and not await self._tick(connection):
+                return
+
+    async def _write_events(self, stream: str, events: list[Event]) -> bool:
+        """Write events in order; True when the connection is to be closed after them."""
+        chunks: list[bytes] = []
+        closed = False
+        for event in events:
+            if event.kind == "close":
+                if self._session.version < V2025_11_25:
+                    continue  # T-POST-14: older clients cannot come back for the rest.
+                chunks.append(sse.encode_retry(int(event.data)))
+                closed = True
+                break
+            if event.data:
+                chunks.append(sse.encode_event(event.data, EventId(stream, event.epoch, event.offset).encode()))
+            closed = event.kind == "final"
+        if chunks:
+            await self._write(b"".join(chunks))
+            if stream == STANDALONE:
+                await self._dispatcher.standalone.delivered(self._session, events[-1].epoch, events[-1].offset)
+        return closed
+
+    async def _prime(self, reference: StreamReference) -> None:
+        """T-POLL-01, T-POLL-02: an id to resume from before anything happened, but only for 2025-11-25."""
+        if self._session.version >= V2025_11_25:
+            position = EventId(reference.stream, reference.epoch, reference.after)
+            await self._write(sse.encode_priming(position.encode()))
+        else:
+            await self._write(sse.KEEP_ALIVE)
+
+    async def _announce_catalogue(self) -> None:
+        """Tell of lists that changed since this client was last told: a level, so one notice covers many changes."""
+        catalogue = current()
+        session = self._session
+        if session.announced >= catalogue.revision or not session.initialized:
+            return
+        changed = [kind for kind, revision in catalogue.revisions.items() if revision > session.announced]
+        messages = [sse.encode_event(jsonrpc.encode_notification(KINDS[kind])) for kind in changed]
+        if messages:
+            await self._write(b"".join(messages))
+        await self._dispatcher.sessions.announced(session, catalogue.revision)
+
+    async def _tick(self, connection: Connection) -> bool:
+        """A keep-alive, and the moment to ask again who is there; False when the stream must end (S5, AUTH-18)."""
+        await self._write(sse.KEEP_ALIVE)
+        try:
+            principal = await self._dispatcher.authenticator.authenticate(self._authorization, self._address)
+            self._session = await self._dispatcher.sessions.load(self._session.id, principal.key)
+            if connection.token:
+                await self._dispatcher.standalone.renew(self._session, connection.token)
+        except StreamsError:
+            return True
+        except McpError:
+            return False
+        return True
+
+    async def _write(self, data: bytes) -> None:
+        message: MutableMapping[str, Any] = {"type": "http.response.body", "body": data, "more_body": True}
+        try:
+            async with asyncio.timeout(self._settings.stall_seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise Stalled from None
+        self._last_write = asyncio.get_running_loop().time()
+
+    def _rotation(self) -> float:
+        """When to close so that a restart looks like ordinary churn; never where the client cannot resume."""
+        if self._session.version < V2025_11_25:
+            return float("inf")
+        jitter = random.uniform(0.8, 1.0)  # noqa: S311 - spreads reconnects, hides nothing
+        return asyncio.get_running_loop().time() + self._settings.stream_max_seconds * jitter
+
+    def _expired(self) -> bool:
+        return self._principal.expires_at is not None and self._principal.expires_at <= time.time()
+
+    def _pause(self, clock: Any) -> float:
+        """Seconds until the next keep-alive or the end of the credential."""
+        pause: float = self._last_write + self._settings.keep_alive_seconds - clock()
+        if self._principal.expires_at is not None:
+            pause = min(pause, self._principal.expires_at - time.time())
+        return max(pause, 0.01)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,134 @@
+"""2025-03-26 to 2025-11-25: POST, GET and DELETE within a session; a broken connection is not a cancel."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+
+from mcp_app.auth.principal import Principal
+from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
+from mcp_app.protocol import event_id, jsonrpc
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
+from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
+from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.streams.base import BadName, StreamUnknown
+
+MODERN_META = "io.modelcontextprotocol/protocolVersion"
+SESSION_HEADER = b"mcp-session-id"
+VERSION_HEADER = b"mcp-protocol-version"
+NO_SESSION = "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
+
+log = logging.getLogger("mcp.http")
+Fields = dict[bytes, bytes]
+
+
+class Legacy:
+    """Decides what a request of the legacy era means."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._sessions = dispatcher.sessions
+
+    async def post(
+        self,
+        fields: Fields,
+        message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
+        body: bytes,
+        principal: Principal,
+        address: str,
+    ) -> tuple[Answered | StreamReference, Session | None]:
+        """Serve one POST body (specification: basic/transports, sending messages to the server)."""
+        _refuse_modern(fields, message)
+        dispatcher = self._dispatcher
+        if isinstance(message, jsonrpc.Request) and message.method == "initialize":
+            # SES-12: a session id beside it means nothing; initialize always opens a new session.
+            return await dispatcher.initialize(principal, message, body, address), None
+        session = await self.session(fields, principal)
+        if isinstance(message, jsonrpc.Request):
+            return await dispatcher.request(session, principal, message, body), session
+        if isinstance(message, list):
+            if session.version != V2025_03_26:
+                raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
+            return await dispatcher.batch(session, principal, message, body), session
+        if isinstance(message, jsonrpc.Notification):
+            await dispatcher.notification(session, message, body)
+        else:
+            await dispatcher.response(session, message, body)
+        return ACCEPTED, session
+
+    async def session(self, fields: Fields, principal: Principal) -> Session:
+        """The session a request names; raises Refused (400) without one, SessionNotFound (404) for a wrong one."""
+        named = fields.get(SESSION_HEADER)
+        if named is None:
+            raise Refused(NO_SESSION)
+        session_id = named.decode("latin-1")
+        session = self._sessions.cached(session_id, principal.key)
+        if session is None:
+            session = await self._sessions.load(session_id, principal.key)
+        version = fields.get(VERSION_HEADER)
+        if version is not None and version != session.version.encode() and not session.warned_version:
+            # VER-06: the session's revision was negotiated; a differing header is served by it.
+            session.warned_version = True
+            log.warning("Session of %.40r sends version %.20r after negotiating %s", session.client_name, version,
+                        session.version)
+        return session
+
+    async def get(self, fields: Fields, principal: Principal) -> tuple[Session, StreamReference, str]:
+        """The stream a GET asks for, and the token of its lease on the standalone stream."""
+        _check_version(fields)
+        session = await self.session(fields, principal)
+        last = fields.get(b"last-event-id")
+        if last is not None:
+            return await self._resume(session, last)
+        token = secrets.token_hex(8)
+        if not await self._dispatcher.standalone.listen(session, token, take_over=False):
+            raise Conflict("This session's standalone stream is already open; resume it with Last-Event-ID.")
+        position = await self._dispatcher.standalone.position(session)
+        return session, StreamReference(STANDALONE, *position), token
+
+    async def _resume(self, session: Session, last: bytes) -> tuple[Session, StreamReference, str]:
+        """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
+        position = event_id.parse(last.decode("latin-1"))
+        log_of_events = self._dispatcher.streams.log
+        try:
+            await log_of_events.read(session.id, position.stream, position.epoch, position.offset, 1)
+        except (StreamUnknown, BadName):
+            raise event_id.InvalidEventId(
+                "This Last-Event-ID names no stream of this session, or one no longer kept."
+            ) from None
+        token = ""
+        if position.stream == STANDALONE:
+            token = secrets.token_hex(8)
+            await self._dispatcher.standalone.listen(session, token, take_over=True)
+        return session, StreamReference(position.stream, position.epoch, position.offset), token
+
+    async def delete(self, fields: Fields, principal: Principal) -> None:
+        """End the session (SES-06)."""
+        _check_version(fields)
+        session = await self.session(fields, principal)
+        self._dispatcher.log.fact("session.ended", session=session.id, reason="ended by the client")
+        await self._sessions.end(session.id, "ended by the client")
+
+
+def _refuse_modern(fields: Fields, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]) -> None:
+    """Section 2, steps 7 and 8: a modern message is refused in words that make its sender fall back (ERA-08)."""
+    _check_version(fields, message.id if isinstance(message, jsonrpc.Request) else None)
+    if isinstance(message, list | jsonrpc.Response):
+        return
+    meta = message.params.get("_meta")
+    named = meta.get(MODERN_META) if type(meta) is dict else None
+    if type(named) is str and is_modern(named):
+        raise _unsupported(named, message.id if isinstance(message, jsonrpc.Request) else None)
+
+
+def _check_version(fields: Fields, request_id: str | int | None = None) -> None:
+    """VER-04: a version header that names no revision of ours is refused."""
+    named = fields.get(VERSION_HEADER)
+    if named is not None and is_modern(text := named.decode("latin-1").strip()):
+        raise _unsupported(text, request_id)
+
+
+def _unsupported(named: str, request_id: str | int | None) -> Refused:
+    supported = ", ".join(LEGACY)
+    words = f"Unsupported protocol version {named[:40]!r}. Send 'initialize' with one of: {supported}."
+    return Refused(words, request_id=request_id)
