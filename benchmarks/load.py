@@ -21,7 +21,7 @@ class Reply:
     body: bytes
 
 
-class WrongAnswer(Exception):
+class WrongAnswer(Exception):  # noqa: N818
     """A server answered something else than the scenario demands; the measurement is void."""
 
 

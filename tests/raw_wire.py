@@ -13,7 +13,7 @@ READ_BYTES = 65_536
 HEAD_BYTES = 256 * 1024
 
 
-class NotHttp(Exception):
+class NotHttp(Exception):  # noqa: N818
     """What came back is not a well-formed HTTP/1.1 response."""
 
 
@@ -106,9 +106,9 @@ class Wire:
         self.socket.close()
 
 
-def read_head(wire: Wire, deadline: float | None) -> tuple[int, dict[str, str]]:
-    """Status and headers of the next response, strictly read; raises NotHttp."""
-    lines = wire.take(wire.find(b"\r\n\r\n", deadline))[:-4].decode("latin-1").split("\r\n")
+def parse_head(data: bytes) -> tuple[int, dict[str, str]]:
+    """Status and headers of the bytes up to and including the empty line, strictly; raises NotHttp."""
+    lines = data[:-4].decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
     status = rest[:3]
     if version not in ("HTTP/1.1", "HTTP/1.0") or not status.isdigit():
@@ -116,11 +116,16 @@ def read_head(wire: Wire, deadline: float | None) -> tuple[int, dict[str, str]]:
     headers: dict[str, str] = {}
     for line in lines[1:]:
         name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
+        if not colon or not name or name != name.strip() or "\n" in value or "\0" in value:
             raise NotHttp(f"not a header line: {line!r}")
         known = headers.get(name.lower())
         headers[name.lower()] = value.strip() if known is None else f"{known}, {value.strip()}"
     return int(status), headers
+
+
+def read_head(wire: Wire, deadline: float | None) -> tuple[int, dict[str, str]]:
+    """Status and headers of the next response; raises NotHttp, TimeoutError."""
+    return parse_head(wire.take(wire.find(b"\r\n\r\n", deadline)))
 
 
 def is_chunked(headers: dict[str, str]) -> bool:

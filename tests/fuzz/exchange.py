@@ -20,7 +20,7 @@ DOCUMENTED = {
 BODILESS = {202, 204}
 
 
-class ConnectionGone(Exception):
+class ConnectionGone(Exception):  # noqa: N818
     """The server closed the connection without an answer."""
 
 

@@ -1,0 +1,58 @@
+"""The Inspector's command line lists and calls everything in the demo."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.interop import npm, walk
+from tests.live import LiveServer
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
+TOOL_ERROR = 5
+
+
+def _inspect(live: LiveServer, *arguments: str, exit_status: int = 0) -> dict[str, Any]:
+    program = npm.packages("inspector") / ".bin" / "mcp-inspector"
+    done = npm.run([str(program.resolve()), "--cli", live.url, "--transport", "http", "--protocol-era", "legacy",
+                    "--format", "json", "--quiet", *arguments])  # fmt: skip
+    assert done.returncode == exit_status, (
+        arguments,
+        done.returncode,
+        done.stdout[-500:],
+        done.stderr[-2000:],
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found.get("result", found)
+
+
+def test_the_inspector_lists_tools_prompts_resources_and_templates(live: LiveServer) -> None:
+    tools = _inspect(live, "--method", "tools/list")["tools"]
+    assert {tool["name"] for tool in tools} >= set(walk.TOOLS)
+    prompts = _inspect(live, "--method", "prompts/list")["prompts"]
+    assert {prompt["name"] for prompt in prompts} >= set(walk.PROMPTS)
+    assert _inspect(live, "--method", "resources/list")["resources"]
+    assert _inspect(live, "--method", "resources/templates/list")["resourceTemplates"]
+
+
+def test_the_inspector_finds_no_schema_that_other_hosts_could_not_use(live: LiveServer) -> None:
+    _inspect(live, "--method", "tools/list", "--strict")
+
+
+@pytest.mark.requirement("CONF-03")
+def test_the_inspector_calls_every_tool(live: LiveServer, page_url: str) -> None:
+    calls = {}
+    for name, arguments in walk.arguments(page_url).items():
+        # Nobody sits behind the command line: a question ends in an error result.
+        status = TOOL_ERROR if name == "ask_name" else 0
+        result = _inspect(live, "--method", "tools/call", "--tool-name", name,
+                          "--tool-args-json", json.dumps(arguments), exit_status=status)  # fmt: skip
+        text = "".join(block.get("text", "") for block in result.get("content", ()))
+        calls[name] = {
+            "text": text,
+            "structured": result.get("structuredContent"),
+            "isError": bool(result.get("isError")),
+        }
+    walk.check({"tools": walk.TOOLS, "calls": calls}, asks=False)

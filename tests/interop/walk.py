@@ -1,0 +1,67 @@
+"""What a client does with the demo catalogue, and what a right walk through it looks like."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+TOOLS = ("echo", "add", "calculate", "get_timestamp", "web_scrape", "count", "burn", "ask_name")
+PROMPTS = ("code_review", "analyze_logs")
+PAGE = b"<html><head><title>A page</title></head><body><main><h1>Interop heading</h1><p>Some words.</p></main></body>"
+
+
+def arguments(page_url: str) -> dict[str, dict[str, Any]]:
+    """How each demo tool is called."""
+    return {
+        "echo": {"text": "héllo \U0001f600"},
+        "add": {"a": 2, "b": 40},
+        "calculate": {"expression": "2*(3+4)"},
+        "get_timestamp": {},
+        "web_scrape": {"url": page_url, "format": "text"},
+        "count": {"to": 3, "delay_seconds": 0.15},
+        "burn": {"seconds": 0.2},
+        "ask_name": {},
+    }
+
+
+def check(report: dict[str, Any], *, asks: bool = True) -> None:
+    """Assert that a client saw and got everything; ``asks`` is False for a client that cannot be asked."""
+    assert set(report["tools"]) >= set(TOOLS)
+    calls = report["calls"]
+    for name in TOOLS:
+        if name != "ask_name":
+            assert not calls[name]["isError"], (name, calls[name])
+    _check_answers(calls)
+    if asks:
+        assert calls["ask_name"]["text"] == "Hello, Ada!"
+
+
+def _check_answers(calls: dict[str, Any]) -> None:
+    assert calls["echo"]["text"] == "héllo \U0001f600"
+    assert calls["add"]["structured"] == {"result": 42}
+    assert calls["calculate"]["text"] == "14"
+    moment = datetime.datetime.fromisoformat(calls["get_timestamp"]["text"])
+    assert moment.utcoffset() == datetime.timedelta(0)
+    assert "Interop heading" in calls["web_scrape"]["text"]
+    assert calls["count"]["text"] == "counted to 3"
+
+
+def check_progress(report: dict[str, Any]) -> None:
+    """``count`` told each step with its message, growing."""
+    steps = report["progress"]
+    values = [step["progress"] for step in steps]
+    assert values == sorted(set(values)), values
+    assert values[-1] == 3
+    assert steps[-1]["total"] == 3
+    assert steps[-1]["message"] == "3 of 3"
+    assert len(values) >= 3
+
+
+def check_more(report: dict[str, Any]) -> None:
+    """Prompts, resources, templates and completion."""
+    assert set(report["prompts"]) >= set(PROMPTS)
+    assert "server://info" in report["resources"]
+    assert "demo://greeting/{name}" in report["templates"]
+    assert report["greeting"] == "Hello, Ada!"
+    assert "x = 1" in report["review"]
+    assert "python" in report["completion"]
