@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,10 @@ from mcp_app.streams.presence import Presence
 
 CHECK_SECONDS = 2.0
 
+# Own threads: a database that hangs must not take those in which credentials are looked up.
+_threads = ThreadPoolExecutor(2, thread_name_prefix="readyz")
+_running: list[asyncio.Future[list[str]]] = []
+
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
@@ -27,18 +32,29 @@ async def healthz(scope: Any, receive: Any, send: Send) -> None:
 
 async def readyz(scope: Any, receive: Any, send: Send) -> None:
     """200 when database, Redis and a worker are there; else 503 naming what is missing."""
-    answers = await asyncio.gather(_within(_missing_database, "database"), _within(_missing_of_redis, "redis"))
-    missing = [name for names in answers for name in names]
-    if missing:
+    if missing := await _missing():
         await _answer(send, 503, {"status": "unavailable", "missing": missing})
     else:
         await _answer(send, 200, {"status": "ok"})
 
 
+async def _missing() -> list[str]:
+    """What is missing now; all who ask while a check runs share its answer, so a flood costs one check."""
+    if not _running or _running[0].done():
+        _running[:] = [asyncio.ensure_future(_check())]
+    return await asyncio.shield(_running[0])
+
+
+async def _check() -> list[str]:
+    answers = await asyncio.gather(_within(_missing_database, "database"), _within(_missing_of_redis, "redis"))
+    return [name for names in answers for name in names]
+
+
 async def _within(check: Callable[[], list[str]], name: str) -> list[str]:
     """What ``check`` finds missing; what answers too late is missing."""
+    loop = asyncio.get_running_loop()
     try:
-        return await asyncio.wait_for(asyncio.to_thread(check), CHECK_SECONDS)
+        return await asyncio.wait_for(loop.run_in_executor(_threads, check), CHECK_SECONDS)
     except TimeoutError:
         return [name]
 

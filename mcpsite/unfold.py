@@ -1,0 +1,73 @@
+"""How the admin of this deployment looks in Unfold: title, sidebar, icons. Data only; no rows are read here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse_lazy
+
+
+def _link(title: str, icon: str, model: str, app: str = "mcp_app") -> dict[str, Any]:
+    """One sidebar line, for those who may look at that model."""
+
+    def permitted(request: HttpRequest) -> bool:
+        return any(request.user.has_perm(f"{app}.{action}_{model}") for action in ("view", "change"))
+
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{app}_{model}_changelist"),
+        "permission": permitted,
+    }
+
+
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "MCP server",
+    "SITE_HEADER": "MCP server",
+    "SITE_SYMBOL": "hub",
+    "SITE_URL": None,
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "BORDER_RADIUS": "6px",
+    "COLORS": {
+        "primary": {
+            "50": "#f0fdfa", "100": "#ccfbf1", "200": "#99f6e4", "300": "#5eead4", "400": "#2dd4bf", "500": "#14b8a6",
+            "600": "#0d9488", "700": "#0f766e", "800": "#115e59", "900": "#134e4a", "950": "#042f2e",
+        }
+    },
+    "SIDEBAR": {
+        "show_search": True,
+        "show_all_applications": False,
+        "navigation": [
+            {
+                "title": "Catalogue",
+                "separator": True,
+                "items": [
+                    _link("Tools", "build", "tool"),
+                    _link("Prompts", "chat", "prompt"),
+                    _link("Resources", "description", "resource"),
+                    _link("Resource templates", "data_object", "resourcetemplate"),
+                ],
+            },
+            {
+                "title": "Traffic",
+                "separator": True,
+                "items": [
+                    _link("Sessions", "cable", "session"),
+                    _link("Messages", "swap_horiz", "message"),
+                ],
+            },
+            {
+                "title": "Access",
+                "separator": True,
+                "items": [
+                    _link("API keys", "key", "apikey"),
+                    _link("Audit trail", "policy", "auditevent"),
+                    _link("Users", "person", "user", "auth"),
+                    _link("Groups", "group", "group", "auth"),
+                ],
+            },
+        ],
+    },
+}  # fmt: skip

@@ -1,0 +1,30 @@
+"""Who may import whom: the contracts of pyproject.toml, and the protocol package alone in a bare interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+BARE = """
+import importlib, pkgutil, sys
+sys.path.insert(0, sys.argv[1])
+import mcp_app.protocol as package
+for module in pkgutil.walk_packages(package.__path__, "mcp_app.protocol."):
+    importlib.import_module(module.name)
+unwanted = {"django", "redis", "celery", "kombu", "uvicorn", "twisted", "uvloop", "httpx2", "jsonschema_rs"}
+print(sorted(unwanted & {name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_every_import_goes_to_a_lower_layer_and_every_library_has_one_home() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_protocol_package_loads_without_any_framework() -> None:
+    done = subprocess.run([sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

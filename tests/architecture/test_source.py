@@ -1,0 +1,100 @@
+"""Bounds on the source itself: sizes, names, docstrings, and the calls that must never be written."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(
+    path for package in ("mcp_app", "mcpsite") for path in (ROOT / package).rglob("*.py") if "migrations" not in path.parts
+)
+FILE_LINES = 400
+FUNCTION_LINES = 50
+VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "misc", "common"}
+UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|NotImplemented" + "Error")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def functions_of(path: Path) -> Iterator[Function]:
+    return (node for node in ast.walk(tree_of(path)) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """Lines of a function without its docstring."""
+    first = function.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    start = first.end_lineno if is_docstring and len(function.body) > 1 else function.lineno - 1
+    return (function.end_lineno or 0) - (start or 0)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_module_is_short_says_what_it_owns_and_is_finished(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") < FILE_LINES
+    assert ast.get_docstring(tree_of(path)), "a module begins with one sentence: what it owns"
+    assert not UNFINISHED.search(text)
+
+
+def test_no_function_is_long_and_most_are_very_short() -> None:
+    lengths = {f"{name_of(path)}:{node.lineno} {node.name}": length(node) for path in SOURCES for node in functions_of(path)}
+    assert {where: lines for where, lines in lengths.items() if lines > FUNCTION_LINES} == {}
+    assert statistics.median(lengths.values()) < 10
+
+
+def test_names_say_what_a_module_is_about() -> None:
+    assert [name_of(path) for path in SOURCES if VAGUE & set(path.with_suffix("").relative_to(ROOT).parts)] == []
+
+
+def dangers_of(call: ast.Call) -> Iterator[str]:
+    """Names of dangerous things a call does (S19)."""
+    written = ast.unparse(call.func)
+    if written in {"eval", "exec", "compile", "__import__", "os.system", "os.popen", "marshal.loads"}:
+        yield written
+    if written in {"yaml.load", "yaml.unsafe_load", "yaml.full_load"}:
+        yield written
+    for keyword in call.keywords:
+        if keyword.arg == "shell" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
+            yield "shell="
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_nothing_is_evaluated_unpickled_or_given_to_a_shell(path: Path) -> None:
+    found: list[str] = []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call):
+            found += dangers_of(node)
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name in {"pickle", "shelve", "marshal", "dill"}]
+        if isinstance(node, ast.ImportFrom) and node.module in {"pickle", "shelve", "marshal", "dill"}:
+            found.append(node.module)
+    assert found == []
+
+
+def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> None:
+    boundaries = {"mcp_app/dispatcher.py", "mcp_app/execution", "mcp_app/transports/streamable_http/endpoint.py"}
+    broad = [
+        name_of(path)
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in {"Exception", "BaseException"})
+        and not any(name_of(path).startswith(boundary) for boundary in boundaries)
+    ]
+    assert broad == []

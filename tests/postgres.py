@@ -1,0 +1,121 @@
+"""A private PostgreSQL from the machine's binaries; as a program, runs the tests that touch the database on it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).resolve().parent.parent
+HOMES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
+MISSING = (
+    "No PostgreSQL binaries on this machine (initdb and postgres, on PATH or under /usr/lib/postgresql). "
+    "Install the package postgresql; nothing was tested."
+)
+
+
+def binaries() -> Path | None:
+    """The folder that holds ``initdb`` and ``postgres``, newest version first; None when there is none."""
+    found = [path.parent for home in HOMES for path in Path(home).glob("*/bin/initdb")]
+    found.sort(key=lambda path: [int(part) for part in path.parent.name.split(".") if part.isdigit()], reverse=True)
+    if on_path := shutil.which("initdb"):
+        found.append(Path(on_path).resolve().parent)
+    return next((path for path in found if (path / "postgres").exists()), None)
+
+
+class PostgreSQL:
+    """A cluster in a temporary folder, reached by a Unix socket only; never run as root."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """DATABASE_URL of the database ``mcp``."""
+        return f"postgresql://mcp@/mcp?host={self.folder}"
+
+    def __enter__(self) -> Self:
+        home = binaries()
+        assert home is not None, MISSING
+        if os.geteuid() == 0:
+            account = _unprivileged()
+            os.chown(self.folder, account.pw_uid, account.pw_gid)
+        self.folder.chmod(0o700)
+        data = self.folder / "data"
+        self._run(home / "initdb", "-D", data, "-U", "mcp", "-A", "trust", "-E", "UTF8", "--locale", "C", "--no-sync")
+        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off"}
+        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        log = self.folder / "postgres.log"
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*_as_unprivileged(), str(home / "postgres"), "-D", str(data), *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+            )
+        ready = [str(home / "pg_isready"), "-q", "-h", str(self.folder), "-U", "mcp"]
+        for _ in range(300):
+            if subprocess.run(ready, check=False, timeout=20).returncode == 0:
+                break
+            assert self._process.poll() is None, log.read_text()
+        self._run(home / "createdb", "-h", self.folder, "-U", "mcp", "mcp")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            # INT is PostgreSQL's fast shutdown: it ends open connections instead of waiting for them. It goes
+            # to the postmaster itself, whose number is in its own pid file.
+            postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
+            os.kill(postmaster, 2)
+            self._process.wait(30)
+
+    def _run(self, *command: object) -> None:
+        done = subprocess.run(
+            [*_as_unprivileged(), *map(str, command)],
+            check=False, cwd=self.folder, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+def _as_unprivileged() -> list[str]:
+    """What to put before a command: PostgreSQL refuses to run as root."""
+    return ["runuser", "-u", _unprivileged().pw_name, "--"] if os.geteuid() == 0 else []
+
+
+def main(arguments: list[str]) -> int:
+    """Run the database tests on a private PostgreSQL; returns pytest's exit code, 1 when there is no PostgreSQL."""
+    if binaries() is None:
+        print(MISSING, file=sys.stderr)
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="mcp-pg-"))
+    try:
+        with PostgreSQL(folder) as database:
+            environment = {**os.environ, "TEST_DATABASE_URL": database.url}
+            command = [
+                *(sys.executable, "-m", "pytest", "-p", "tests.database_only", "-n", "2"),
+                *("--ignore=tests/browser", "--ignore=tests/process", "--ignore=tests/conformance", *arguments),
+            ]
+            return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""One installation in a temporary folder, driven through ``manage.py up`` as a person would."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Return once the condition holds; fails after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.01)
+
+
+class Installation:
+    """``start()``, ``block()``, ``stop()``; knows every process it started."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.data = folder / "data"
+        self.port = free_port()
+        inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        self.environment = {**inherited, "DATA_DIR": str(self.data), "PORT": str(self.port), **settings}
+        self.lines: list[str] = []
+        self.process: subprocess.Popen[str] | None = None
+        self._seen: set[psutil.Process] = set()
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def running(self) -> subprocess.Popen[str]:
+        assert self.process is not None
+        return self.process
+
+    def start(self) -> None:
+        """Type the command."""
+        self.lines = []
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up"],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, args=(self.process,), daemon=True).start()
+
+    def start_healthy(self) -> str:
+        """Start and wait for the block; returns its text."""
+        self.start()
+        wait_until(lambda: "  Stop     Ctrl-C" in self.lines or self.running.poll() is not None, START_SECONDS, "healthy")
+        assert self.running.poll() is None, self.output
+        self.remember()
+        first = self.lines.index(next(line for line in self.lines if line.startswith("  MCP")))
+        return "\n".join(self.lines[first : self.lines.index("  Stop     Ctrl-C") + 1])
+
+    def value(self, pattern: str) -> str:
+        """The first group of a pattern in the output."""
+        found = re.search(pattern, self.output)
+        assert found, f"{pattern!r} is not in:\n{self.output}"
+        return found[1]
+
+    def remember(self) -> None:
+        """Note every process that runs below ours now."""
+        ours = psutil.Process(self.running.pid)
+        self._seen |= {ours, *ours.children(recursive=True)}
+
+    def survivors(self) -> list[psutil.Process]:
+        """Processes noted before that still run."""
+        return [process for process in self._seen if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+    def pid(self, name: str) -> int:
+        """What the pid file of a child says; 0 when there is none."""
+        try:
+            return int((self.data / "run" / f"{name}.pid").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def pid_files(self) -> set[str]:
+        return {path.stem for path in (self.data / "run").glob("*.pid")}
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Press Ctrl-C; returns the exit code."""
+        self.remember()
+        self.running.send_signal(number)
+        return self.running.wait(STOP_SECONDS)
+
+    def close(self) -> None:
+        """Whatever happened, leave nothing behind."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for process in self.survivors():
+            process.kill()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout as output:
+            for line in output:
+                self.lines.append(line.rstrip("\n"))

@@ -1,0 +1,127 @@
+"""docker-compose.yml and deploy/nginx.conf, run as processes against a real PostgreSQL, Redis and nginx."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mcpsite.redis_server import RedisServer
+from tests import postgres
+from tests.process.compose import Composition, nginx, services
+from tests.process.installation import wait_until
+from tests.raw_http import Mcp, RawClient
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.xdist_group("compose"),
+    pytest.mark.skipif(postgres.binaries() is None, reason="no PostgreSQL binaries (install postgresql)"),
+    pytest.mark.skipif(nginx() is None, reason="no nginx binary (install nginx)"),
+]
+
+ISSUE_KEY = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.services import issue_api_key
+user = get_user_model().objects.create_superuser("operator", password="only for this test")
+print(issue_api_key(user=user, name="compose")[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def database_url() -> Iterator[str]:
+    # Not pytest's own folder: PostgreSQL runs as another user, who may not enter it.
+    with tempfile.TemporaryDirectory(prefix="mcp-pg-") as folder, postgres.PostgreSQL(Path(folder)) as database:
+        yield database.url
+
+
+@pytest.fixture(scope="module")
+def composition(
+    tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_server: RedisServer
+) -> Iterator[Composition]:
+    composition = Composition(tmp_path_factory.mktemp("compose"), database_url=database_url, redis_url=redis_server.url)
+    composition.run("migrate")
+    try:
+        for name in ("web-1", "web-2", "worker", "beat"):
+            composition.start(name)
+        composition.start_nginx()
+        wait_until(lambda: status(composition, "/readyz") == 200, 60.0, "ready behind nginx")
+        yield composition
+    finally:
+        composition.stop()
+
+
+@pytest.fixture(scope="module")
+def api_key(composition: Composition) -> str:
+    return composition.run("migrate", "manage.py", "shell", "--no-imports", "-c", ISSUE_KEY).strip()
+
+
+def status(composition: Composition, path: str) -> int:
+    try:
+        with RawClient("127.0.0.1", composition.port) as client:
+            return client.request("GET", path).status
+    except OSError:
+        return 0
+
+
+def test_every_service_is_one_that_this_test_knows() -> None:
+    found = services({"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y"})
+    assert set(found) == {"nginx", "web-1", "web-2", "worker", "beat", "migrate", "database", "valkey"}
+    assert found["web-1"] == found["web-2"]
+
+
+def test_without_a_credential_nothing_but_health_is_answered(composition: Composition) -> None:
+    with closing(Mcp.at(composition.port)) as client:
+        answer = client.post(client.request_message("ping"))
+    assert answer.status == 401
+    assert "www-authenticate" in answer.headers
+
+
+def test_a_session_opened_behind_nginx_works_at_both_processes(composition: Composition, api_key: str) -> None:
+    with closing(Mcp.at(composition.port, token=api_key)) as client:
+        client.initialize()
+        for port in (*composition.ports.values(), composition.port):
+            with closing(client.via(port)) as other:
+                assert other.tool("add", a=2, b=3)["result"]["structuredContent"] == {"result": 5}
+
+
+def test_nginx_passes_an_event_on_while_the_stream_stays_open(composition: Composition, api_key: str) -> None:
+    with closing(Mcp.at(composition.port, token=api_key)) as client:
+        client.initialize()
+        with client.get_stream() as stream:
+            event = stream.next(10.0)
+            assert event is not None
+            assert event.id
+            assert stream.quiet(0.5)
+
+
+def test_what_a_client_claims_about_its_address_is_not_believed(composition: Composition, api_key: str) -> None:
+    with closing(Mcp.at(composition.port)) as client:
+        answer = client.post(client.request_message("ping"), X_Forwarded_For="127.0.0.1")
+    assert answer.status == 401
+
+
+def test_pages_of_the_admin_are_served_with_their_style(composition: Composition) -> None:
+    assert status(composition, "/admin/login/") == 200
+    assert status(composition, "/static/unfold/css/styles.css") == 200
+
+
+def test_one_process_may_die_and_its_sessions_go_on_at_the_other(composition: Composition, api_key: str) -> None:
+    with closing(Mcp.at(composition.port, token=api_key)) as client:
+        client.initialize()
+        web = composition.processes["web-1"]
+        web.kill()
+        web.wait()
+        for number in range(6):
+            assert client.tool("echo", text=str(number))["result"]["content"][0]["text"] == str(number)
+    composition.start("web-1")
+    wait_until(lambda: "web-1" in composition.processes and composition.processes["web-1"].poll() is None, 5.0, "web-1")
+
+
+def test_everything_stops_when_asked_to(composition: Composition) -> None:
+    ended = composition.stop()
+    assert {name: code for name, code in ended.items() if code not in (0, -15)} == {}
+    for name in ("web-1", "web-2", "worker", "beat"):
+        assert "Traceback" not in composition.log(name)

@@ -1,0 +1,215 @@
+"""``manage.py up`` from an empty folder: what it prints, what it keeps alive, what it leaves behind, how it refuses."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.process.installation import ROOT, Installation, wait_until
+from tests.raw_http import Mcp, RawClient
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("up")]
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Iterator[Installation]:
+    installation = Installation(tmp_path)
+    yield installation
+    installation.close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One healthy installation with two web processes that several tests look at."""
+    installation = Installation(tmp_path_factory.mktemp("up"), WEB_PROCESSES="2")
+    installation.start_healthy()
+    yield installation
+    installation.close()
+
+
+def status_of(port: int, path: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    except OSError:
+        return 0
+    finally:
+        connection.close()
+
+
+def answers_echo(port: int, token: str | None = None) -> bool:
+    """Whether a session can be opened and the demo tool ``echo`` called."""
+    with closing(Mcp.at(port, token=token)) as client:
+        client.initialize()
+        return "hello" in json.dumps(client.tool("echo", text="hello"))
+
+
+def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_secrets_to_itself(
+    installation: Installation,
+) -> None:
+    block = installation.start_healthy()
+    url = f"http://127.0.0.1:{installation.port}"
+    assert f"  MCP      {url}/mcp" in block
+    assert f"  Admin    {url}/admin/" in block
+    assert "user admin, password " in block
+    assert "  API key  mcp_" in block
+    assert f"  Client   claude mcp add --transport http django-mcp {url}/mcp" in block
+    assert answers_echo(installation.port, token=installation.value(r"API key  (mcp_\S+)"))
+    password = installation.value(r"password (\S+)")
+    assert installation.stop() == 0
+    assert installation.survivors() == []
+
+    started = time.monotonic()
+    block = installation.start_healthy()
+    took = time.monotonic() - started
+    assert "password" not in block
+    assert "mcp_" not in block.replace("mcp add", "")
+    # The contract says 5 seconds; the bound is loose because the whole suite shares this machine.
+    assert took < 15.0
+    check = (
+        "from django.contrib.auth import authenticate; "
+        f"print('accepted' if authenticate(username='admin', password='{password}') else 'refused')"
+    )
+    shell = subprocess.run(
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", check],
+        cwd=ROOT, env=installation.environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert shell.stdout.strip() == "accepted", shell.stderr
+
+
+def test_the_generated_secrets_are_private(running: Installation) -> None:
+    assert (running.data.stat().st_mode & 0o777) == 0o700
+    assert ((running.data / "secret_key").stat().st_mode & 0o777) == 0o600
+
+
+def test_pid_files_name_every_child_and_are_true(running: Installation) -> None:
+    assert running.pid_files() == {"up", "redis", "worker", "web-1", "web-2"}
+    for name in running.pid_files():
+        os.kill(running.pid(name), 0)
+    assert running.pid("up") == running.running.pid
+
+
+def test_health_and_readiness_are_answered_without_a_credential(running: Installation) -> None:
+    assert status_of(running.port, "/healthz") == 200
+    assert status_of(running.port, "/readyz") == 200
+    assert status_of(running.port, "/admin/login/") == 200
+
+
+@pytest.mark.parametrize("name", ["web-1", "worker", "redis"])
+def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(running: Installation, name: str) -> None:
+    old = running.pid(name)
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: running.pid(name) not in (0, old), 2.0, f"{name} is replaced")
+    running.remember()
+    wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
+    assert answers_echo(running.port)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_wish_to_stop_ends_web_worker_and_redis_in_that_order_and_leaves_no_process(
+    installation: Installation, number: signal.Signals
+) -> None:
+    installation.start_healthy()
+    assert installation.stop(number) == 0
+    stopped = [line.split("| ")[1] for line in installation.lines if line.startswith("up") and line.endswith("stopped")]
+    assert stopped == ["web-1 stopped", "worker stopped", "redis stopped"]
+    assert installation.survivors() == []
+    assert installation.pid_files() == set()
+    assert "Traceback" not in installation.output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children that their parent is dead")
+def test_a_killed_supervisor_leaves_no_process(installation: Installation) -> None:
+    installation.start_healthy()
+    installation.remember()
+    installation.running.kill()
+    wait_until(lambda: installation.survivors() == [], 15.0, "the children end")
+
+
+def test_an_open_event_stream_does_not_delay_the_stop(installation: Installation) -> None:
+    installation.start_healthy()
+    with closing(Mcp.at(installation.port)) as client:
+        client.initialize()
+        with client.get_stream():
+            started = time.monotonic()
+            assert installation.stop() == 0
+            assert time.monotonic() - started < 12.0
+
+
+def refused(environment: dict[str, str]) -> tuple[int, str]:
+    """Exit code and output of a start that must not succeed."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def test_a_taken_port_is_one_line_that_names_the_remedy(installation: Installation) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", installation.port))
+        taken.listen()
+        code, text = refused(installation.environment)
+    assert code != 0
+    assert text.startswith(f"Port {installation.port} of 127.0.0.1 is taken by another program")
+    assert "set PORT" in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"PORT": "80 80"}, "Wrong setting: PORT is '80 80'. Set it to a number from 1 to 65535"),
+        ({"HOST": "0.0.0.0", "MCP_AUTH": "loopback"}, "Wrong setting: MCP_AUTH=loopback lets everybody in"),
+        ({"HOST": "192.0.2.1"}, "Cannot listen on 192.0.2.1"),
+        ({"DATA_DIR": "/dev/null/data"}, "Cannot write to the data folder /dev/null/data"),
+        ({"DATABASE_URL": "postgresql://nobody@127.0.0.1:9/none"}, "The database cannot be used"),
+    ],
+)
+def test_what_prevents_a_start_is_one_line_that_names_the_remedy(
+    installation: Installation, settings: dict[str, str], line: str
+) -> None:
+    code, text = refused({**installation.environment, **settings})
+    assert code != 0
+    assert "Traceback" not in text
+    assert line in text.splitlines()[-1]
+
+
+def test_a_second_server_on_the_same_folder_is_refused(running: Installation, installation: Installation) -> None:
+    code, text = refused({**installation.environment, "DATA_DIR": str(running.data)})
+    assert code != 0
+    assert text.startswith(f"Process {running.running.pid} already runs this server")
+
+
+def test_an_old_python_is_told_what_is_needed() -> None:
+    code = (
+        "import runpy, sys; sys.version_info = (3, 9, 2); sys.argv = ['manage.py', 'up']; "
+        "runpy.run_path('manage.py', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert done.stderr.strip().startswith("Python 3.11 or newer is needed, this is 3.9.2")
+
+
+def test_headers_without_an_end_are_refused(running: Installation) -> None:
+    with RawClient("127.0.0.1", running.port) as client:
+        answer = client.exchange(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 33_000)
+    assert answer.status == 431
+
+
+def test_headers_that_come_too_slowly_are_refused(running: Installation) -> None:
+    with RawClient("127.0.0.1", running.port, patience=30) as client:
+        started = time.monotonic()
+        assert client.exchange(b"GET /healthz HTTP/1.1\r\nHost: loc").status == 408
+    assert time.monotonic() - started < 20.0
