@@ -1,0 +1,104 @@
+"""The typed view of ``settings.MCP_WEB_TOOLS``: what may be fetched, and how much of it is returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from mcp_app.egress import Policy
+from mcp_app.egress.policy import networks
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``policy`` bounds the fetch, ``max_characters`` the answer, ``convert_seconds`` the work on a page."""
+
+    policy: Policy = field(default_factory=Policy)
+    max_characters: int = 100_000
+    convert_seconds: float = 3.0
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ValueError("a positive number is needed")
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError("a positive whole number is needed")
+    return int(_number(value))
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, (list, tuple, set, frozenset)) or not all(
+        isinstance(item, str) for item in value
+    ):
+        raise ValueError("a list of strings is needed")
+    return list(value)
+
+
+def _ports(value: Any) -> frozenset[int]:
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise ValueError("a list of port numbers is needed")  # noqa: TRY004 - told as one kind of fault
+    return frozenset(_whole(item) for item in value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not value.isascii():
+        raise ValueError("plain ASCII text is needed")
+    return value
+
+
+_POLICY_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "ALLOW": ("allow", lambda value: networks(_texts(value))),
+    "PORTS": ("ports", _ports),
+    "SECONDS": ("seconds", _number),
+    "CONNECT_SECONDS": ("connect_seconds", _number),
+    "MAX_BYTES": ("max_bytes", _whole),
+    "MAX_RAW_BYTES": ("max_raw_bytes", _whole),
+    "MAX_REDIRECTS": ("max_redirects", _whole),
+    "USER_AGENT": ("user_agent", _text),
+}
+_OWN_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "MAX_CHARACTERS": ("max_characters", _whole),
+    "CONVERT_SECONDS": ("convert_seconds", _number),
+}
+
+
+def load(values: dict[str, Any]) -> Settings:
+    """Build the typed settings; raises ImproperlyConfigured naming the key and what it needs."""
+    known = {**_POLICY_KEYS, **_OWN_KEYS}
+    policy: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise ImproperlyConfigured(
+                f"settings.MCP_WEB_TOOLS has no key {key!r}. Known keys: {', '.join(sorted(known))}."
+            )
+        name, convert = known[key]
+        try:
+            (policy if key in _POLICY_KEYS else own)[name] = convert(value)
+        except ValueError as error:
+            raise ImproperlyConfigured(f"settings.MCP_WEB_TOOLS[{key!r}] is wrong: {error}.") from None
+    return Settings(policy=Policy(**policy), **own)
+
+
+@lru_cache(maxsize=1)
+def get() -> Settings:
+    """The settings in force; read once, and again after a test overrides them."""
+    return load(getattr(django_settings, "MCP_WEB_TOOLS", {}))
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "MCP_WEB_TOOLS":
+        get.cache_clear()
+
+
+setting_changed.connect(_forget)

@@ -1,0 +1,178 @@
+"""From a page's HTML to its main content as Markdown, text or clean HTML; pure, opens no connection.
+
+The work is bounded by size before parsing and by a deadline while converting, because it runs in a thread
+that nobody can stop from outside.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Literal
+from urllib.parse import urljoin, urlsplit
+
+from markdownify import ATX, MarkdownConverter
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from mcp_app.contrib.web_tools.markup import bounded
+
+Format = Literal["markdown", "text", "html"]
+
+_NEVER_CONTENT = (
+    "head,script,style,link,meta,input,[hidden],[aria-hidden=true],"
+    '[style*="display:none" i],[style*="display: none" i],[style*="visibility:hidden" i],'
+    '[style*="visibility: hidden" i]'
+)
+_SURROUNDINGS = (
+    "nav,aside,body>header,body>footer,[role=navigation],[role=banner],[role=contentinfo],[role=search]"
+)
+_BLOCKS = (
+    "address,article,aside,blockquote,br,caption,dd,div,dl,dt,figcaption,figure,footer,form,h1,h2,h3,h4,h5,h6,"
+    "header,hr,li,main,nav,ol,p,pre,section,table,tr,ul"
+)
+_BREAK, _HARD_SPACE = "\ufdd0", "\ufdd1"  # Noncharacters: no page has a use for them.
+_MAIN = ("main,[role=main]", "article")
+_KEPT_ATTRIBUTES = frozenset({"href", "src", "alt", "title", "lang"})
+_LINK_SCHEMES = frozenset({"http", "https", "mailto"})
+_MAX_ORDERED_ITEMS = 1_000
+_BLANKS = re.compile(r"[ \t\r\n\f\v]+")
+_SPACES = re.compile(r"[ \t\r\f\v]{64,}")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+class TooMuchWork(Exception):
+    """The page could not be converted within its time."""
+
+
+def main_content(html: str, base: str, format: Format, max_characters: int, seconds: float) -> str:  # noqa: A002
+    """The page's title and main content; at most ``max_characters``, with a note when something was cut.
+
+    ``base`` is the address that relative links start from. Raises TooMuchWork after ``seconds`` of work.
+    """
+    deadline = time.monotonic() + seconds
+    tree = LexborHTMLParser(bounded(html))
+    title = _title(tree)
+    node = _main(tree)
+    if node is None:
+        return cut(title, max_characters)
+    if format == "text":
+        return cut(_with_title(title, _text(node)), max_characters)
+    clean = _clean(node, base, deadline)
+    if format == "html":
+        heading = f"<title>{_escaped(title)}</title>\n" if title else ""
+        return cut(heading + clean, max_characters)
+    return cut(_with_title(f"# {title}" if title else "", _markdown(clean, deadline)), max_characters)
+
+
+def _title(tree: LexborHTMLParser) -> str:
+    found = tree.css_first("title")
+    return " ".join(found.text().split())[:500] if found is not None else ""
+
+
+def _main(tree: LexborHTMLParser) -> LexborNode | None:
+    """The node that holds what the page is about: a marked one with enough of the text, else the body."""
+    for node in tree.css(_NEVER_CONTENT):
+        node.decompose()
+    body = tree.body
+    if body is None:
+        return None
+    for selector in _MAIN:
+        marked = [(len(node.text(strip=True)), node) for node in tree.css(selector)[:50]]
+        size, best = max(marked, key=lambda pair: pair[0], default=(0, None))
+        if best is not None and size * 3 >= len(body.text(strip=True)):
+            return best
+    for node in body.css(_SURROUNDINGS):
+        node.decompose()
+    return body
+
+
+def _text(node: LexborNode) -> str:
+    """The node's text, one line for each block; lines and spaces inside ``pre`` stay as they are."""
+    for block in node.css("pre"):
+        kept = block.text().replace("\n", _BREAK).replace(" ", _HARD_SPACE)
+        block.inner_html = ""
+        block.insert_child(kept)
+    for block in node.css(_BLOCKS):
+        block.insert_before(_BREAK)
+        block.insert_after(_BREAK)
+    for cell in node.css("td,th"):
+        cell.insert_after(" ")
+    lines = [line.strip(" ") for line in _BLANKS.sub(" ", node.text()).split(_BREAK)]
+    return "\n".join(line for line in lines if line).replace(_HARD_SPACE, " ")
+
+
+def _clean(node: LexborNode, base: str, deadline: float) -> str:
+    """The node's HTML with links made absolute and only harmless attributes."""
+    for item in node.traverse():
+        _check(deadline)
+        for name, value in list(item.attributes.items()):
+            link = _link(value or "", base) if name in ("href", "src") else value
+            if name not in _KEPT_ATTRIBUTES or link is None:
+                del item.attrs[name]
+            elif link != value:
+                item.attrs[name] = link
+    return _SPACES.sub(" ", node.html or "")
+
+
+def _link(value: str, base: str) -> str | None:
+    """``value`` as an absolute address, or None for a scheme that does more than point somewhere."""
+    try:
+        link = urljoin(base, value.strip())
+        return link if urlsplit(link).scheme in _LINK_SCHEMES else None
+    except ValueError:
+        return None
+
+
+_Converter: Any = MarkdownConverter  # Its type stub leaves out the methods that are meant to be overridden.
+
+
+class _Markdown(_Converter):  # type: ignore[misc]
+    """markdownify that stops at a deadline and numbers no huge lists."""
+
+    class Options:
+        heading_style = ATX
+        bullets = "-"
+        escape_underscores = False
+        escape_asterisks = False
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def process_element(self, node: Any, parent_tags: Any = None) -> str:
+        _check(self._deadline)
+        return str(super().process_element(node, parent_tags=parent_tags))
+
+    def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
+        # A numbered item looks at every item before it, so a huge list is converted with bullets.
+        if el.parent.name == "ol" and len(el.parent.contents) > _MAX_ORDERED_ITEMS:
+            el.parent.name = "ul"
+        return str(super().convert_li(el, text, parent_tags))
+
+
+def _markdown(clean: str, deadline: float) -> str:
+    return _BLANK_LINES.sub("\n\n", _Markdown(deadline).convert(clean)).strip()
+
+
+def _check(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TooMuchWork
+
+
+def _with_title(title: str, content: str) -> str:
+    if not title or content.startswith(title):
+        return content or title
+    return f"{title}\n\n{content}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def cut(text: str, max_characters: int) -> str:
+    """At most ``max_characters`` of ``text``, followed by a note when something is missing."""
+    if len(text) <= max_characters:
+        return text
+    return (
+        f"{text[:max_characters].rstrip()}\n\n[Cut here: the page has more than {max_characters} characters.]"
+    )
