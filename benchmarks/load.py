@@ -21,7 +21,7 @@ class Reply:
     body: bytes
 
 
-class WrongAnswer(Exception):  # noqa: N818
+class WrongAnswer(Exception):
     """A server answered something else than the scenario demands; the measurement is void."""
 
 

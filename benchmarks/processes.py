@@ -19,7 +19,7 @@ START_SECONDS = 40.0
 STOP_SECONDS = 10.0
 
 
-class ServerDied(Exception):  # noqa: N818
+class ServerDied(Exception):
     """A measured server did not start or did not live; the text has the end of its log."""
 
 

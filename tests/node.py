@@ -24,7 +24,7 @@ PACKAGES: dict[str, dict[str, str]] = {
 INSTALL_SECONDS = 420
 
 
-class NodeUnavailable(Exception):  # noqa: N818
+class NodeUnavailable(Exception):
     """Node or an npm package could not be had; the text says what to do about it."""
 
 

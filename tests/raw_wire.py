@@ -13,7 +13,7 @@ READ_BYTES = 65_536
 HEAD_BYTES = 256 * 1024
 
 
-class NotHttp(Exception):  # noqa: N818
+class NotHttp(Exception):
     """What came back is not a well-formed HTTP/1.1 response."""
 
 

@@ -20,7 +20,7 @@ DOCUMENTED = {
 BODILESS = {202, 204}
 
 
-class ConnectionGone(Exception):  # noqa: N818
+class ConnectionGone(Exception):
     """The server closed the connection without an answer."""
 
 

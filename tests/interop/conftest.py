@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -38,7 +39,7 @@ def page_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def live(page_url: str) -> Iterator[LiveServer]:
     """Two web processes with the demo catalogue."""
-    port = page_url.split(":")[2].split("/")[0]
+    port = str(urlsplit(page_url).port)
     with LiveServer(2, settings="tests.interop.settings", env={"PAGE_PORT": port}) as server:
         yield server
         assert not server.trouble(), server.logs()[-4000:]

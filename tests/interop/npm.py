@@ -1,4 +1,4 @@
-"""Runs the clients that come from npm; a machine that cannot reach the registry skips them with the reason."""
+"""Runs the clients that come from npm; without a registry they are skipped with the reason."""
 
 from __future__ import annotations
 

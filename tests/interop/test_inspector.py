@@ -16,8 +16,8 @@ TOOL_ERROR = 5
 
 def _inspect(live: LiveServer, *arguments: str, exit_status: int = 0) -> dict[str, Any]:
     program = npm.packages("inspector") / ".bin" / "mcp-inspector"
-    done = npm.run([str(program.resolve()), "--cli", live.url, "--transport", "http", "--protocol-era", "legacy",
-                    "--format", "json", "--quiet", *arguments])  # fmt: skip
+    options = ["--transport", "http", "--protocol-era", "legacy", "--format", "json", "--quiet"]
+    done = npm.run([str(program.resolve()), "--cli", live.url, *options, *arguments])
     assert done.returncode == exit_status, (
         arguments,
         done.returncode,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 TOOLS = ("echo", "add", "calculate", "get_timestamp", "web_scrape", "count", "burn", "ask_name")
 PROMPTS = ("code_review", "analyze_logs")
-PAGE = b"<html><head><title>A page</title></head><body><main><h1>Interop heading</h1><p>Some words.</p></main></body>"
+PAGE = b"<html><title>A page</title><body><main><h1>Interop heading</h1><p>Some words.</p></main></body>"
 
 
 def arguments(page_url: str) -> dict[str, dict[str, Any]]:
@@ -40,8 +40,8 @@ def _check_answers(calls: dict[str, Any]) -> None:
     assert calls["echo"]["text"] == "héllo \U0001f600"
     assert calls["add"]["structured"] == {"result": 42}
     assert calls["calculate"]["text"] == "14"
-    moment = datetime.datetime.fromisoformat(calls["get_timestamp"]["text"])
-    assert moment.utcoffset() == datetime.timedelta(0)
+    moment = dt.datetime.fromisoformat(calls["get_timestamp"]["text"])
+    assert moment.utcoffset() == dt.timedelta(0)
     assert "Interop heading" in calls["web_scrape"]["text"]
     assert calls["count"]["text"] == "counted to 3"
 
