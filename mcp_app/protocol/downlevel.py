@@ -54,7 +54,7 @@ def _cut(kind: str, wire: Wire, version: str) -> Wire:
 
 
 def definition(kind: str, wire: Wire, version: str) -> Wire | None:
-    """A ``tool``, ``prompt``, ``resource`` or ``template`` of a list, or None if the revision cannot use it."""
+    """A ``tool``, ``prompt``, ``resource`` or ``template`` of a list; None if the revision cannot use it."""
     if kind == "tool":
         return _tool(wire, version)
     if version >= V2025_11_25:

@@ -108,7 +108,7 @@ def check_messages(messages: list[dict[str, Any]]) -> None:
 def _blocks(message: Any, number: int) -> list[dict[str, Any]]:
     if not isinstance(message, dict) or message.get("role") not in ("user", "assistant"):
         raise ValueError(f"Message {number} must be an object with the role 'user' or 'assistant'.")
-    content = message.get("content")
+    content: Any = message.get("content")
     blocks: list[dict[str, Any]] = content if isinstance(content, list) else [content]
     if not all(_is_block(block) for block in blocks):
         raise ValueError(f"Message {number} has content that is none of {', '.join(_BLOCKS)}.")

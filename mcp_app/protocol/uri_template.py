@@ -47,7 +47,8 @@ class UriTemplate:
     def match(self, uri: str) -> dict[str, str] | None:
         """The decoded value of each variable, or None when the URI does not match or a value is unsafe.
 
-        Values are percent-decoded exactly once, then checked (TPL-03): no encoded slash or backslash, no ``.`` or ``..`` segment, no control character, never empty.
+        Values are percent-decoded exactly once, then checked (TPL-03): no encoded slash or backslash, no
+        ``.`` or ``..`` segment, no control character, never empty.
         """
         raw = self._split(uri)
         if raw is None:
