@@ -13,7 +13,7 @@ class InvalidTransition(Exception):  # noqa: N818
     """The event cannot happen in this state; whose fault that is only the caller knows."""
 
     def __init__(self, state: str, event: str) -> None:
-        super().__init__(f"{event!r} cannot happen in the state {state!r}.")
+        super().__init__(f"'{event}' cannot happen in the state '{state}'.")
         self.state = state
         self.event = event
 

@@ -26,9 +26,7 @@ from mcp_app.protocol.errors import (
     http_status_for,
 )
 
-EVERY_ERROR = [
-    kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, McpError)
-]
+EVERY_ERROR = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, McpError)]
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)

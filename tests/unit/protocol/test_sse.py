@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_app.protocol.sse import (
+    KEEP_ALIVE,
+    Parser,
+    ServerSentEvent,
+    encode_event,
+    encode_priming,
+    encode_retry,
+)
+
+Event = ServerSentEvent
+
+
+@pytest.mark.requirement("T-SSE-01")
+@pytest.mark.parametrize(
+    ("encoded", "wire"),
+    [
+        (encode_event(b"{}"), b"data: {}\n\n"),
+        (encode_event(b"{}", "a.1.2"), b"id: a.1.2\ndata: {}\n\n"),
+        (encode_event(b"{}", "a", 5), b"id: a\nretry: 5\ndata: {}\n\n"),
+        (encode_event(b"a\nb\r\nc\rd"), b"data: a\ndata: b\ndata: c\ndata: d\n\n"),
+        (encode_priming("a.1.0"), b"id: a.1.0\ndata: \n\n"),
+        (encode_retry(1000), b"retry: 1000\n\n"),
+        (KEEP_ALIVE, b": ping\n\n"),
+    ],
+)
+def test_events_have_their_form_on_the_wire(encoded: bytes, wire: bytes) -> None:
+    assert encoded == wire
+
+
+@pytest.mark.parametrize("event_id", ["a\nb", "a\rb", "a\x00", "\u2028"])
+def test_an_id_cannot_break_out_of_its_line(event_id: str) -> None:
+    with pytest.raises(ValueError, match="control characters"):
+        encode_event(b"{}", event_id)
+
+
+@pytest.mark.parametrize(
+    ("wire", "events"),
+    [
+        (b"data: {}\n\n", [Event(data=b"{}")]),
+        (b"data:{}\r\n\r\n", [Event(data=b"{}")]),
+        (b"data: {}\r\r", [Event(data=b"{}")]),
+        (b"data\n\n", [Event(data=b"")]),
+        (b"data: a\ndata:  b\n\n", [Event(data=b"a\n b")]),
+        (b"\xef\xbb\xbfdata: a\n\n", [Event(data=b"a")]),
+        (b"data: a\n\n\xef\xbb\xbfdata: b\n\n", [Event(data=b"a")]),
+        (b": comment\n\n", []),
+        (b"\n\n\n", []),
+        (b"x: y\n\n", []),
+        (b"event: endpoint\ndata: /m\n\n", [Event(event="endpoint", data=b"/m")]),
+        (b"id: 7\ndata: \n\n", [Event(id="7", data=b"")]),
+        (b"id\ndata: a\n\n", [Event(id="", data=b"a")]),
+        (b"id: a\x00b\ndata: a\n\n", [Event(data=b"a")]),
+        (b"retry: 20\n\n", [Event(retry=20)]),
+        (b"retry: x\nretry: -1\nretry: 1.5\n\n", []),
+        (b"retry: %s\n\n" % (b"9" * 5000), []),
+        (b"data: a\n\ndata: b\n", [Event(data=b"a")]),
+        (b"data: a: b\n\n", [Event(data=b"a: b")]),
+    ],
+)
+def test_the_parser_follows_the_standard(wire: bytes, events: list[Event]) -> None:
+    assert Parser().feed(wire) == events
+
+
+@pytest.mark.requirement("T-POLL-01", "T-POLL-04")
+def test_priming_and_retry_are_told_apart_from_messages() -> None:
+    wire = encode_priming("s.1.0") + KEEP_ALIVE + encode_event(b"{}", "s.1.1") + encode_retry(50)
+    assert Parser().feed(wire) == [Event("s.1.0", None, b""), Event("s.1.1", None, b"{}"), Event(retry=50)]
+
+
+WIRE = (
+    b"\xef\xbb\xbfid: 1\r\ndata: a\r\n\r\n: ping\n\ndata: b\rdata: c\r\r"
+    b"\nevent: x\ndata: \xe4\xb8\x96\n\nretry: 1\r\n\r\ndata: end\n\n"
+)
+
+
+@given(st.lists(st.integers(0, len(WIRE)), max_size=12))
+def test_events_survive_any_cut(cuts: list[int]) -> None:
+    whole = Parser().feed(WIRE)
+    edges = sorted({0, len(WIRE), *cuts})
+    parser = Parser()
+    pieces = [WIRE[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    assert [event for piece in pieces for event in parser.feed(piece)] == whole
+    assert len(whole) == 5
+
+
+def test_events_survive_being_fed_byte_by_byte_with_empty_chunks() -> None:
+    parser = Parser()
+    found = [event for byte in WIRE for event in parser.feed(bytes([byte])) + parser.feed(b"")]
+    assert found == Parser().feed(WIRE)
+
+
+@given(st.binary(max_size=60), st.sampled_from([b"\n", b"\r", b"\r\n"]))
+def test_any_data_without_carriage_returns_comes_back(data: bytes, end: bytes) -> None:
+    data = data.replace(b"\r", b"")
+    wire = encode_event(data, "a.1.1").replace(b"\n", end) if b"\r" not in end or b"\n" not in data else b""
+    if wire:
+        assert Parser().feed(wire) == [Event("a.1.1", None, data)]
+
+
+@given(st.lists(st.binary(max_size=30), max_size=8))
+def test_no_bytes_break_the_parser(chunks: list[bytes]) -> None:
+    parser = Parser()
+    for chunk in chunks:
+        parser.feed(chunk)
+
+
+@pytest.mark.parametrize("chunk", [b"x" * 40, b"data: x\n" * 6])
+def test_an_endless_event_is_refused(chunk: bytes) -> None:
+    parser = Parser(max_bytes=100)
+    with pytest.raises(ValueError, match="larger than 100 bytes"):
+        for _ in range(10):
+            parser.feed(chunk)
+
+
+def test_the_bound_is_for_one_event_and_not_for_the_stream() -> None:
+    parser = Parser(max_bytes=100)
+    assert sum(len(parser.feed(b"data: %s\n\n" % (b"x" * 80))) for _ in range(10)) == 10

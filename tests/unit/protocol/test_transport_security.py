@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import pytest
+
+from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
+from mcp_app.protocol.transport_security import HostPolicy
+
+LOOPBACK = HostPolicy(loopback=True)
+PUBLIC = HostPolicy(
+    ["mcp.example.com", "port.example.com:8443", ".wild.example"],
+    ["https://app.example.com", "http://dev.example.com:3000", "vscode-webview://abc"],
+)
+
+
+@pytest.mark.requirement("SEC-02")
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"localhost",
+        b"localhost:8000",
+        b"LOCALHOST:8000",
+        b"localhost.",
+        b"localhost.:1",
+        b"127.0.0.1",
+        b"127.0.0.1:65535",
+        b"[::1]",
+        b"[::1]:8000",
+        b"[0:0:0:0:0:0:0:1]:8000",
+    ],
+)
+def test_loopback_names_are_allowed_on_any_port(host: bytes) -> None:
+    LOOPBACK.check(host, None)
+
+
+@pytest.mark.requirement("SEC-02")
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        b"",
+        b"evil.example",
+        b"localhost.evil.example",
+        b"evil.example:127.0.0.1",
+        b"localhost..",
+        b".localhost",
+        b"localhost:",
+        b"localhost:0",
+        b"localhost:65536",
+        b"localhost:99999999",
+        b"localhost:80:80",
+        b"localhost:+80",
+        b"localhost:8 0",
+        b" localhost",
+        b"localhost ",
+        b"localhost\x00",
+        b"localhost,evil.example",
+        b"localhost/",
+        b"localhost#",
+        b"localhost@evil.example",
+        b"user@localhost",
+        b"user:pass@localhost",
+        b"local%68ost",
+        b"localhost\xc2\xa0",
+        b"lo\xc3\xa7alhost",
+        b"127.1",
+        b"127.0.0.2",
+        b"0x7f.0.0.1",
+        b"2130706433",
+        b"0.0.0.0",
+        b"::1",
+        b"[::1",
+        b"::1]",
+        b"[::1]x",
+        b"[[::1]]",
+        b"[::2]",
+        b"[::ffff:127.0.0.1]",
+        b"[::1%25lo]",
+        b"[127.0.0.1]",
+        b"[]",
+        b"http://localhost",
+        b"a" * 10_000,
+    ],
+)
+def test_every_other_host_is_misdirected(host: bytes | None) -> None:
+    with pytest.raises(MisdirectedRequest) as caught:
+        LOOPBACK.check(host, None)
+    assert caught.value.http_status == 421
+
+
+@pytest.mark.requirement("SEC-02")
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        (b"mcp.example.com", True),
+        (b"MCP.Example.COM.", True),
+        (b"mcp.example.com:444", True),
+        (b"port.example.com:8443", True),
+        (b"port.example.com", False),
+        (b"port.example.com:444", False),
+        (b"wild.example", True),
+        (b"a.b.wild.example:1", True),
+        (b"notwild.example", False),
+        (b"example.com", False),
+        (b"sub.mcp.example.com", False),
+        (b"localhost", False),
+        (b"127.0.0.1", False),
+    ],
+)
+def test_a_public_server_answers_only_to_its_own_names(host: bytes, allowed: bool) -> None:
+    if allowed:
+        PUBLIC.check(host, None)
+        return
+    with pytest.raises(MisdirectedRequest):
+        PUBLIC.check(host, None)
+
+
+@pytest.mark.requirement("SEC-01")
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        (b"localhost:8000", b"http://localhost:8000"),
+        (b"localhost:8000", b"http://localhost:6274"),
+        (b"localhost:8000", b"https://127.0.0.1"),
+        (b"127.0.0.1:8000", b"http://[::1]:9"),
+    ],
+)
+def test_pages_of_this_machine_may_use_a_loopback_server(host: bytes, origin: bytes) -> None:
+    LOOPBACK.check(host, origin)
+
+
+@pytest.mark.requirement("SEC-01")
+@pytest.mark.parametrize(
+    "origin",
+    [
+        b"mcp.example.com",
+        b"null",
+        b"",
+        b"http://evil.example",
+        b"http://localhost.evil.example",
+        b"http://localhost@evil.example",
+        b"http://evil.example@localhost",
+        b"http://localhost/",
+        b"http://localhost:8000/path",
+        b"http://localhost:8000, http://evil.example",
+        b"http://localhost:0",
+        b"http://localhost:",
+        b"http:localhost",
+        b"http:///localhost",
+        b"//localhost",
+        b"://localhost",
+        b"file://",
+        b"file://localhost",
+        b"chrome-extension://localhost",
+        b"javascript://localhost",
+        b"http://127.1",
+        b"http://[::1",
+        b" http://localhost",
+        b"http://localhost\x00",
+        b"http://l\xc3\xb6calhost",
+        b"x" * 60 + b"://localhost",
+    ],
+)
+def test_every_other_origin_is_forbidden_on_loopback(origin: bytes) -> None:
+    with pytest.raises(Forbidden) as caught:
+        LOOPBACK.check(b"localhost:8000", origin)
+    assert caught.value.http_status == 403
+
+
+@pytest.mark.requirement("SEC-01")
+@pytest.mark.parametrize(
+    ("host", "origin", "allowed"),
+    [
+        (b"mcp.example.com", None, True),
+        (b"mcp.example.com", b"https://mcp.example.com", True),
+        (b"mcp.example.com", b"https://MCP.example.com:443", True),
+        (b"mcp.example.com", b"http://mcp.example.com", True),
+        (b"mcp.example.com:8443", b"https://mcp.example.com:8443", True),
+        (b"mcp.example.com", b"https://mcp.example.com:8443", False),
+        (b"mcp.example.com", b"https://app.example.com", True),
+        (b"mcp.example.com", b"https://app.example.com:443", True),
+        (b"mcp.example.com", b"http://app.example.com", False),
+        (b"mcp.example.com", b"http://dev.example.com:3000", True),
+        (b"mcp.example.com", b"http://dev.example.com", False),
+        (b"mcp.example.com", b"vscode-webview://abc", True),
+        (b"mcp.example.com", b"vscode-webview://abcd", False),
+        (b"mcp.example.com", b"vscode-webview://mcp.example.com", False),
+        (b"mcp.example.com", b"http://localhost:3000", False),
+        (b"mcp.example.com", b"https://a.wild.example", False),
+        (b"mcp.example.com", b"null", False),
+    ],
+)
+def test_a_public_server_takes_its_own_and_listed_origins(
+    host: bytes, origin: bytes | None, allowed: bool
+) -> None:
+    assert PUBLIC.is_allowed_origin(host, origin) is (allowed and origin is not None)
+    if allowed:
+        PUBLIC.check(host, origin)
+        return
+    with pytest.raises(Forbidden):
+        PUBLIC.check(host, origin)
+
+
+def test_a_loopback_page_may_not_use_a_public_name_of_a_loopback_server() -> None:
+    both = HostPolicy(["mcp.example.com"], loopback=True)
+    with pytest.raises(Forbidden):
+        both.check(b"mcp.example.com", b"http://localhost:3000")
+
+
+@pytest.mark.requirement("SEC-01", "SEC-02")
+def test_with_any_host_allowed_a_rebound_name_is_not_its_own_origin() -> None:
+    anyone = HostPolicy(["*"], ["https://app.example.com"], loopback=True)
+    anyone.check(b"whatever.example", None)
+    anyone.check(b"whatever.example", b"https://app.example.com")
+    anyone.check(b"localhost:8000", b"http://localhost:8000")
+    with pytest.raises(Forbidden):
+        anyone.check(b"evil.example", b"http://evil.example")
+    with pytest.raises(MisdirectedRequest):
+        anyone.check(b"user@evil.example", None)
+
+
+def test_nothing_is_allowed_unless_configured() -> None:
+    with pytest.raises(MisdirectedRequest):
+        HostPolicy().check(b"localhost", None)
+
+
+@pytest.mark.parametrize("entry", ["", "http://a", "a/b", "a b", ".a:80", "a:0", "user@a"])
+def test_a_host_that_can_never_match_is_a_configuration_error(entry: str) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        HostPolicy([entry])
+
+
+@pytest.mark.parametrize("entry", ["", "a", "null", "*", "https://a/", "https://", "https://u@a"])
+def test_an_origin_that_can_never_match_is_a_configuration_error(entry: str) -> None:
+    with pytest.raises(ValueError, match="is not a host or origin"):
+        HostPolicy([], [entry])
