@@ -1,0 +1,193 @@
+"""Measures the server in interleaved rounds and prints ratios: ``python -m benchmarks.run``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvloop
+
+from benchmarks import floor, load, scenarios, streams
+from benchmarks.processes import cores
+from benchmarks.servers import SIZES, Servers
+
+CONNECTIONS = 32
+CONDITIONS = {
+    "server": "uvicorn, uvloop, httptools; one process for each row, on the first core",
+    "load": "keep-alive connections on the second core; Redis is there too",
+    "ours": "sessions, message log on, access log off, MCP_AUTH=loopback (principal, Host and Origin checked)",
+    "sdk": "mcp 2.3: sessions, JSON answers, logging off",
+    "session": "one operation is initialize + initialized + DELETE",
+}
+
+
+@dataclass
+class Row:
+    """One measured thing: who answers it and, round by round, how many a second."""
+
+    work: str
+    server: str
+    script: Callable[[], load.Script]
+    port: int
+    rates: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rates)
+
+    def once(self, seconds: float) -> None:
+        scripts = [self.script() for _ in range(CONNECTIONS)]
+        self.rates.append(uvloop.run(load.drive(self.port, scripts, seconds)))
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One demand on a ratio of medians."""
+
+    text: str
+    over: tuple[str, str]
+    under: tuple[str, str]
+    at_least: float
+
+
+TARGETS = (
+    Target("tools/call against the SDK", ("tools/call echo", "ours"), ("tools/call echo", "sdk"), 4.0),
+    Target("tools/list (10) against the SDK", ("tools/list 10", "ours"), ("tools/list 10", "sdk"), 5.0),
+    Target("tools/call against the floor", ("tools/call echo", "ours"), ("fixed body", "floor"), 0.4),
+    Target("first page of 1,000 tools against 100", ("tools/list 1000", "ours"), ("tools/list 100", "ours"),
+           1 / 1.5),
+)  # fmt: skip
+MOST_KIB = 25.0
+
+
+def rows(servers: Servers) -> list[Row]:
+    """Every row in the order of a round."""
+    found = []
+
+    def add(work: str, server: str, port: int, make: Callable[[int], load.Script]) -> None:
+        found.append(Row(work, server, lambda: make(port), port))
+
+    ten = servers.port(10)
+    add("fixed body", "floor", servers.floor, lambda port: scenarios.fixed(port, scenarios.ECHO, floor.BODY))
+    for server, port in (("ours", ten), ("sdk", servers.sdk)):
+        add("ping", server, port, lambda at: scenarios.repeated(at, scenarios.PING, scenarios.check_ping))
+        add(
+            "tools/call echo",
+            server,
+            port,
+            lambda at: scenarios.repeated(at, scenarios.ECHO, scenarios.check_echo),
+        )
+        add("session", server, port, scenarios.sessions)
+    add("tools/list 10", "sdk", servers.sdk, _listing(10, paged=False))
+    for size in SIZES:
+        add(f"tools/list {size}", "ours", servers.port(size), _listing(size, paged=True))
+    return found
+
+
+def _listing(size: int, *, paged: bool) -> Callable[[int], load.Script]:
+    check = scenarios.check_tools(size, paged=paged)
+    return lambda port: scenarios.repeated(port, scenarios.TOOLS_LIST, check)
+
+
+def emit(**facts: object) -> None:
+    """One JSON object on a line of its own."""
+    print(json.dumps(facts), flush=True)
+
+
+def idle_streams(servers: Servers, count: int) -> bool:
+    """Memory of idle streams on both servers, and how fast a change reaches them on ours."""
+    live = servers.ours[10]
+    fitting = streams.allow_open_files(count)
+    changer = streams.Changer(live.environment)
+    try:
+        ours = uvloop.run(streams.measure(live.ports[0], lambda: live.processes[0].rss, fitting, changer))
+    finally:
+        changer.stop()
+    sdk_rss = servers.processes["sdk"]
+    sdk = uvloop.run(streams.measure(servers.sdk, lambda: sdk_rss.rss, fitting, None))
+    for name, idle in (("ours", ours), ("sdk", sdk)):
+        emit(
+            work="idle GET stream",
+            server=name,
+            streams=idle.streams,
+            kib_each=round(idle.bytes_each / 1024, 1),
+        )
+    half = statistics.median(half for half, _ in ours.changes)
+    last = statistics.median(last for _, last in ours.changes)
+    emit(work="catalogue change told", server="ours", streams=ours.streams, ms_half=round(half, 1),
+         ms_last=round(last, 1), changes=len(ours.changes))  # fmt: skip
+    return ours.bytes_each / 1024 <= MOST_KIB
+
+
+def table(found: list[Row]) -> None:
+    """The medians side by side."""
+    by_work: dict[str, dict[str, Row]] = {}
+    for row in found:
+        by_work.setdefault(row.work, {})[row.server] = row
+    base = by_work["fixed body"]["floor"].median
+    print(f"\n{'work':<18}{'ours/s':>10}{'sdk/s':>10}{'ours:sdk':>10}{'of floor':>10}")
+    for work, servers in by_work.items():
+        ours, sdk = servers.get("ours"), servers.get("sdk")
+        ratio = f"{ours.median / sdk.median:.1f}" if ours and sdk else ""
+        share = f"{(ours or next(iter(servers.values()))).median / base:.0%}"
+        shown = [f"{row.median:,.0f}" if row else "" for row in (ours or servers.get("floor"), sdk)]
+        print(f"{work:<18}{shown[0]:>10}{shown[1]:>10}{ratio:>10}{share:>10}")
+
+
+def judge(found: list[Row]) -> bool:
+    """Compare with the targets; True when all are met."""
+    medians = {(row.work, row.server): row.median for row in found}
+    met = True
+    for target in TARGETS:
+        ratio = medians[target.over] / medians[target.under]
+        good = ratio >= target.at_least
+        met = met and good
+        emit(target=target.text, ratio=round(ratio, 2), at_least=round(target.at_least, 2), met=good)
+    return met
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--streams", type=int, default=2000)
+    wanted = parser.parse_args(arguments)
+    streams.allow_open_files(wanted.streams)
+    pins = cores()
+    emit(connections=CONNECTIONS, rounds=wanted.rounds, seconds=wanted.seconds, cores=pins, **CONDITIONS)
+    with tempfile.TemporaryDirectory(prefix="mcp-bench-") as folder:
+        servers = Servers(Path(folder))
+        try:
+            servers.start()
+            if pins:
+                os.sched_setaffinity(0, {pins[1]})
+            return measure(servers, wanted)
+        finally:
+            servers.stop()
+
+
+def measure(servers: Servers, wanted: argparse.Namespace) -> int:
+    """All rounds, then the streams; exit status 0 when every target is met."""
+    found = rows(servers)
+    for number in range(wanted.rounds):
+        for row in found:
+            row.once(wanted.seconds)
+            emit(work=row.work, server=row.server, round=number + 1, per_second=round(row.rates[-1]))
+    small = idle_streams(servers, wanted.streams)
+    for row in found:
+        emit(work=row.work, server=row.server, median_per_second=round(row.median), rounds=len(row.rates))
+    met = judge(found)
+    emit(target="KiB of an idle GET stream", at_most=MOST_KIB, met=small)
+    table(found)
+    return 0 if met and small else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

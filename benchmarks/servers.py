@@ -1,0 +1,62 @@
+"""The measured servers: the floor, the official Python SDK, and ours with 10, 100 and 1,000 tools."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.processes import Process, cores, free_port, uvicorn
+from tests.live import LiveServer
+
+SIZES = (10, 100, 1000)
+
+
+@dataclass
+class Servers:
+    """All servers of one run; only the one under load has work to do."""
+
+    folder: Path
+    floor: int = 0
+    sdk: int = 0
+    ours: dict[int, LiveServer] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
+
+    def start(self) -> None:
+        pins = cores()
+        core = pins[0] if pins else None
+        self.floor = self._plain("floor", "benchmarks.floor:application", core, lifespan="off")
+        self.sdk = self._plain("sdk", "benchmarks.sdk_server:application", core)
+        for size in SIZES:
+            server = LiveServer(
+                1, settings="benchmarks.settings", env={"BENCH_TOOLS": str(size), "DEMO": "off"}
+            )
+            self.ours[size] = server.start()
+            if pins is not None and server.redis.process is not None:
+                _pin(server.processes[0].pid, pins[0])
+                _pin(server.redis.process.pid, pins[1])
+
+    def _plain(self, name: str, application: str, core: int | None, *, lifespan: str = "on") -> int:
+        port = free_port()
+        command = uvicorn(application, port, lifespan=lifespan)
+        process = Process(command, self.folder / f"{name}.log", {"BENCH_TOOLS": str(SIZES[0])}, core)
+        self.processes[name] = process
+        process.start()
+        process.wait_for_port(port)
+        return port
+
+    def port(self, size: int) -> int:
+        """Where our server with so many tools listens."""
+        return self.ours[size].ports[0]
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.stop()
+        for server in self.ours.values():
+            server.stop()
+
+
+def _pin(pid: int, core: int) -> None:
+    """Pin every thread of a process that has started already."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
