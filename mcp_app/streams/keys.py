@@ -1,24 +1,24 @@
 """Lists every Redis key and channel with its bound and expiry; must not know commands.
 
-======================================  ======  =====================================  ===========================
-key                                     type    bound                                  expires after
-======================================  ======  =====================================  ===========================
-mcp:{<session>}:session                 hash    fields given by the session code       session ttl, tombstone ttl
-mcp:{<session>}:subscriptions           set     limit of add_subscription              session ttl limit
-mcp:{<session>}:index                   zset    streams and requests not yet expired   session ttl limit
-mcp:{<session>}:stream:<name>           stream  limits.events, limits.event_bytes      limits.ttl after last write
-mcp:{<session>}:meta:<name>             hash    six fields                             limits.ttl after last write
-mcp:{<session>}:request:<id>            string  one answer                             ttl of open
-mcp:subscribers:<digest of the URI>     set     sessions (dead ones are swept)         session ttl limit
-mcp:window:<key>                        string  one number                             the window
-mcp:places:<key>                        zset    limit of acquire                       longest lease
-mcp:messages                            stream  limits.log_batches                     limits.log_ttl
-mcp:health                              string  one byte                               60 seconds
-mcp:worker                              string  one byte                               15 seconds
-======================================  ======  =====================================  ===========================
+===================================  ======  ===================================  ==========================
+key                                  type    bound                                expires after
+===================================  ======  ===================================  ==========================
+mcp:{<session>}:session              hash    fields given by the session code     session ttl, tombstone ttl
+mcp:{<session>}:subscriptions        set     limit of add_subscription            limits.session_ttl
+mcp:{<session>}:index                zset    streams and requests still alive     limits.session_ttl
+mcp:{<session>}:stream:<name>        stream  limits.events, limits.event_bytes    limits.ttl after a write
+mcp:{<session>}:meta:<name>          hash    six fields                           limits.ttl after a write
+mcp:{<session>}:request:<id>         string  one answer                           ttl of open
+mcp:subscribers:<digest of the URI>  set     sessions (dead ones are swept)       limits.session_ttl
+mcp:window:<key>                     string  one number                           the window
+mcp:places:<key>                     zset    limit of acquire, open sessions      longest lease
+mcp:messages                         stream  limits.log_batches                   limits.log_ttl
+mcp:health                           string  one byte                             60 seconds
+mcp:worker                           string  one byte                             15 seconds
+===================================  ======  ===================================  ==========================
 
-Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number of
-the database because publish/subscribe ignores databases: mcp:<db>:wake:<session> and mcp:<db>:topic:<topic>.
+Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number
+of the database because publish/subscribe ignores databases: mcp:<db>:wake:<session>, mcp:<db>:topic:<topic>.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SessionKeys(NamedTuple):
     base: str
     session: str
     subscriptions: str
-    index: str
+    members: str
 
 
 class StreamKeys(NamedTuple):
@@ -69,7 +69,7 @@ class StreamKeys(NamedTuple):
 
     stream: str
     meta: str
-    index: str
+    members: str
     session: str
 
 
@@ -88,7 +88,7 @@ def stream_keys(session: str, stream: str) -> StreamKeys:
     keys = session_keys(session)
     if not _STREAM.fullmatch(stream):
         raise BadName("A stream name has 1 to 40 lower-case letters, digits or hyphens only.")
-    return StreamKeys(f"{keys.base}stream:{stream}", f"{keys.base}meta:{stream}", keys.index, keys.session)
+    return StreamKeys(f"{keys.base}stream:{stream}", f"{keys.base}meta:{stream}", keys.members, keys.session)
 
 
 def request_key(session: str, request_id: str) -> str:
@@ -98,13 +98,18 @@ def request_key(session: str, request_id: str) -> str:
     return f"{session_keys(session).base}request:{request_id}"
 
 
+def digest(text: str) -> str:
+    """A name of fixed length for a text of any length."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def subscribers_key(uri: str) -> str:
     """The key of a resource's subscribers; any URI will do."""
-    return f"{PREFIX}subscribers:{hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()}"
+    return f"{PREFIX}subscribers:{digest(uri)}"
 
 
 def _plain(key: str) -> str:
-    return key if _PLAIN.fullmatch(key) else hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return key if _PLAIN.fullmatch(key) else digest(key)
 
 
 def window_key(key: str) -> str:

@@ -1,0 +1,33 @@
+"""Owns every conversation with Redis and the event streams; must not know HTTP, MCP or the database."""
+
+from mcp_app.streams.base import (
+    Event,
+    EventLog,
+    Page,
+    Position,
+    SessionEnded,
+    StreamFinished,
+    StreamLimits,
+    StreamsError,
+    StreamsFull,
+    StreamsUnavailable,
+    StreamUnknown,
+)
+from mcp_app.streams.gateway import Streams
+from mcp_app.streams.reader import Reader
+
+__all__ = [
+    "Event",
+    "EventLog",
+    "Page",
+    "Position",
+    "Reader",
+    "SessionEnded",
+    "StreamFinished",
+    "StreamLimits",
+    "StreamUnknown",
+    "Streams",
+    "StreamsError",
+    "StreamsFull",
+    "StreamsUnavailable",
+]

@@ -1,0 +1,289 @@
+"""Owns the words and contracts of event streams; must not know how they are stored.
+
+A stream is named by (session id, stream name) and holds numbered events. Each time it comes into being it
+gets a random epoch, so that a position of an earlier life is never mistaken for one of this life. Offset 0 is
+the place before the first event (that of the priming event, which is never stored); events count from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+MESSAGE, CLOSE, FINAL = "message", "close", "final"
+
+
+class StreamsError(Exception):
+    """The event streams could not do what was asked."""
+
+
+class StreamsUnavailable(StreamsError):
+    """Redis cannot be reached or does not answer now; whether the command took effect is unknown."""
+
+
+class StreamsFull(StreamsUnavailable):
+    """Redis has reached its memory limit and refuses to take more."""
+
+
+class StreamUnknown(StreamsError):
+    """There is no such stream, or it has been created anew since the position was given out."""
+
+
+class StreamFinished(StreamsError):
+    """The stream takes no more events: it is final, its session ended, or a newer attempt writes to it."""
+
+
+class SessionEnded(StreamsError):
+    """The session was ended and must not come back."""
+
+
+class BadName(StreamsError, ValueError):
+    """A session id, stream name or request id has characters or a length that no key may have."""
+
+
+class Position(NamedTuple):
+    """A place in one life of a stream."""
+
+    epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One stored event.
+
+    ``kind`` is "message", "close" (``data`` is a retry time in milliseconds to announce before the connection
+    is closed; the stream goes on) or "final" (nothing follows; ``data`` may be empty).
+    """
+
+    epoch: int
+    offset: int
+    kind: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events after a position. ``finished``: nothing follows them. ``gap``: some before were trimmed."""
+
+    events: list[Event]
+    finished: bool
+    gap: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Bounds of what is kept. Times are seconds, sizes bytes."""
+
+    events: int = 1_000
+    event_bytes: int = 1024 * 1024
+    ttl: int = 3_600
+    session_ttl: int = 86_400
+    slow_poll: float = 5.0
+    log_batches: int = 4_096
+    log_batch_bytes: int = 1024 * 1024
+    log_ttl: int = 7 * 86_400
+
+
+class EventLog(Protocol):
+    """Numbered, bounded, expiring events. Every method raises StreamsUnavailable when the store is away."""
+
+    limits: StreamLimits
+
+    async def append(
+        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
+    ) -> Position:
+        """Add an event (creating the stream) and wake its readers.
+
+        ``fence`` is the attempt number of the writer: once a higher one has written, a lower one is refused.
+        Raises StreamFinished (also after the session ended) and StreamsFull.
+        """
+        ...
+
+    async def finish(
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+    ) -> Position | None:
+        """Add the one final event (creating the stream); works also when the store is full.
+
+        None when the stream was final already, the session ended, or ``fence`` is older than the stored one.
+        """
+        ...
+
+    async def open(self, session: str, stream: str) -> Position:
+        """Create the stream when absent and return the position before its first event (offset 0).
+
+        Raises StreamFinished when the session ended.
+        """
+        ...
+
+    async def head(self, session: str, stream: str) -> Position | None:
+        """The position of the newest event (offset 0 when there is none yet), None for no such stream."""
+        ...
+
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
+        """Up to ``count`` events after an offset; raises StreamUnknown when ``epoch`` is not this life."""
+        ...
+
+    async def keep(self, session: str, stream: str) -> None:
+        """Let the stream live for its full time from now (a reader is connected)."""
+        ...
+
+    async def drop(self, session: str, stream: str) -> None:
+        """Forget the stream at once."""
+        ...
+
+
+Callback = Callable[[dict[str, Any]], None]
+
+
+class Watch(Protocol):
+    """One waiter for news of (session, name); made by ``Hub.watch``, costs no task and no connection."""
+
+    def seen(self, position: Position) -> None:
+        """Say how far the waiter has read, so that the slow poll wakes it only when there is more."""
+        ...
+
+    def clear(self) -> None:
+        """Forget earlier news; call before looking at the store, so that no news in between is lost."""
+        ...
+
+    def wake(self) -> None:
+        """Let the waiter look again."""
+        ...
+
+    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
+        """True as soon as there is news (or was since ``clear``), False after ``timeout`` seconds."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching; safe to repeat."""
+        ...
+
+
+class Hub(Protocol):
+    """Wake-ups for readers of this process, and small broadcasts to all processes."""
+
+    def watch(self, session: str, name: str) -> Watch:
+        """Start watching one stream (or one open request) of a session."""
+        ...
+
+    def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
+        """Call ``callback(payload)`` on the event loop for each broadcast; returns the way to stop that.
+
+        After a lost connection the payload is ``{"resync": True}``: broadcasts may have been missed, look
+        at the truth again. A broadcast reaches the process that published it, too.
+        """
+        ...
+
+    async def publish(self, topic: str, payload: dict[str, Any]) -> None:
+        """Tell every process; the payload must be JSON. At most once: the truth must be stored elsewhere."""
+        ...
+
+    def publish_now(self, topic: str, payload: dict[str, Any]) -> None:
+        """The same from a thread without an event loop (a Django view, a management command)."""
+        ...
+
+
+class SessionStore(Protocol):
+    """The hot copies of sessions: flat fields that expire, and resource subscriptions."""
+
+    async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
+        """Whether one more session may be created, in all and by this principal.
+
+        Counts the living sessions, a principal's by the field "principal". Several processes that ask in the
+        same instant may all be told yes.
+        """
+        ...
+
+    async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
+        """Store the fields; raises SessionEnded when this session was ended before."""
+        ...
+
+    async def load(self, session: str) -> dict[str, str] | None:
+        """The fields; None when unknown or expired; raises SessionEnded."""
+        ...
+
+    async def update(self, session: str, fields: dict[str, str]) -> bool:
+        """Change some fields of a living session; False when it is unknown; raises SessionEnded."""
+        ...
+
+    async def touch(self, session: str, ttl: int) -> bool:
+        """Let the session live ``ttl`` seconds from now; False when it is unknown or ended."""
+        ...
+
+    async def end(self, session: str, tombstone_ttl: int) -> None:
+        """End it for every process: its keys and streams go, its readers wake, ``load`` says SessionEnded."""
+        ...
+
+    async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
+        """Subscribe the session to a resource; False when it has ``limit`` others already."""
+        ...
+
+    async def remove_subscription(self, session: str, uri: str) -> None:
+        """The opposite; no error when there was none."""
+        ...
+
+    async def subscribers(self, uri: str) -> list[str]:
+        """The living sessions subscribed to a resource."""
+        ...
+
+
+class RequestStore(Protocol):
+    """Requests from server to client, whose answers may arrive at any process."""
+
+    async def open(self, session: str, request_id: str, ttl: int) -> None:
+        """Expect one answer for at most ``ttl`` seconds."""
+        ...
+
+    async def answer(self, session: str, request_id: str, payload: bytes) -> bool:
+        """Give the answer; True only for the first one to a request that is open. Any string is a safe id."""
+        ...
+
+    async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
+        """The answer; None after ``timeout`` seconds, or at once when the request is not open (any more)."""
+        ...
+
+    async def drop(self, session: str, request_id: str) -> None:
+        """Expect no answer any more."""
+        ...
+
+
+class Windows(Protocol):
+    """Counters over time, shared by all processes."""
+
+    async def hit(self, key: str, limit: int, seconds: float) -> bool:
+        """Count one event in a fixed window; False when there were ``limit`` in it already."""
+        ...
+
+    async def acquire(self, key: str, holder: str, limit: int, seconds: float) -> bool:
+        """Take (or renew) one of ``limit`` places for ``seconds``; False when all are taken by others."""
+        ...
+
+    async def release(self, key: str, holder: str) -> None:
+        """Give the place back; no error when it was not held."""
+        ...
+
+    async def held(self, key: str) -> int:
+        """How many places are taken now."""
+        ...
+
+
+class MessageQueue(Protocol):
+    """Batches of the message log on their way to the database; bounded, the oldest go first."""
+
+    async def push(self, batch: bytes) -> None:
+        """Add one batch; ValueError when it is larger than the limit."""
+        ...
+
+    async def read(self, after_id: str, count: int) -> Sequence[tuple[str, bytes]]:
+        """Up to ``count`` batches after an id ("0" is the beginning), oldest first."""
+        ...
+
+    async def trim(self, through_id: str) -> None:
+        """Forget the batches up to and including an id."""
+        ...
+
+    async def depth(self) -> int:
+        """How many batches wait."""
+        ...

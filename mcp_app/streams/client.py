@@ -1,0 +1,87 @@
+"""Owns how Redis is reached: the one factory of clients and the address; must not know keys or scripts.
+
+redis-py 8 changed two defaults (a 5 second socket timeout, which breaks blocking reads, and the reply shapes
+of protocol 3), so every client made here names both.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.connection import SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.retry import Retry
+
+TIMEOUT = 1.0
+
+
+def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
+    """A thread-safe client for code without an event loop; a ``blocking`` one may wait for ever."""
+    return redis.Redis.from_url(
+        url, protocol=2, socket_timeout=None if blocking else TIMEOUT, socket_connect_timeout=TIMEOUT,
+        retry=Retry(NoBackoff(), 1),
+    )
+
+
+def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
+    """A plain asyncio client, for work off the hot path; a ``blocking`` one may wait for ever."""
+    return redis.asyncio.Redis.from_url(
+        url, protocol=2, socket_timeout=None if blocking else TIMEOUT, socket_connect_timeout=TIMEOUT,
+        retry=AsyncRetry(NoBackoff(), 1),
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Endpoint:
+    """Where Redis is and how to log in. Not printable: it holds the password."""
+
+    host: str
+    port: int
+    path: str
+    username: str
+    password: str
+    database: int
+    tls: ssl.SSLContext | None
+
+    @classmethod
+    def parse(cls, url: str) -> Endpoint:
+        """Read a redis://, rediss:// or unix:// URL; raises ValueError for anything else."""
+        parts: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+        kind = parts.get("connection_class")
+        return cls(
+            host=parts.get("host") or "localhost",
+            port=int(parts.get("port") or 6379),
+            path=parts["path"] if kind is UnixDomainSocketConnection else "",
+            username=parts.get("username") or "",
+            password=parts.get("password") or "",
+            database=int(parts.get("db") or 0),
+            tls=_tls(parts) if kind is SSLConnection else None,
+        )
+
+    def login(self) -> list[tuple[str | int, ...]]:
+        """The commands every new connection begins with."""
+        commands: list[tuple[str | int, ...]] = []
+        if self.password:
+            commands.append(("AUTH", *((self.username,) if self.username else ()), self.password))
+        if self.database:
+            commands.append(("SELECT", self.database))
+        # A server that is still loading its file answers this with an error, so we do not count it as up.
+        commands.append(("PING",))
+        return commands
+
+
+def _tls(parts: dict[str, Any]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=parts.get("ssl_ca_certs"))
+    if parts.get("ssl_cert_reqs") in ("none", "CERT_NONE"):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif str(parts.get("ssl_check_hostname", "true")).lower() in ("false", "0", "no"):
+        context.check_hostname = False
+    if parts.get("ssl_certfile"):
+        context.load_cert_chain(parts["ssl_certfile"], parts.get("ssl_keyfile"))
+    return context

@@ -1,0 +1,132 @@
+"""Owns the assembly: all of this package that one process needs, connected; must not know who uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from mcp_app.conf import Settings
+from mcp_app.streams.base import (
+    EventLog,
+    Hub,
+    MessageQueue,
+    RequestStore,
+    SessionStore,
+    StreamLimits,
+    StreamsError,
+    StreamsFull,
+    Windows,
+)
+from mcp_app.streams.batch import Batch
+from mcp_app.streams.client import Endpoint
+from mcp_app.streams.hub import RedisHub
+from mcp_app.streams.keys import HEALTH, Channels
+from mcp_app.streams.memory import MemoryHub, MemoryLog
+from mcp_app.streams.memory_stores import MemoryMessages, MemoryRequests, MemorySessions, MemoryWindows
+from mcp_app.streams.message_queue import RedisMessages
+from mcp_app.streams.reader import Reader
+from mcp_app.streams.redis_log import RedisLog
+from mcp_app.streams.request_store import RedisRequests
+from mcp_app.streams.session_store import RedisSessions
+from mcp_app.streams.windows import RedisWindows
+
+
+@dataclass(slots=True)
+class Streams:
+    """The event streams and stores of one process, for the event loop it is started on.
+
+    ``start`` returns after the first attempt to connect, also when Redis is away: it keeps trying, and until
+    it succeeds every method raises StreamsUnavailable at once.
+    """
+
+    log: EventLog
+    hub: Hub
+    sessions: SessionStore
+    requests: RequestStore
+    windows: Windows
+    messages: MessageQueue
+    limits: StreamLimits
+    _batch: Batch | None = None
+    _redis_hub: RedisHub | None = None
+
+    @classmethod
+    def connect(cls, url: str, limits: StreamLimits | Settings | None = None) -> Streams:
+        """For a Redis URL (redis://, rediss://, unix://); raises ValueError for another. Does no I/O yet."""
+        limits = _limits(limits)
+        endpoint = Endpoint.parse(url)
+        batch, channels = Batch(endpoint), Channels(endpoint.database)
+        log = RedisLog(batch, channels, limits)
+        hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
+        # Readers that found Redis away look again as soon as it can answer them.
+        batch.on_up = hub.watchers.wake_all
+        return cls(
+            log=log, hub=hub, sessions=RedisSessions(batch, channels, limits),
+            requests=RedisRequests(batch, hub, channels, limits), windows=RedisWindows(batch),
+            messages=RedisMessages(batch, limits), limits=limits, _batch=batch, _redis_hub=hub,
+        )
+
+    @classmethod
+    def in_memory(cls, limits: StreamLimits | Settings | None = None) -> Streams:
+        """For one process alone: the same behaviour without Redis, forgotten at its end."""
+        limits = _limits(limits)
+        hub = MemoryHub()
+        sessions = MemorySessions(hub, limits)
+        log = MemoryLog(hub, limits, is_ended=sessions.is_ended)
+        requests = MemoryRequests(hub, is_ended=sessions.is_ended)
+        sessions.on_end = (log.drop_session, requests.drop_session)
+        return cls(
+            log=log, hub=hub, sessions=sessions, requests=requests, windows=MemoryWindows(),
+            messages=MemoryMessages(limits), limits=limits,
+        )
+
+    async def start(self) -> None:
+        """Connect; to be called on the event loop that will use it."""
+        if self._batch is not None and self._redis_hub is not None:
+            await asyncio.gather(self._batch.start(), self._redis_hub.start())
+        elif isinstance(self.hub, MemoryHub):
+            self.hub.start()
+
+    async def close(self) -> None:
+        """Disconnect; readers wake once more, later commands raise StreamsUnavailable."""
+        if self._redis_hub is not None:
+            await self._redis_hub.close()
+        if self._batch is not None:
+            await self._batch.close()
+
+    async def healthy(self) -> bool:
+        """Whether Redis answers, takes writes and sends wake-ups. A full one counts as unhealthy."""
+        if self._batch is None or self._redis_hub is None:
+            return True
+        try:
+            # A write, because a Redis that cannot write to its disk still answers a ping.
+            await self._batch.command("SET", HEALTH, "1", "EX", 60)
+        except StreamsError:
+            return False
+        return self._redis_hub.is_up
+
+    async def full(self) -> bool:
+        """Whether Redis refuses to take more: the time to refuse new work and go on with the old."""
+        if self._batch is None:
+            return False
+        try:
+            await self._batch.command("SET", HEALTH, "1", "EX", 60)
+        except StreamsFull:
+            return True
+        except StreamsError:
+            return False
+        return False
+
+    def reader(self, session: str, stream: str, epoch: int, after: int) -> Reader:
+        """Start reading a stream after an offset; close it when done."""
+        return Reader(self.log, self.hub, session, stream, epoch, after)
+
+
+def _limits(given: StreamLimits | Settings | None) -> StreamLimits:
+    if isinstance(given, StreamLimits):
+        return given
+    if given is None:
+        return StreamLimits()
+    return StreamLimits(
+        events=given.max_stream_events, event_bytes=given.max_stream_bytes, ttl=given.stream_ttl_seconds,
+        session_ttl=given.session_max_seconds, slow_poll=given.slow_poll_seconds,
+    )

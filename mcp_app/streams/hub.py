@@ -1,0 +1,213 @@
+"""Owns the one listening connection of a process: it wakes local watchers and delivers broadcasts.
+
+Publish/subscribe may lose messages (a cut connection, a restart), so nothing here is a source of truth: after
+a reconnection everybody is told to look again, and a slow sweep compares what each watcher has seen with the
+log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import hiredis
+import orjson
+import redis
+
+from mcp_app.streams.base import Callback, Position, StreamsUnavailable
+from mcp_app.streams.batch import Batch
+from mcp_app.streams.client import Endpoint, sync_client
+from mcp_app.streams.keys import EVERYONE, Channels
+from mcp_app.streams.link import Link, fault, pack
+from mcp_app.streams.watch import Waiter, Watchers
+
+RESYNC: dict[str, Any] = {"resync": True}
+CHANNELS_PER_COMMAND = 500
+SWEEP_CHUNK = 500
+Heads = Callable[[list[tuple[str, str]]], Awaitable[list[Position | None]]]
+
+
+class RedisHub:
+    """``base.Hub`` on Redis publish/subscribe."""
+
+    def __init__(
+        self, url: str, batch: Batch, channels: Channels, heads: Heads, *, slow_poll: float
+    ) -> None:
+        self._url, self._batch, self._channels, self._heads = url, batch, channels, heads
+        self._slow_poll = slow_poll
+        self.watchers = Watchers(self._session_watched, self._session_left)
+        self._callbacks: dict[str, list[Callback]] = {}
+        self._subscribed: set[str] = set()  # asked for on the present connection
+        self._leaving: set[str] = set()  # sessions nobody has watched since the last tick
+        self._link = Link(
+            Endpoint.parse(url), on_reply=self._reply, on_up=self._up, on_down=self._down,
+        )
+        self._scheduled = False
+        self._silent = False
+        self._ticker: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._client: redis.Redis | None = None
+        self._client_lock = threading.Lock()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a connection stands."""
+        return self._link.state == "up"
+
+    async def start(self) -> None:
+        """Connect; returns after the first attempt, also when it failed."""
+        self._loop = asyncio.get_running_loop()
+        await self._link.start()
+        self._ticker = self._loop.create_task(self._tick())
+
+    async def close(self) -> None:
+        """Close the connections; watchers wake once more."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.wait((self._ticker,))
+        await self._link.close()
+        self.watchers.wake_all()
+        with self._client_lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def watch(self, session: str, name: str) -> Waiter:
+        """See ``Hub.watch``."""
+        return self.watchers.add(session, name)
+
+    def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
+        """See ``Hub.subscribe``."""
+        callbacks = self._callbacks.setdefault(topic, [])
+        callbacks.append(callback)
+        self._schedule()
+
+        def stop() -> None:
+            if callback in callbacks:
+                callbacks.remove(callback)
+
+        return stop
+
+    async def publish(self, topic: str, payload: dict[str, Any]) -> None:
+        """See ``Hub.publish``."""
+        await self._batch.command("PUBLISH", self._channels.topic(topic), orjson.dumps(payload))
+
+    def publish_now(self, topic: str, payload: dict[str, Any]) -> None:
+        """See ``Hub.publish_now``."""
+        with self._client_lock:
+            client = self._client = self._client or sync_client(self._url)
+        try:
+            client.publish(self._channels.topic(topic), orjson.dumps(payload))
+        except redis.RedisError as error:
+            raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
+
+    def _session_watched(self, session: str) -> None:
+        self._leaving.discard(session)
+        if self._channels.wake(session) not in self._subscribed:
+            self._schedule()
+
+    def _session_left(self, session: str) -> None:
+        # Not at once: a busy session opens and closes a stream with every call.
+        self._leaving.add(session)
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self.is_up:
+            self._scheduled = True
+            self._loop.call_soon(self._subscribe_missing)
+
+    def _wanted(self) -> set[str]:
+        topics = {self._channels.topic(topic) for topic in self._callbacks}
+        return topics | {self._channels.wake(waiter.session) for waiter in self.watchers}
+
+    def _subscribe_missing(self) -> None:
+        self._scheduled = False
+        if self.is_up:
+            missing = sorted(self._wanted() - self._subscribed)
+            self._subscribed.update(missing)
+            self._say("SUBSCRIBE", missing)
+
+    def _say(self, command: str, channels: list[str]) -> None:
+        for start in range(0, len(channels), CHANNELS_PER_COMMAND):
+            self._link.write(pack([(command, *channels[start : start + CHANNELS_PER_COMMAND])]))
+
+    def _up(self) -> None:
+        self._subscribed.clear()
+        self._silent = False
+        # A connection without any subscription could not be pinged in the way _tick does it.
+        self._link.write(pack([("SUBSCRIBE", self._channels.topic("resync"))]))
+        self._subscribe_missing()
+        self._resync()
+
+    def _resync(self) -> None:
+        self.watchers.wake_all()
+        for callbacks in self._callbacks.values():
+            self._call(callbacks, dict(RESYNC))
+
+    def _down(self) -> None:
+        self._subscribed.clear()
+
+    def _call(self, callbacks: list[Callback], payload: dict[str, Any]) -> None:
+        # By the loop, so that one callback's fault reaches neither the others nor this connection.
+        for callback in tuple(callbacks):
+            self._loop.call_soon(callback, payload)
+
+    def _reply(self, reply: Any) -> None:
+        self._silent = False
+        if isinstance(reply, hiredis.ReplyError):
+            raise fault(reply)
+        kind, channel = reply[0], reply[1].decode()
+        session = self._channels.session_of(channel)
+        if kind == b"message":
+            self._message(session, channel, reply[2])
+        elif kind == b"subscribe" and session is not None:
+            # What was appended while the subscription travelled had nobody to wake.
+            self.watchers.wake_session(session)
+
+    def _message(self, session: str | None, channel: str, payload: bytes) -> None:
+        if session is None:
+            topic = self._channels.topic_of(channel) or ""
+            self._call(self._callbacks.get(topic, []), orjson.loads(payload))
+        elif (name := payload.decode()) == EVERYONE:
+            self.watchers.wake_session(session)
+        else:
+            self.watchers.wake(session, name)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self._slow_poll)
+            self._ping()
+            self._unsubscribe_left()
+            await self._sweep()
+
+    def _ping(self) -> None:
+        """Replace a connection that has said nothing since the last ping."""
+        if not self.is_up:
+            return
+        if self._silent:
+            self._link.drop()
+        else:
+            self._silent = True
+            self._link.write(pack([("PING",)]))
+
+    def _unsubscribe_left(self) -> None:
+        left = {self._channels.wake(each) for each in self._leaving if not self.watchers.has(each)}
+        self._leaving.clear()
+        gone = sorted(left & self._subscribed)
+        self._subscribed.difference_update(gone)
+        if self.is_up:
+            self._say("UNSUBSCRIBE", gone)
+
+    async def _sweep(self) -> None:
+        """Wake every watcher whose stream is further than it has seen (its wake-up was lost)."""
+        waiting = list(self.watchers)
+        for start in range(0, len(waiting), SWEEP_CHUNK):
+            chunk = [waiter for waiter in waiting[start : start + SWEEP_CHUNK] if waiter.epoch >= 0]
+            try:
+                heads = await self._heads([(waiter.session, waiter.name) for waiter in chunk])
+            except StreamsUnavailable:
+                return
+            for waiter, head in zip(chunk, heads, strict=True):
+                if waiter.behind(head):
+                    waiter.wake()

@@ -1,0 +1,23 @@
+-- Append the one final event of a stream, at most once, also when memory is full. Begins with stream.lua.
+--
+-- ARGV[6] data    ARGV[7] attempt number of the writer, or "" to finish whatever the attempt
+-- ARGV[8] most events kept        ARGV[9] most bytes kept
+-- Returns {epoch, offset}, or the reason for the refusal: "ended", "final", "stale".
+
+if ended() then return 'ended' end
+local facts = load()
+local fence = tonumber(ARGV[7])
+if facts and facts.final == 1 then return 'final' end
+if facts and fence and fence < facts.fence then return 'stale' end
+-- A full Redis refuses a script's first write only if that write may need memory; EXPIRE does not, and what
+-- follows it is let through. (Redis 7 has a flag for this that Redis 6.2 takes for a syntax error.)
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+facts = facts or create()
+if fence then facts.fence = fence end
+facts.final = 1
+add(facts, 'f', ARGV[6])
+trim(facts, tonumber(ARGV[8]), tonumber(ARGV[9]))
+store(facts)
+refresh()
+redis.call('PUBLISH', ARGV[5], ARGV[2])
+return {facts.epoch, facts.last}

@@ -1,0 +1,63 @@
+-- What every script that writes a stream begins with.
+--
+-- KEYS[1]  the stream                     KEYS[2]  its facts (hash)
+-- KEYS[3]  the session's index (zset)     KEYS[4]  the session (hash; the field "ended" makes it a tombstone)
+-- ARGV[1]  epoch to take if the stream is created now
+-- ARGV[2]  stream name    ARGV[3]  seconds the stream lives    ARGV[4]  seconds the index lives
+-- ARGV[5]  channel that wakes readers
+--
+-- Facts: epoch, last (offset of the newest event), first (offset of the oldest kept), bytes (data kept),
+-- fence (highest attempt that has written), final (1 when nothing may follow).
+
+local function ended()
+  return redis.call('HEXISTS', KEYS[4], 'ended') == 1
+end
+
+local function load()
+  local facts = redis.call('HMGET', KEYS[2], 'epoch', 'last', 'first', 'bytes', 'fence', 'final')
+  if not facts[1] then return nil end
+  return {
+    epoch = facts[1], last = tonumber(facts[2]), first = tonumber(facts[3]),
+    bytes = tonumber(facts[4]), fence = tonumber(facts[5]), final = tonumber(facts[6]),
+  }
+end
+
+local function store(facts)
+  redis.call('HSET', KEYS[2], 'epoch', facts.epoch, 'last', facts.last, 'first', facts.first,
+    'bytes', facts.bytes, 'fence', facts.fence, 'final', facts.final)
+end
+
+local function create()
+  local facts = {epoch = ARGV[1], last = 0, first = 1, bytes = 0, fence = 0, final = 0}
+  -- HSET before DEL: a full Redis refuses the first HSET, but nothing after a write that it did allow.
+  store(facts)
+  -- Events whose facts were evicted belong to an earlier life.
+  redis.call('DEL', KEYS[1])
+  return facts
+end
+
+local function add(facts, kind, data)
+  facts.last = facts.last + 1
+  redis.call('XADD', KEYS[1], facts.epoch .. '-' .. facts.last, 'k', kind, 'd', data)
+  facts.bytes = facts.bytes + #data
+end
+
+local function refresh()
+  local now = tonumber(redis.call('TIME')[1])
+  redis.call('EXPIRE', KEYS[1], ARGV[3])
+  redis.call('EXPIRE', KEYS[2], ARGV[3])
+  redis.call('ZADD', KEYS[3], now + ARGV[3], 'stream:' .. ARGV[2])
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. now)
+  redis.call('EXPIRE', KEYS[3], ARGV[4])
+end
+
+local function trim(facts, max_events, max_bytes)
+  -- The newest event always stays, so the final one does.
+  while facts.first < facts.last
+    and (facts.last - facts.first + 1 > max_events or facts.bytes > max_bytes) do
+    local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+    redis.call('XDEL', KEYS[1], oldest[1])
+    facts.bytes = facts.bytes - #oldest[2][4]
+    facts.first = facts.first + 1
+  end
+end

@@ -1,0 +1,130 @@
+"""Owns the event log on Redis Streams; must not know who reads or what the events say."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mcp_app.streams import scripts
+from mcp_app.streams.base import (
+    MESSAGE,
+    Event,
+    Page,
+    Position,
+    StreamFinished,
+    StreamLimits,
+    StreamUnknown,
+)
+from mcp_app.streams.batch import Batch
+from mcp_app.streams.keys import Channels, stream_keys
+
+_SHORT = {"message": "m", "close": "c", "final": "f"}
+_LONG = {b"m": "message", b"c": "close", b"f": "final"}
+_REASONS = {
+    b"final": "The stream is final.",
+    b"ended": "The session ended.",
+    b"stale": "A newer attempt writes to this stream.",
+}
+
+
+class RedisLog:
+    """``base.EventLog`` on Redis. An event's entry id is ``<epoch>-<offset>``, never a time."""
+
+    def __init__(self, batch: Batch, channels: Channels, limits: StreamLimits) -> None:
+        self._batch = batch
+        self._channels = channels
+        self.limits = limits
+
+    async def append(
+        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
+    ) -> Position:
+        """See ``EventLog.append``."""
+        limits = self.limits
+        reply = await self._batch.script(
+            scripts.APPEND, stream_keys(session, stream), *self._common(session, stream),
+            _SHORT[kind], data, fence, limits.events, limits.event_bytes,
+        )
+        return _position(reply)
+
+    async def finish(
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+    ) -> Position | None:
+        """See ``EventLog.finish``."""
+        limits = self.limits
+        reply = await self._batch.script(
+            scripts.FINISH, stream_keys(session, stream), *self._common(session, stream),
+            data, "" if fence is None else fence, limits.events, limits.event_bytes,
+        )
+        return _position(reply) if isinstance(reply, list) else None
+
+    async def open(self, session: str, stream: str) -> Position:
+        """See ``EventLog.open``."""
+        keys = stream_keys(session, stream)
+        return _position(await self._batch.script(scripts.OPEN, keys, *self._common(session, stream)))
+
+    async def head(self, session: str, stream: str) -> Position | None:
+        """See ``EventLog.head``."""
+        return (await self.heads([(session, stream)]))[0]
+
+    async def heads(self, streams: list[tuple[str, str]]) -> list[Position | None]:
+        """The newest position of each (session, stream), asked for in one write; None for an absent one."""
+        replies = await self._batch.many(
+            [("HMGET", stream_keys(session, name).meta, "epoch", "last") for session, name in streams]
+        )
+        return [Position(int(epoch), int(last)) if epoch else None for epoch, last in replies]
+
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
+        """See ``EventLog.read``.
+
+        Not one atomic step: an append between the two commands shows in the facts only, and the next read
+        returns it; that is why the page is finished only if its own end is the final event.
+        """
+        keys = stream_keys(session, stream)
+        entries, facts = await self._batch.many([
+            ("XRANGE", keys.stream, f"({epoch}-{after}", str(epoch), "COUNT", count),
+            ("HMGET", keys.meta, "epoch", "last", "final"),
+        ])
+        if facts[0] is None or int(facts[0]) != epoch:
+            raise StreamUnknown("There is no such stream, or not any more.")
+        return _page(entries, after, last=int(facts[1]), final=facts[2] == b"1")
+
+    async def keep(self, session: str, stream: str) -> None:
+        """See ``EventLog.keep``."""
+        keys = stream_keys(session, stream)
+        await self._batch.script(scripts.KEEP, keys, *self._common(session, stream))
+
+    async def drop(self, session: str, stream: str) -> None:
+        """See ``EventLog.drop``."""
+        keys = stream_keys(session, stream)
+        await self._batch.many([
+            ("UNLINK", keys.stream, keys.meta),
+            ("ZREM", keys.members, f"stream:{stream}"),
+            ("PUBLISH", self._channels.wake(session), stream),
+        ])
+
+    def _common(self, session: str, stream: str) -> tuple[str | int, ...]:
+        limits = self.limits
+        epoch = int.from_bytes(os.urandom(6)) | 1  # 48 bits, never 0
+        return (epoch, stream, limits.ttl, max(limits.session_ttl, limits.ttl), self._channels.wake(session))
+
+
+def _position(reply: Any) -> Position:
+    """The position a script returned; raises StreamFinished for a refusal."""
+    if not isinstance(reply, list):
+        raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
+    return Position(int(reply[0]), int(reply[1]))
+
+
+def _event(entry: Any) -> Event:
+    epoch, offset = entry[0].split(b"-")
+    _, kind, _, data = entry[1]
+    return Event(int(epoch), int(offset), _LONG[kind], data)
+
+
+def _page(entries: list[Any], after: int, *, last: int, final: bool) -> Page:
+    events = [_event(entry) for entry in entries]
+    if events:
+        return Page(events, finished=events[-1].kind == "final", gap=events[0].offset > after + 1)
+    return Page(events, finished=final and after >= last, gap=False)
+
+
