@@ -41,8 +41,7 @@ class Settings:
     max_json_members: int = 10_000
     max_string_bytes: int = 1024 * 1024
     max_batch: int = 50
-    max_sessions: int = 10_000
-    max_sessions_per_principal: int = 10_000
+    max_sessions_per_principal: int = 1_000
     max_streams_per_principal: int = 5_000
     max_running_calls_per_principal: int = 100
     max_subscriptions: int = 100

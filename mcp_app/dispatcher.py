@@ -99,7 +99,9 @@ class Dispatcher:
         await self.log.close()
         await self.streams.close()
 
-    async def initialize(self, principal: Principal, request: jsonrpc.Request, payload: bytes, address: str) -> Answered:
+    async def initialize(
+        self, principal: Principal, request: jsonrpc.Request, payload: bytes, address: str
+    ) -> Answered:
         """Open a session (LIFE-01)."""
         started = perf_counter()
         session: Session | None = None
@@ -130,7 +132,11 @@ class Dispatcher:
         return StreamReference(reply.stream, reply.epoch, 0)
 
     async def batch(
-        self, session: Session, principal: Principal, members: list[jsonrpc.Message | jsonrpc.Invalid], payload: bytes
+        self,
+        session: Session,
+        principal: Principal,
+        members: list[jsonrpc.Message | jsonrpc.Invalid],
+        payload: bytes,
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
         requests = [member for member in members if isinstance(member, jsonrpc.Request)]
@@ -169,7 +175,9 @@ class Dispatcher:
     ) -> McpError | None:
         """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
         started = perf_counter()
-        context = RequestContext(self.services, session, principal, reply, request.id, request.method, payload)
+        context = RequestContext(
+            self.services, session, principal, reply, request.id, request.method, payload
+        )
         error: McpError | None = None
         try:
             handler = TABLE.get(request.method)
@@ -185,7 +193,7 @@ class Dispatcher:
             error = refused
         except StreamsUnavailable:
             error = Unavailable(NO_REDIS)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the boundary: whatever a handler raises becomes one answer
             error = unexpected(request.method, "")
         if error is not None:
             encoded = jsonrpc.encode_error(error, request.id)

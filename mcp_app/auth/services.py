@@ -58,7 +58,7 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
 
 
 def find_principal(secret: str) -> Principal | None:
-    """The principal an API key stands for, or None when it is unknown, revoked, expired or its user inactive."""
+    """The principal of an API key, or None when it is unknown, revoked, expired or its user inactive."""
     row = ApiKey.objects.select_related("user").filter(secret_hash=secret_hash(secret)).first()
     if row is None or not row.usable or not row.user.is_active:
         return None

@@ -11,7 +11,6 @@ from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.reply import Reply
@@ -113,14 +112,16 @@ class Call:
             self._deadline = self._loop.call_later(self.timeout, self._expire)
 
     def cancel(self, reason: str) -> None:
-        """Stop the call: async code at its next await, threads at their next word with the context (CAN-01)."""
+        """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""
         if self.outcome or self.cancelled_for is not None:
             return
         self.cancelled_for = reason or "cancelled by the client"
         if self._waiting is not None:
             self._waiting.cancel()  # A thread that waits for an answer must not wait on.
         if self.in_thread:
-            log.warning("%s %r runs in a thread: it was told to stop and may go on unseen", self.method, self.target)
+            log.warning(
+                "%s %r runs in a thread: it was told to stop and may go on unseen", self.method, self.target
+            )
         if self.task is not None:
             self.task.cancel()
 
@@ -142,7 +143,7 @@ class Call:
         self.finished(self, encoded)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
-        """A notification on the call's stream; may be called from any thread. Silent after the end (PROG-03)."""
+        """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.send, method, params)
             return
@@ -178,7 +179,7 @@ class Call:
         self.send("notifications/progress", {"progressToken": self.progress_token, **params})
 
     def log_message(self, level: str, data: Any, logger: str) -> None:
-        """A log message for the client, if its level asks for it (LOG-02) and the call's limit allows (LOG-06)."""
+        """A log message, if the session's level asks for it (LOG-02) and the call's limit allows (LOG-06)."""
         if not at_least(level, self.session.log_level):
             return
         self._logged += 1
@@ -197,7 +198,7 @@ class Call:
         self.reply.send(b"%d" % retry_ms, kind="close")
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the client something on the call's stream and wait for its answer, through whichever process."""
+        """Ask the client on the call's stream and wait for its answer, through whichever process."""
         fitted = downlevel.message(method, params, self.session.version)
         if fitted is None:
             raise InternalError(f"Revision {self.session.version} has no {method}.")
@@ -241,8 +242,11 @@ async def attempt(call: Call, work: Work, on_timeout: Callable[[], dict[str, Any
         encoded, outcome = _stopped(call, on_timeout)
     except McpError as error:
         encoded, outcome = jsonrpc.encode_error(error, call.request_id), "error"
-    except Exception:
-        encoded, outcome = jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id), "error"
+    except Exception:  # noqa: BLE001 - the boundary: application code may raise anything
+        encoded, outcome = (
+            jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id),
+            "error",
+        )
     call.finish(encoded, outcome)
 
 
@@ -259,7 +263,5 @@ def _stopped(call: Call, on_timeout: Callable[[], dict[str, Any]]) -> tuple[byte
 def unexpected(method: str, target: str) -> InternalError:
     """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
     incident = secrets.token_hex(4)
-    log.exception("Incident %s: %s %r failed", incident, method, target)
+    log.error("Incident %s: %s %r failed", incident, method, target, exc_info=True)  # noqa: LOG014 - called by handlers
     return InternalError(f"Internal error (incident {incident}).")
-
-

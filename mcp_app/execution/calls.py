@@ -59,7 +59,9 @@ class Calls:
         when the principal already runs as many calls as allowed.
         """
         if request_id in session.in_flight:
-            raise InvalidRequest(f"Request id {request_id!r} is still in flight in this session.", http_status=200)
+            raise InvalidRequest(
+                f"Request id {request_id!r} is still in flight in this session.", http_status=200
+            )
         if self._running[principal.key] >= self._settings.max_running_calls_per_principal:
             raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
         call = Call(

@@ -69,9 +69,9 @@ class Context:
 
     @property
     def user(self) -> Any:
-        """The Django user behind the credential; AnonymousUser without one. Queries the database: see ``auser``."""
-        from django.contrib.auth import get_user_model  # noqa: PLC0415 - models are not loaded yet when tools are
-        from django.contrib.auth.models import AnonymousUser  # noqa: PLC0415
+        """The Django user behind the credential, or AnonymousUser. Queries the database; see ``auser``."""
+        from django.contrib.auth import get_user_model
+        from django.contrib.auth.models import AnonymousUser
 
         user_id = self._call.principal.user_id
         return AnonymousUser() if user_id is None else get_user_model().objects.get(pk=user_id)
@@ -158,7 +158,7 @@ class Context:
         return self._wait(self.aelicit(message, form))
 
     async def aelicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
-        """Ask the person to open ``url``; the page must check that the same user opens it (ELI-11)."""
+        """Ask the person to open ``url``; its page must check that the same user opens it (ELI-11)."""
         params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
         return _answer(await self._ask("elicitation_url", "elicitation/create", params), None)
 

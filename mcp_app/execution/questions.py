@@ -1,4 +1,4 @@
-"""What a tool may ask the person behind the client: a form from Python types, and the answer that came back."""
+"""What a tool may ask the person behind the client: a form from Python types, and the answer."""
 
 from __future__ import annotations
 
@@ -89,5 +89,3 @@ def flatten(schema: dict[str, Any]) -> dict[str, Any]:
     if required := schema.get("required"):
         flat["required"] = required
     return flat
-
-

@@ -83,7 +83,7 @@ class Reply:
         self._enqueue(kind, encoded)
 
     async def settled(self, grace: float) -> bool:
-        """Wait until all answers are held (True) or a stream is open (False); at most ``grace`` seconds undecided."""
+        """Wait until all answers are held (True) or a stream is open (False), at most ``grace`` seconds."""
         if self._expected == 0 and not self.stream:
             return True
         loop = asyncio.get_running_loop()
@@ -160,7 +160,7 @@ class Reply:
                     await events.append(self.session_id, self.stream, encoded)
             except StreamsUnavailable:
                 if pause is None:
-                    log.error("An answer was lost: the event stream could not be written for a minute")
+                    log.error("An answer was lost: its event stream could not be written")  # noqa: TRY400
                     return
                 await asyncio.sleep(pause)
             except StreamFinished:

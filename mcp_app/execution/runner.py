@@ -34,7 +34,9 @@ class Runner:
         """Take no more work; a thread that does not listen to cancellation is left behind."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def invoke(self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context) -> Any:
+    async def invoke(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
         """Call an application function with validated arguments and return its value."""
         keywords = function.bind(arguments)
         if function.context_name is not None:
@@ -63,7 +65,7 @@ class Runner:
             return error_result("The tool stopped itself.")
         except ToolError as error:
             return error_result(str(error) or "The tool failed.")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the boundary: a tool may raise anything
             return error_result(_failure(entry.name, error))
 
     async def run_prompt(

@@ -11,7 +11,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.calls import Calls, Read, Work
 from mcp_app.execution.reply import Reply
 from mcp_app.protocol.errors import InternalError
-from mcp_app.protocol.meta import check_progress_token
+from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions

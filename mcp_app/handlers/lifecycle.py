@@ -27,7 +27,9 @@ async def initialize(
     if type(capabilities) is not dict:
         raise InvalidParams("initialize needs the member 'capabilities', an object.")
     if not _is_implementation(client_info):
-        raise InvalidParams("initialize needs the member 'clientInfo', an object with 'name' and 'version' strings.")
+        raise InvalidParams(
+            "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
+        )
     version = negotiate(requested, services.settings.versions)
     session = await services.sessions.create(
         version=version,

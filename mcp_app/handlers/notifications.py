@@ -13,7 +13,7 @@ async def initialized(services: Services, session: Session, params: Params) -> N
 
 
 async def cancelled(services: Services, session: Session, params: Params) -> None:
-    """CAN-01: stop a running request of this session, in whichever process it runs; else no effect (CAN-03)."""
+    """CAN-01: stop a running request of this session, wherever it runs; else no effect (CAN-03)."""
     await _cancel(services, session, params.get("requestId"), params.get("reason"))
 
 

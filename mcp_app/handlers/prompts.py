@@ -7,8 +7,8 @@ from typing import Any
 from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import PromptEntry
 from mcp_app.execution.call import Call
-from mcp_app.execution.context import Context
 from mcp_app.execution.contents import to_messages
+from mcp_app.execution.context import Context
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.handlers.resources import read_for
@@ -31,11 +31,15 @@ def get_prompt(context: RequestContext, params: Params) -> Result:
         raise InvalidParams("The member 'arguments' must be an object.")
     entry = current().prompt(name, context.principal.permissions)
     if entry is None:
-        raise InvalidParams(f"Unknown prompt: {name[:128]}", data={"kind": "prompt_not_found", "name": name[:128]})
+        raise InvalidParams(
+            f"Unknown prompt: {name[:128]}", data={"kind": "prompt_not_found", "name": name[:128]}
+        )
     accepted = entry.accept(arguments)
     function = entry.function
     if function is None:
-        return downlevel.result("prompts/get", _described(entry, to_messages(entry.render(accepted))), context.version)
+        return downlevel.result(
+            "prompts/get", _described(entry, to_messages(entry.render(accepted))), context.version
+        )
     runner = context.services.calls.runner
 
     async def work(call: Call, prompt_context: Context) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any
 from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import ResourceEntry
 from mcp_app.execution.call import Call
-from mcp_app.execution.context import Context
 from mcp_app.execution.contents import to_contents
+from mcp_app.execution.context import Context
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.handlers.lists import page
@@ -59,7 +59,9 @@ async def subscribe(context: RequestContext, params: Params) -> Result:
     _find(uri, context.principal.permissions)
     limit = context.services.settings.max_subscriptions
     if not await context.services.streams.sessions.add_subscription(context.session.id, uri, limit):
-        raise InvalidParams(f"A session may subscribe to at most {limit} resources: unsubscribe from some first.")
+        raise InvalidParams(
+            f"A session may subscribe to at most {limit} resources: unsubscribe from some first."
+        )
     return {}
 
 

@@ -32,7 +32,9 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         raise InvalidParams("The member 'arguments' must be an object.")
     entry = current().tool(name, context.principal.permissions)
     if entry is None:
-        raise InvalidParams(f"Unknown tool: {name[:128]}", data={"kind": "tool_not_found", "name": name[:128]})
+        raise InvalidParams(
+            f"Unknown tool: {name[:128]}", data={"kind": "tool_not_found", "name": name[:128]}
+        )
     problem = entry.check(arguments)
     if problem is not None:
         return _invalid(context, problem)
@@ -49,11 +51,15 @@ def _invalid(context: RequestContext, problem: str) -> Result:
     return error_result(problem)
 
 
-async def _limited(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> Result:
+async def _limited(
+    context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
+) -> Result:
     limit = entry.calls_per_minute or 0
     key = f"tool/{entry.name}/{context.principal.key}"
     if not await context.services.streams.windows.hit(key, limit, 60):
-        return error_result(f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later.")
+        return error_result(
+            f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
+        )
     _start(context, params, entry, arguments)
     return None
 

@@ -9,12 +9,10 @@ from typing import Any
 
 import orjson
 
-
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
-
 
 
 class ClientFailed(Exception):
@@ -62,7 +60,7 @@ class ClientRequests:
         return _result(orjson.loads(payload))
 
     async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
-        """Take in a client's response; False when nobody waits for it or it was answered already (T-POST-09)."""
+        """Take in a response; False when nobody waits for it or it was answered already (T-POST-09)."""
         payload: dict[str, Any] = {"result": response.result}
         if response.error is not None:
             payload = {"error": response.error}
@@ -70,7 +68,11 @@ class ClientRequests:
 
     async def _withdraw(self, session: Session, request_id: str, send: Callable[[bytes], None]) -> None:
         await self._streams.requests.drop(session.id, request_id)
-        send(jsonrpc.encode_notification("notifications/cancelled", {"requestId": request_id, "reason": "timed out"}))
+        send(
+            jsonrpc.encode_notification(
+                "notifications/cancelled", {"requestId": request_id, "reason": "timed out"}
+            )
+        )
 
 
 def _result(payload: dict[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from typing import Any
 import orjson
 from django.db import DatabaseError, close_old_connections, transaction
 
+from mcp_app import conf
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.message_queue import MessageDrain
 
 BATCHES = 20
 IDLE_SECONDS = 0.5
@@ -26,7 +27,7 @@ RETRY_SECONDS = 2.0
 log = logging.getLogger("mcp.drain")
 
 
-def drain_once(queue: SyncMessageQueue) -> int:
+def drain_once(queue: MessageDrain) -> int:
     """Write the next batches; returns how many were written."""
     with transaction.atomic():
         LogCursor.objects.get_or_create(pk=1)
@@ -44,7 +45,7 @@ def drain_once(queue: SyncMessageQueue) -> int:
 
 def run_forever(stop: threading.Event) -> None:
     """Drain until ``stop`` is set; survives the loss of Redis and of the database."""
-    queue = SyncMessageQueue.connect()
+    queue = MessageDrain(conf.get().redis_url)
     pause = 0.0
     while not stop.wait(pause):
         try:

@@ -23,6 +23,7 @@ from mcp_app.streams.gateway import Streams
 FLUSH_SECONDS = 0.25
 MAX_PENDING = 20_000
 FLUSH_SLICE = 500
+BATCH_BYTES = 1024 * 1024
 
 log = logging.getLogger("mcp.message_log")
 
@@ -49,7 +50,7 @@ class MessageLog:
         answer: bytes,
         seconds: float,
         outcome: str,
-        facts: tuple[str, str, str],
+        facts: tuple[str, Any, str],
     ) -> None:
         """One client request and its answer; ``facts`` are method, request id and target."""
         if len(self._pending) >= MAX_PENDING:
@@ -60,7 +61,13 @@ class MessageLog:
         )
 
     def single(
-        self, session_id: str | None, principal: str, direction: str, kind: str, payload: bytes, method: str,
+        self,
+        session_id: str | None,
+        principal: str,
+        direction: str,
+        kind: str,
+        payload: bytes,
+        method: str,
         request_id: str = "",
     ) -> None:
         """One message without a paired answer: a notification, a response, a question to the client."""
@@ -70,7 +77,18 @@ class MessageLog:
             self._skipped += 1
             return
         self._pending.append(
-            (session_id, principal, time.time(), direction, kind, payload, b"", None, "", (method, request_id, ""))
+            (
+                session_id,
+                principal,
+                time.time(),
+                direction,
+                kind,
+                payload,
+                b"",
+                None,
+                "",
+                (method, request_id, ""),
+            )
         )
 
     def fact(self, kind: str, **members: Any) -> None:
@@ -91,26 +109,31 @@ class MessageLog:
     async def flush(self) -> None:
         """Hand on everything buffered now; what Redis cannot take stays buffered."""
         while self._pending or self._facts:
-            facts, self._facts = self._facts, []
-            lines, self._pending = self._pending[:FLUSH_SLICE], self._pending[FLUSH_SLICE:]
-            skipped, self._skipped = self._skipped, 0
-            batch = orjson.dumps(
-                {
-                    "process": self.process,
-                    "skipped": skipped,
-                    "facts": facts,
-                    "lines": [self._line(*line) for line in lines],
-                }
-            )
+            facts, self._facts = self._facts[:FLUSH_SLICE], self._facts[FLUSH_SLICE:]
+            lines, taken = self._next_lines()
+            batch = {"process": self.process, "skipped": self._skipped, "facts": facts, "lines": lines}
             try:
-                await self._streams.messages.push(batch)
+                await self._streams.messages.push(orjson.dumps(batch))
             except StreamsUnavailable:
-                self._pending = (lines + self._pending)[:MAX_PENDING]
                 self._facts = facts + self._facts
-                self._skipped += skipped
                 return
+            del self._pending[:taken]
+            self._skipped = 0
             # Encoding a slice takes a millisecond or two; requests go first between slices.
             await asyncio.sleep(0)
+
+    def _next_lines(self) -> tuple[list[list[Any]], int]:
+        """The next lines as they are stored, as many as fit into one batch, and how many they are."""
+        lines: list[list[Any]] = []
+        size = 0
+        for pending in self._pending[:FLUSH_SLICE]:
+            line = self._line(*pending)
+            size += len(line[8]) + len(line[9])
+            # A character may need up to six bytes once it is escaped.
+            if lines and size * 6 > BATCH_BYTES:
+                break
+            lines.append(line)
+        return lines, len(lines)
 
     async def _flush_forever(self) -> None:
         while True:
@@ -128,7 +151,7 @@ class MessageLog:
         answer: bytes,
         seconds: float | None,
         outcome: str,
-        facts: tuple[str, str, str],
+        facts: tuple[str, Any, str],
     ) -> list[Any]:
         method, request_id, target = facts
         return [
@@ -138,7 +161,7 @@ class MessageLog:
             direction,
             kind,
             method[:120],
-            request_id[:120],
+            str(request_id)[:120],
             self._redactor.text(target)[:200],
             self._redactor.message(payload, self._limit),
             self._redactor.message(answer, self._limit) if answer else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+
 from django.db import close_old_connections
 from django.utils import timezone
 

@@ -57,11 +57,9 @@ class Sessions:
         announced: int,
     ) -> Session:
         """Open a session; raises TooManyRequests at the cap and Unavailable without Redis."""
-        if not await self._streams.sessions.admit(
-            self._settings.max_sessions, principal_key, self._settings.max_sessions_per_principal
-        ):
-            raise TooManyRequests(message="Too many open sessions; end unused ones with DELETE or try again later.")
         session_id = secrets.token_urlsafe(24)
+        if not await self._admit(session_id, principal_key):
+            raise TooManyRequests("Too many open sessions: end unused ones with DELETE.", retry_after=30)
         fields = stored_fields(
             version=version,
             principal=principal_key,
@@ -95,6 +93,7 @@ class Sessions:
             await self.end(session_id, "expired")
             raise SessionNotFound
         await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds)
+        await self._admit(session_id, principal_key)
         known = self._cache.get(session_id)
         if known is None:
             return self._remember(Session(session_id, fields))
@@ -116,6 +115,15 @@ class Sessions:
             "log_level": session.log_level,
         }
 
+    async def _admit(self, session_id: str, principal_key: str) -> bool:
+        """Take, or keep, one of the places a principal has for sessions (SES-10)."""
+        return await self._streams.windows.acquire(
+            f"sessions/{principal_key}",
+            session_id,
+            self._settings.max_sessions_per_principal,
+            self._settings.session_idle_seconds,
+        )
+
     async def change(self, session: Session, **fields: str) -> None:
         """Store changed members and tell the other processes."""
         await self._streams.sessions.update(session.id, fields)
@@ -133,6 +141,8 @@ class Sessions:
         """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
         await self._streams.sessions.end(session_id, TOMBSTONE_SECONDS)
         await self._streams.hub.publish("session", {"session": session_id, "what": "ended", "reason": reason})
+        if (session := self._cache.get(session_id)) is not None:
+            await self._streams.windows.release(f"sessions/{session.principal_key}", session_id)
         self._forget(session_id)
 
     async def _restore(self, session_id: str) -> dict[str, str]:
@@ -146,7 +156,9 @@ class Sessions:
 
     def _remember(self, session: Session) -> Session:
         if len(self._cache) >= CACHE_LIMIT:
-            for session_id in [item.id for item in self._cache.values() if not item.in_flight][: CACHE_LIMIT // 4]:
+            for session_id in [item.id for item in self._cache.values() if not item.in_flight][
+                : CACHE_LIMIT // 4
+            ]:
                 del self._cache[session_id]
         self._cache[session.id] = session
         return session
@@ -173,5 +185,3 @@ class Sessions:
             self._cache[session_id].checked_at = 0.0
             for callback in self.on_change:
                 callback(session_id)
-
-

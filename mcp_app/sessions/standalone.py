@@ -28,7 +28,9 @@ class Standalone:
             return True
         if not take_over:
             return False
-        await self._streams.hub.publish("session", {"session": session.id, "what": "taken over", "token": token})
+        await self._streams.hub.publish(
+            "session", {"session": session.id, "what": "taken over", "token": token}
+        )
         deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
         while not await self._acquire(session, token):
             if asyncio.get_running_loop().time() > deadline:

@@ -1,4 +1,4 @@
-"""The /mcp ASGI application of this process: built at the first request or lifespan start, closed at the end."""
+"""The /mcp ASGI application of this process: built at its start or first request, closed at its end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_app import conf
 from mcp_app.dispatcher import Dispatcher
+from mcp_app.streams.base import StreamLimits
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -46,17 +47,27 @@ class Application:
             await dispatcher.close()
 
     async def _started(self) -> Endpoint:
-        if self._starting is None or self._starting.done() and self._starting.exception() is not None:
+        if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
             self._starting = asyncio.create_task(self._build())
         return await asyncio.shield(self._starting)
 
     async def _build(self) -> Endpoint:
         settings = conf.get()
-        dispatcher = Dispatcher(Streams.connect(settings.redis_url, settings), settings)
+        dispatcher = Dispatcher(Streams.connect(settings.redis_url, _stream_limits(settings)), settings)
         await dispatcher.start()
         self._dispatcher = dispatcher
         self._endpoint = Endpoint(dispatcher)
         return self._endpoint
+
+
+def _stream_limits(settings: conf.Settings) -> StreamLimits:
+    return StreamLimits(
+        events=settings.max_stream_events,
+        event_bytes=settings.max_stream_bytes,
+        ttl=settings.stream_ttl_seconds,
+        session_ttl=settings.session_max_seconds,
+        slow_poll=settings.slow_poll_seconds,
+    )
 
 
 mcp = Application()

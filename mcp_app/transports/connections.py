@@ -13,7 +13,9 @@ class Connection:
 
     __slots__ = ("principal_key", "session_id", "standalone", "stopping", "token", "wake")
 
-    def __init__(self, session_id: str, principal_key: str, *, standalone: bool, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, session_id: str, principal_key: str, *, standalone: bool, wake: Callable[[], None]
+    ) -> None:
         self.session_id = session_id
         self.principal_key = principal_key
         self.standalone = standalone

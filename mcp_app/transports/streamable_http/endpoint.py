@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher, StreamReference
+from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
 from mcp_app.execution.call import unexpected
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import (
@@ -29,7 +29,8 @@ from mcp_app.transports.streamable_http.request_body import Disconnected, Receiv
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
 CORS_HEADERS = (
-    b"authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, mcp-method, mcp-name"
+    b"authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, "
+    b"mcp-method, mcp-name"
 )
 Scope = MutableMapping[str, Any]
 
@@ -43,7 +44,7 @@ class Endpoint:
         settings = dispatcher.settings
         self._dispatcher = dispatcher
         self._legacy = Legacy(dispatcher)
-        self._policy = HostPolicy(settings.allowed_hosts, settings.allowed_origins, settings.loopback)
+        self._policy = HostPolicy(settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback)
         self.connections = Connections(settings.max_streams_per_principal)
         self._limits = jsonrpc.Limits(
             body_bytes=settings.max_body_bytes,
@@ -88,7 +89,7 @@ class Endpoint:
             await self._refuse(tracked, error, extra, started)
         except StreamsError:
             await self._refuse(tracked, Unavailable(NO_REDIS), extra, started)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
             await self._refuse(tracked, unexpected(scope["method"], scope["path"]), extra, started)
 
     async def _refuse(self, send: Send, error: McpError, extra: Headers, started: bool) -> None:
@@ -96,7 +97,7 @@ class Endpoint:
             await send_error(send, error, extra)
 
     async def _principal(self, fields: Fields, scope: Scope) -> Principal:
-        """Who asks. Only the Authorization header counts: never a cookie or the query string (AUTH-06, AUTH-21)."""
+        """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
         address = scope["client"][0] if scope.get("client") else None
         authorization = fields.get(b"authorization")
         principal = self._dispatcher.authenticator.known(authorization, address)
@@ -121,7 +122,9 @@ class Endpoint:
                 headers = (*headers, (b"mcp-session-id", outcome.session_id.encode()))
             await send_body(send, outcome.status, outcome.body, headers)
         elif session is not None:
-            await self._stream(session, principal, fields, scope, outcome).run(receive, send, outcome, extra=extra)
+            await self._stream(session, principal, fields, scope).run(
+                receive, send, outcome, extra=extra
+            )
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self._principal(fields, scope)
@@ -130,14 +133,14 @@ class Endpoint:
         self.connections.admit(principal.key)
         session, reference, token = await self._legacy.get(fields, principal)
         try:
-            await self._stream(session, principal, fields, scope, reference).run(
+            await self._stream(session, principal, fields, scope).run(
                 receive, send, reference, token, extra
             )
         finally:
             if token:
                 await self._dispatcher.standalone.leave(session, token)
 
-    async def _delete(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+    async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
         await self._legacy.delete(fields, await self._principal(fields, scope))
         await send_body(send, 204, b"", extra)
 
@@ -145,13 +148,15 @@ class Endpoint:
         if method != "OPTIONS":
             raise MethodNotAllowed(allow=ALLOW)
         # SEC-05: only an allowed origin got this far, and only it is told that it may go on.
-        preflight = ((b"access-control-allow-methods", b"GET, POST, DELETE"), (b"access-control-max-age", b"600"),
-                     (b"access-control-allow-headers", CORS_HEADERS), (b"allow", ALLOW.encode()))
+        preflight = (
+            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-max-age", b"600"),
+            (b"access-control-allow-headers", CORS_HEADERS),
+            (b"allow", ALLOW.encode()),
+        )
         await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
 
-    def _stream(
-        self, session: Session, principal: Principal, fields: Fields, scope: Scope, reference: StreamReference
-    ) -> EventStream:
+    def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
         address = scope["client"][0] if scope.get("client") else ""
         return EventStream(
             self._dispatcher, self.connections, session, principal, fields.get(b"authorization"), address

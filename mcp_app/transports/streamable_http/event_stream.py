@@ -65,11 +65,11 @@ class EventStream:
         """Follow the stream from the reference's position on; returns when the connection is done with."""
         self._send = send
         streams = self._dispatcher.streams
-        reader = Reader(
-            streams.log, streams.hub, self._session.id, reference.stream, reference.epoch, reference.after
-        )
+        reader = streams.reader(self._session.id, reference.stream, reference.epoch, reference.after)
         standalone = reference.stream == STANDALONE
-        connection = Connection(self._session.id, self._principal.key, standalone=standalone, wake=reader.poke)
+        connection = Connection(
+            self._session.id, self._principal.key, standalone=standalone, wake=reader.poke
+        )
         connection.token = token
         self._connections.add(connection)
         gone = asyncio.ensure_future(_disconnected(receive))
@@ -110,7 +110,9 @@ class EventStream:
             if connection.stopping or clock() >= rotate_at or self._expired():
                 await self._write(sse.encode_retry(self._settings.stream_retry_ms))
                 return
-            if clock() - self._last_write >= self._settings.keep_alive_seconds and not await self._tick(connection):
+            if clock() - self._last_write >= self._settings.keep_alive_seconds and not await self._tick(
+                connection
+            ):
                 return
 
     async def _write_events(self, stream: str, events: list[Event]) -> bool:
@@ -125,12 +127,16 @@ class EventStream:
                 closed = True
                 break
             if event.data:
-                chunks.append(sse.encode_event(event.data, EventId(stream, event.epoch, event.offset).encode()))
+                chunks.append(
+                    sse.encode_event(event.data, EventId(stream, event.epoch, event.offset).encode())
+                )
             closed = event.kind == "final"
         if chunks:
             await self._write(b"".join(chunks))
             if stream == STANDALONE:
-                await self._dispatcher.standalone.delivered(self._session, events[-1].epoch, events[-1].offset)
+                await self._dispatcher.standalone.delivered(
+                    self._session, events[-1].epoch, events[-1].offset
+                )
         return closed
 
     async def _prime(self, reference: StreamReference) -> None:
@@ -142,7 +148,7 @@ class EventStream:
             await self._write(sse.KEEP_ALIVE)
 
     async def _announce_catalogue(self) -> None:
-        """Tell of lists that changed since this client was last told: a level, so one notice covers many changes."""
+        """Tell of lists that changed since this client was last told; one notice covers many changes."""
         catalogue = current()
         session = self._session
         if session.announced >= catalogue.revision or not session.initialized:
@@ -154,7 +160,7 @@ class EventStream:
         await self._dispatcher.sessions.announced(session, catalogue.revision)
 
     async def _tick(self, connection: Connection) -> bool:
-        """A keep-alive, and the moment to ask again who is there; False when the stream must end (S5, AUTH-18)."""
+        """A keep-alive, and the time to ask again who is there; False to end the stream (S5, AUTH-18)."""
         await self._write(sse.KEEP_ALIVE)
         try:
             principal = await self._dispatcher.authenticator.authenticate(self._authorization, self._address)

@@ -16,7 +16,9 @@ from mcp_app.streams.base import BadName, StreamUnknown
 MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
 VERSION_HEADER = b"mcp-protocol-version"
-NO_SESSION = "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
+NO_SESSION = (
+    "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
+)
 
 log = logging.getLogger("mcp.http")
 Fields = dict[bytes, bytes]
@@ -57,7 +59,7 @@ class Legacy:
         return ACCEPTED, session
 
     async def session(self, fields: Fields, principal: Principal) -> Session:
-        """The session a request names; raises Refused (400) without one, SessionNotFound (404) for a wrong one."""
+        """The session a request names; raises Refused (400) without one, SessionNotFound for a wrong one."""
         named = fields.get(SESSION_HEADER)
         if named is None:
             raise Refused(NO_SESSION)
@@ -69,8 +71,12 @@ class Legacy:
         if version is not None and version != session.version.encode() and not session.warned_version:
             # VER-06: the session's revision was negotiated; a differing header is served by it.
             session.warned_version = True
-            log.warning("Session of %.40r sends version %.20r after negotiating %s", session.client_name, version,
-                        session.version)
+            log.warning(
+                "Session of %.40r sends version %.20r after negotiating %s",
+                session.client_name,
+                version,
+                session.version,
+            )
         return session
 
     async def get(self, fields: Fields, principal: Principal) -> tuple[Session, StreamReference, str]:
@@ -110,8 +116,10 @@ class Legacy:
         await self._sessions.end(session.id, "ended by the client")
 
 
-def _refuse_modern(fields: Fields, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]) -> None:
-    """Section 2, steps 7 and 8: a modern message is refused in words that make its sender fall back (ERA-08)."""
+def _refuse_modern(
+    fields: Fields, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
+) -> None:
+    """A modern message is refused in words that make its sender fall back to initialize (ERA-08)."""
     _check_version(fields, message.id if isinstance(message, jsonrpc.Request) else None)
     if isinstance(message, list | jsonrpc.Response):
         return
