@@ -1,4 +1,4 @@
-"""What the Celery worker does for the app: periodic cleaning, the drain of the message log, its sign of life."""
+"""What the Celery worker does for the app: cleaning, the drain of the message log, its sign of life."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def purge_expired() -> dict[str, int]:
 
 @worker_ready.connect
 def start_drain(**_: Any) -> None:
-    """Write the message log from a thread of the worker's main process: one reader however many children."""
+    """Write the message log from a thread of the main process: one reader however many children."""
     _stop.clear()
     if url := conf.get().redis_url:
         _presence[:] = [Presence(url)]
         say_alive()
-        threading.Thread(target=drain.run_forever, args=(_stop,), name="message-log-drain", daemon=True).start()
+        threading.Thread(
+            target=drain.run_forever, args=(_stop,), name="message-log-drain", daemon=True
+        ).start()
 
 
 @worker_shutting_down.connect

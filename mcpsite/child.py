@@ -1,4 +1,4 @@
-"""Becomes another program that cannot outlive its parent; run as a script, so it imports only the standard library."""
+"""Becomes another program that cannot outlive its parent; a script of the standard library only."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ class WrongSettings(Exception):
 class Environment(BaseSettings):
     """The settings of one installation, each read from the environment variable of its name."""
 
-    model_config = SettingsConfigDict(case_sensitive=False, frozen=True, env_ignore_empty=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        case_sensitive=False, frozen=True, env_ignore_empty=True, extra="ignore"
+    )
 
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=1, le=65535)
@@ -99,8 +101,14 @@ class Environment(BaseSettings):
     @classmethod
     def _public(cls, value: str) -> str:
         parts = urlsplit(value)
-        if value and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/")
-                      or parts.query or parts.fragment or parts.username):
+        if value and (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.path.strip("/")
+            or parts.query
+            or parts.fragment
+            or parts.username
+        ):
             raise ValueError(f"is {value!r}")
         return value.rstrip("/")
 
@@ -138,7 +146,7 @@ class Environment(BaseSettings):
             return self
         if self.mcp_auth == "loopback":
             raise ValueError(
-                f"MCP_AUTH=loopback lets everybody in, but HOST={self.host} can be reached from other machines: "
+                f"MCP_AUTH=loopback lets everybody in, but other machines can reach HOST={self.host}: "
                 "set MCP_AUTH=required, or HOST=127.0.0.1."
             )
         if not self.allowed_hosts and not self.public_url and self.listens_everywhere:
@@ -161,7 +169,7 @@ class Environment(BaseSettings):
     @property
     def listens_everywhere(self) -> bool:
         """Whether HOST stands for every address of the machine."""
-        return self.host.strip("[]") in ("0.0.0.0", "::")
+        return self.host.strip("[]") in ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
     @property
     def auth(self) -> str:
@@ -174,7 +182,9 @@ class Environment(BaseSettings):
         own = () if self.listens_everywhere else (_bracketed(self.host),)
         public = urlsplit(self.public_url).hostname
         loopback = LOOPBACK_NAMES if self.is_loopback else ()
-        return tuple(dict.fromkeys((*self.allowed_hosts, *((_bracketed(public),) if public else ()), *loopback, *own)))
+        return tuple(
+            dict.fromkeys((*self.allowed_hosts, *((_bracketed(public),) if public else ()), *loopback, *own))
+        )
 
     @property
     def base_url(self) -> str:
@@ -214,7 +224,7 @@ def _line(item: Any) -> str:
 
 
 def database_from_url(url: str) -> dict[str, Any]:
-    """Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError naming the fault."""
+    """Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return sqlite(Path(unquote(parts.path.removeprefix("/"))))
@@ -280,7 +290,7 @@ def _data_dir_line(path: Path, reason: str | None) -> str:
 
 
 def stored_secret_key(path: Path) -> str:
-    """The generated key kept in ``path``; made on first use, and the same for every process that asks at once."""
+    """The generated key kept in ``path``; made on first use, the same for all processes that ask at once."""
     if not path.exists():
         draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -46,7 +46,9 @@ async def _missing() -> list[str]:
 
 
 async def _check() -> list[str]:
-    answers = await asyncio.gather(_within(_missing_database, "database"), _within(_missing_of_redis, "redis"))
+    answers = await asyncio.gather(
+        _within(_missing_database, "database"), _within(_missing_of_redis, "redis")
+    )
     return [name for names in answers for name in names]
 
 

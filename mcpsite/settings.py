@@ -1,11 +1,11 @@
-"""Django's settings, derived from the environment; every value an installation may change is in environment.py."""
+"""Django's settings; what an installation may change comes typed from environment.py."""
 
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 
 from mcpsite import environment as _environment
+from mcpsite import unfold as _unfold
 
 ENVIRONMENT = _environment.read()
 _environment.prepare_data_dir(ENVIRONMENT.data_dir)
@@ -30,10 +30,10 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_svelte_jsoneditor",
     "mcp_app",
+    "mcpsite",  # For its commands `up` and `prepare`.
 ]
 if ENVIRONMENT.demo:
-    _CONTRIB = ("mcp_app.contrib.web_tools", "mcp_app.contrib.demo")
-    INSTALLED_APPS += [name for name in _CONTRIB if find_spec("mcp_app.contrib") and find_spec(name)]
+    INSTALLED_APPS += ["mcp_app.contrib.web_tools", "mcp_app.contrib.demo"]
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -45,6 +45,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+
+UNFOLD = _unfold.UNFOLD
 
 TEMPLATES = [
     {
@@ -92,7 +94,7 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
-# Only behind a proxy that is trusted to say which requests came in by https; else every page would redirect to itself.
+# Only behind a proxy trusted to say which requests came in by https; else every page redirects to itself.
 SECURE_SSL_REDIRECT = _HTTPS and bool(ENVIRONMENT.trusted_proxies)
 SECURE_HSTS_SECONDS = 31_536_000 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
@@ -116,7 +118,7 @@ MCP = {
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }
 
-# Celery. Without Redis (a bare `runserver`) there is no worker either; the memory broker only keeps imports honest.
+# Celery. Without Redis (a bare `runserver`) there is no worker either.
 CELERY_BROKER_URL = _environment.broker_url(REDIS_URL)
 CELERY_TASK_SERIALIZER = "json"
 CELERY_RESULT_SERIALIZER = "json"
@@ -125,7 +127,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
-# A message is given back when the process that ran it dies, and looked for every two seconds instead of every hundred.
+# A message is given back when the process that ran it dies, and looked for every 2 seconds instead of 100.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -1,4 +1,4 @@
-"""Owns the child processes of ``manage.py up``: start, watch, replace, stop in order; knows nothing of what they do."""
+"""Owns child processes: start, watch, replace, stop in order; knows nothing of what they do."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Supervisor:
         )
 
     def run_until(self, condition: Callable[[], bool], seconds: float, *, every: float = 0.1) -> bool:
-        """Serve the children until ``condition`` holds; False when stopped or out of time. Raises CrashLoop."""
+        """Serve the children until ``condition``; False when stopped or out of time. Raises CrashLoop."""
         deadline = time.monotonic() + seconds
         while not self.stop_requested and time.monotonic() < deadline:
             if condition():

@@ -36,8 +36,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Accepted connections inherit it: without it a client whose network was cut stays "connected" for
-            # hours (reliability M8).
+            # Accepted connections inherit it: without it a client whose network was cut stays "connected"
+            # for hours.
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
         listening.bind(address)
         listening.listen(BACKLOG)
@@ -52,7 +52,7 @@ def _why(host: str, port: int, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return f"Port {port} needs more rights than this user has: set PORT to a number above 1023."
     if error.errno in (98, 48):  # EADDRINUSE on Linux and on the BSDs
-        return f"Port {port} of {host} is taken by another program: stop it, or set PORT (for example PORT={port + 1})."
+        return f"Port {port} of {host} is taken by another program: stop it, or set PORT (PORT={port + 1})."
     return f"Cannot listen on {host} port {port}: {error.strerror}. Set HOST and PORT."
 
 

@@ -1,4 +1,4 @@
-"""A private PostgreSQL from the machine's binaries; as a program, runs the tests that touch the database on it."""
+"""A private PostgreSQL from the machine's binaries; as a program, runs the database tests on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ MISSING = (
 def binaries() -> Path | None:
     """The folder that holds ``initdb`` and ``postgres``, newest version first; None when there is none."""
     found = [path.parent for home in HOMES for path in Path(home).glob("*/bin/initdb")]
-    found.sort(key=lambda path: [int(part) for part in path.parent.name.split(".") if part.isdigit()], reverse=True)
+    found.sort(
+        key=lambda path: [int(part) for part in path.parent.name.split(".") if part.isdigit()], reverse=True
+    )
     if on_path := shutil.which("initdb"):
         found.append(Path(on_path).resolve().parent)
     return next((path for path in found if (path / "postgres").exists()), None)
@@ -49,7 +51,20 @@ class PostgreSQL:
             os.chown(self.folder, account.pw_uid, account.pw_gid)
         self.folder.chmod(0o700)
         data = self.folder / "data"
-        self._run(home / "initdb", "-D", data, "-U", "mcp", "-A", "trust", "-E", "UTF8", "--locale", "C", "--no-sync")
+        self._run(
+            home / "initdb",
+            "-D",
+            data,
+            "-U",
+            "mcp",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale",
+            "C",
+            "--no-sync",
+        )
         settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off"}
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         log = self.folder / "postgres.log"
@@ -100,7 +115,7 @@ def _as_unprivileged() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the database tests on a private PostgreSQL; returns pytest's exit code, 1 when there is no PostgreSQL."""
+    """Run the database tests; returns pytest's exit code, 1 when there is no PostgreSQL."""
     if binaries() is None:
         print(MISSING, file=sys.stderr)
         return 1
@@ -110,7 +125,12 @@ def main(arguments: list[str]) -> int:
             environment = {**os.environ, "TEST_DATABASE_URL": database.url}
             command = [
                 *(sys.executable, "-m", "pytest", "-p", "tests.database_only", "-n", "2"),
-                *("--ignore=tests/browser", "--ignore=tests/process", "--ignore=tests/conformance", *arguments),
+                *(
+                    "--ignore=tests/browser",
+                    "--ignore=tests/process",
+                    "--ignore=tests/conformance",
+                    *arguments,
+                ),
             ]
             return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     finally:

@@ -7,13 +7,15 @@ import os
 import shutil
 import tempfile
 
+from mcpsite.environment import REMEDIES
+
 if "TEST_DATA_DIR" not in os.environ:
     _folder = tempfile.mkdtemp(prefix="mcp-tests-")
     os.environ["TEST_DATA_DIR"] = _folder
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)
 
 # A developer's own settings must not reach the tests.
-for _name in ("HOST", "PORT", "REDIS_URL", "PUBLIC_URL", "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "MCP_AUTH", "DEBUG", "DEMO"):
+for _name in REMEDIES:
     os.environ.pop(_name, None)
 os.environ["DATA_DIR"] = os.environ["TEST_DATA_DIR"]
 os.environ["SECRET_KEY"] = "the-test-suite-signs-with-this-key-only-here"

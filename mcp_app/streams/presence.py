@@ -12,7 +12,7 @@ LIFE_SECONDS = 15
 
 
 class Presence:
-    """Says, and tells, whether any worker has been alive within the last LIFE_SECONDS; usable from threads."""
+    """Says, and tells, whether a worker has been alive within the last LIFE_SECONDS; usable from threads."""
 
     __slots__ = ("_client",)
 

@@ -1,4 +1,4 @@
-"""Who may import whom: the contracts of pyproject.toml, and the protocol package alone in a bare interpreter."""
+"""Who may import whom: the contracts of pyproject.toml, and the protocol in a bare interpreter."""
 
 from __future__ import annotations
 
@@ -26,5 +26,7 @@ def test_every_import_goes_to_a_lower_layer_and_every_library_has_one_home() -> 
 
 
 def test_the_protocol_package_loads_without_any_framework() -> None:
-    done = subprocess.run([sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

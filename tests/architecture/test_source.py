@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(
-    path for package in ("mcp_app", "mcpsite") for path in (ROOT / package).rglob("*.py") if "migrations" not in path.parts
+    path
+    for package in ("mcp_app", "mcpsite")
+    for path in (ROOT / package).rglob("*.py")
+    if "migrations" not in path.parts
 )
 FILE_LINES = 400
 FUNCTION_LINES = 50
@@ -53,13 +56,19 @@ def test_a_module_is_short_says_what_it_owns_and_is_finished(path: Path) -> None
 
 
 def test_no_function_is_long_and_most_are_very_short() -> None:
-    lengths = {f"{name_of(path)}:{node.lineno} {node.name}": length(node) for path in SOURCES for node in functions_of(path)}
+    lengths = {
+        f"{name_of(path)}:{node.lineno} {node.name}": length(node)
+        for path in SOURCES
+        for node in functions_of(path)
+    }
     assert {where: lines for where, lines in lengths.items() if lines > FUNCTION_LINES} == {}
     assert statistics.median(lengths.values()) < 10
 
 
 def test_names_say_what_a_module_is_about() -> None:
-    assert [name_of(path) for path in SOURCES if VAGUE & set(path.with_suffix("").relative_to(ROOT).parts)] == []
+    assert [
+        name_of(path) for path in SOURCES if VAGUE & set(path.with_suffix("").relative_to(ROOT).parts)
+    ] == []
 
 
 def dangers_of(call: ast.Call) -> Iterator[str]:
@@ -70,7 +79,9 @@ def dangers_of(call: ast.Call) -> Iterator[str]:
     if written in {"yaml.load", "yaml.unsafe_load", "yaml.full_load"}:
         yield written
     for keyword in call.keywords:
-        if keyword.arg == "shell" and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False):
+        if keyword.arg == "shell" and not (
+            isinstance(keyword.value, ast.Constant) and keyword.value.value is False
+        ):
             yield "shell="
 
 
@@ -81,14 +92,20 @@ def test_nothing_is_evaluated_unpickled_or_given_to_a_shell(path: Path) -> None:
         if isinstance(node, ast.Call):
             found += dangers_of(node)
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names if alias.name in {"pickle", "shelve", "marshal", "dill"}]
+            found += [
+                alias.name for alias in node.names if alias.name in {"pickle", "shelve", "marshal", "dill"}
+            ]
         if isinstance(node, ast.ImportFrom) and node.module in {"pickle", "shelve", "marshal", "dill"}:
             found.append(node.module)
     assert found == []
 
 
 def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> None:
-    boundaries = {"mcp_app/dispatcher.py", "mcp_app/execution", "mcp_app/transports/streamable_http/endpoint.py"}
+    boundaries = {
+        "mcp_app/dispatcher.py",
+        "mcp_app/execution",
+        "mcp_app/transports/streamable_http/endpoint.py",
+    }
     broad = [
         name_of(path)
         for path in SOURCES

@@ -1,4 +1,4 @@
-"""Runs what docker-compose.yml says, without containers: its commands and environment as processes of this machine."""
+"""Runs what docker-compose.yml says without containers: its commands and environment as processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def services(variables: dict[str, str]) -> dict[str, Any]:
 
 
 class Composition:
-    """The application services and nginx; PostgreSQL and Redis are given. Only paths and ports are adapted."""
+    """The application services and nginx; only paths and ports differ. PostgreSQL and Redis are given."""
 
     def __init__(self, folder: Path, *, database_url: str, redis_url: str) -> None:
         self.folder = folder
@@ -100,14 +100,18 @@ class Composition:
         for name, port in self.ports.items():
             assert f"server {name}:8000" in text
             text = text.replace(f"server {name}:8000", f"server 127.0.0.1:{port}")
-        text = text.replace("listen 8080;", f"listen 127.0.0.1:{self.port};").replace("/tmp/", f"{self.folder}/")
+        text = text.replace("listen 8080;", f"listen 127.0.0.1:{self.port};").replace(
+            "/tmp/", f"{self.folder}/"
+        )
         config = self.folder / "nginx.conf"
         config.write_text(text)
         # As root its workers would become nobody, who may not enter the temporary folder.
         directives = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
         binary = nginx()
         assert binary is not None
-        self._popen("nginx", [binary, "-c", str(config), "-p", str(self.folder), "-g", directives], dict(os.environ))
+        self._popen(
+            "nginx", [binary, "-c", str(config), "-p", str(self.folder), "-g", directives], dict(os.environ)
+        )
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -130,6 +134,6 @@ class Composition:
     def _popen(self, name: str, command: list[str], environment: dict[str, str]) -> None:
         with (self.folder / f"{name}.log").open("wb") as log:
             self.processes[name] = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip

@@ -76,7 +76,11 @@ class Installation:
     def start_healthy(self) -> str:
         """Start and wait for the block; returns its text."""
         self.start()
-        wait_until(lambda: "  Stop     Ctrl-C" in self.lines or self.running.poll() is not None, START_SECONDS, "healthy")
+        wait_until(
+            lambda: "  Stop     Ctrl-C" in self.lines or self.running.poll() is not None,
+            START_SECONDS,
+            "healthy",
+        )
         assert self.running.poll() is None, self.output
         self.remember()
         first = self.lines.index(next(line for line in self.lines if line.startswith("  MCP")))
@@ -95,7 +99,11 @@ class Installation:
 
     def survivors(self) -> list[psutil.Process]:
         """Processes noted before that still run."""
-        return [process for process in self._seen if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+        return [
+            process
+            for process in self._seen
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        ]
 
     def pid(self, name: str) -> int:
         """What the pid file of a child says; 0 when there is none."""

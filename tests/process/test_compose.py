@@ -33,7 +33,10 @@ print(issue_api_key(user=user, name="compose")[1])
 @pytest.fixture(scope="module")
 def database_url() -> Iterator[str]:
     # Not pytest's own folder: PostgreSQL runs as another user, who may not enter it.
-    with tempfile.TemporaryDirectory(prefix="mcp-pg-") as folder, postgres.PostgreSQL(Path(folder)) as database:
+    with (
+        tempfile.TemporaryDirectory(prefix="mcp-pg-") as folder,
+        postgres.PostgreSQL(Path(folder)) as database,
+    ):
         yield database.url
 
 
@@ -41,7 +44,9 @@ def database_url() -> Iterator[str]:
 def composition(
     tmp_path_factory: pytest.TempPathFactory, database_url: str, redis_server: RedisServer
 ) -> Iterator[Composition]:
-    composition = Composition(tmp_path_factory.mktemp("compose"), database_url=database_url, redis_url=redis_server.url)
+    composition = Composition(
+        tmp_path_factory.mktemp("compose"), database_url=database_url, redis_url=redis_server.url
+    )
     composition.run("migrate")
     try:
         for name in ("web-1", "web-2", "worker", "beat"):
@@ -79,7 +84,9 @@ def test_without_a_credential_nothing_but_health_is_answered(composition: Compos
     assert "www-authenticate" in answer.headers
 
 
-def test_a_session_opened_behind_nginx_works_at_both_processes(composition: Composition, api_key: str) -> None:
+def test_a_session_opened_behind_nginx_works_at_both_processes(
+    composition: Composition, api_key: str
+) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
         for port in (*composition.ports.values(), composition.port):
@@ -97,7 +104,9 @@ def test_nginx_passes_an_event_on_while_the_stream_stays_open(composition: Compo
             assert stream.quiet(0.5)
 
 
-def test_what_a_client_claims_about_its_address_is_not_believed(composition: Composition, api_key: str) -> None:
+def test_what_a_client_claims_about_its_address_is_not_believed(
+    composition: Composition, api_key: str
+) -> None:
     with closing(Mcp.at(composition.port)) as client:
         answer = client.post(client.request_message("ping"), X_Forwarded_For="127.0.0.1")
     assert answer.status == 401
@@ -108,7 +117,9 @@ def test_pages_of_the_admin_are_served_with_their_style(composition: Composition
     assert status(composition, "/static/unfold/css/styles.css") == 200
 
 
-def test_one_process_may_die_and_its_sessions_go_on_at_the_other(composition: Composition, api_key: str) -> None:
+def test_one_process_may_die_and_its_sessions_go_on_at_the_other(
+    composition: Composition, api_key: str
+) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
         web = composition.processes["web-1"]
@@ -117,7 +128,11 @@ def test_one_process_may_die_and_its_sessions_go_on_at_the_other(composition: Co
         for number in range(6):
             assert client.tool("echo", text=str(number))["result"]["content"][0]["text"] == str(number)
     composition.start("web-1")
-    wait_until(lambda: "web-1" in composition.processes and composition.processes["web-1"].poll() is None, 5.0, "web-1")
+    wait_until(
+        lambda: "web-1" in composition.processes and composition.processes["web-1"].poll() is None,
+        5.0,
+        "web-1",
+    )
 
 
 def test_everything_stops_when_asked_to(composition: Composition) -> None:

@@ -1,4 +1,4 @@
-"""The supervisor with small children of its own: replacing, backing off, stopping in order, killing the unwilling."""
+"""The supervisor with small children: replacing, backing off, stopping in order, killing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcpsite.supervisor import CrashLoop, Program, Supervisor
 pytestmark = pytest.mark.process
 
 SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
-STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(600)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
 PARENT = (
     "import subprocess, sys, time; "
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
@@ -47,12 +47,15 @@ class Bench:
         return int(path.read_text()) if path.exists() else 0
 
     def wait(self, text: str, count: int = 1) -> None:
-        assert self.supervisor.run_until(lambda: self.printed.getvalue().count(text) >= count, 20.0, every=0.01)
+        assert self.supervisor.run_until(
+            lambda: self.printed.getvalue().count(text) >= count, 20.0, every=0.01
+        )
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     bench = Bench(tmp_path)
     yield bench
     bench.supervisor.stop()
@@ -102,7 +105,9 @@ def test_stages_stop_one_after_the_other_and_leave_no_pid_file(bench: Bench) -> 
     os.kill(os.getpid(), signal.SIGTERM)
     bench.supervisor.run()
     bench.supervisor.stop()
-    stopped = [line.split("| ")[1] for line in bench.printed.getvalue().splitlines() if line.endswith("stopped")]
+    stopped = [
+        line.split("| ")[1] for line in bench.printed.getvalue().splitlines() if line.endswith("stopped")
+    ]
     assert stopped == ["web stopped", "worker stopped", "redis stopped"]
     assert [path.name for path in bench.folder.glob("*.pid")] == ["up.pid"]
 
@@ -127,8 +132,8 @@ def test_a_second_ctrl_c_kills_without_waiting_for_the_grace(bench: Bench) -> No
 
 
 def test_every_line_of_a_child_carries_its_name_and_no_line_is_unbounded(bench: Bench) -> None:
-    bench.start("web", "import time; print('x' * 200_000, flush=True); print('after', flush=True); time.sleep(600)")
-    bench.wait("after")
+    bench.start("web", f"print('x' * 200_000, flush=True); {SLEEPER}")
+    bench.wait("here")
     lines = bench.printed.getvalue().splitlines()
     assert all(line.startswith("web     | ") for line in lines)
     assert max(map(len, lines)) < 140_000

@@ -1,4 +1,4 @@
-"""``manage.py up`` from an empty folder: what it prints, what it keeps alive, what it leaves behind, how it refuses."""
+"""``manage.py up``: what it prints, what it keeps alive, what it leaves behind, how it refuses."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def test_health_and_readiness_are_answered_without_a_credential(running: Install
 
 
 @pytest.mark.parametrize("name", ["web-1", "worker", "redis"])
-def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(running: Installation, name: str) -> None:
+def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(
+    running: Installation, name: str
+) -> None:
     old = running.pid(name)
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: running.pid(name) not in (0, old), 2.0, f"{name} is replaced")
@@ -123,7 +125,11 @@ def test_the_wish_to_stop_ends_web_worker_and_redis_in_that_order_and_leaves_no_
 ) -> None:
     installation.start_healthy()
     assert installation.stop(number) == 0
-    stopped = [line.split("| ")[1] for line in installation.lines if line.startswith("up") and line.endswith("stopped")]
+    stopped = [
+        line.split("| ")[1]
+        for line in installation.lines
+        if line.startswith("up") and line.endswith("stopped")
+    ]
     assert stopped == ["web-1 stopped", "worker stopped", "redis stopped"]
     assert installation.survivors() == []
     assert installation.pid_files() == set()
@@ -151,7 +157,8 @@ def test_an_open_event_stream_does_not_delay_the_stop(installation: Installation
 def refused(environment: dict[str, str]) -> tuple[int, str]:
     """Exit code and output of a start that must not succeed."""
     done = subprocess.run(
-        [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -186,7 +193,9 @@ def test_what_prevents_a_start_is_one_line_that_names_the_remedy(
     assert line in text.splitlines()[-1]
 
 
-def test_a_second_server_on_the_same_folder_is_refused(running: Installation, installation: Installation) -> None:
+def test_a_second_server_on_the_same_folder_is_refused(
+    running: Installation, installation: Installation
+) -> None:
     code, text = refused({**installation.environment, "DATA_DIR": str(running.data)})
     assert code != 0
     assert text.startswith(f"Process {running.running.pid} already runs this server")

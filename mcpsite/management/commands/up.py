@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socket
 import sys
 from pathlib import Path
@@ -38,7 +37,7 @@ class Command(BaseCommand):
             sys.exit(str(error))
         except DatabaseFault as error:
             reason = " ".join(str(error).split())
-            sys.exit(f"The database cannot be used: {reason}. Check DATABASE_URL and that the data folder is writable.")
+            sys.exit(f"The database cannot be used: {reason}. Check DATABASE_URL and the data folder.")
 
     def _run(self, environment: Environment) -> None:
         pid_files = PidFiles(environment.run_dir)
@@ -138,6 +137,7 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     url = f"{environment.base_url}/mcp"
     name = conf.get().server_name
     needs_key = environment.auth == "required"
+    use = "every request needs one" if needs_key else "not needed from this machine"
     key = first.api_key if first else "<your API key>"
     header = f' --header "Authorization: Bearer {key}"' if needs_key else ""
     lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
@@ -146,9 +146,9 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
             f"           user {first.user}, password {first.password}",
             f"           (shown only now; `manage.py changepassword {first.user}` sets another)",
             f"  API key  {first.api_key}",
-            f"           (shown only now; {'every request needs one' if needs_key else 'not needed from this machine'})",
+            f"           (shown only now; {use})",
         ]
     else:
-        lines += ["  API key  made in the admin under API keys" + ("" if needs_key else "; not needed from this machine")]
+        lines += [f"  API key  made in the admin under API keys; {use}"]
     lines += [f"  Client   claude mcp add --transport http {name} {url}{header}", "  Stop     Ctrl-C", ""]
     return "\n".join(lines)

@@ -12,8 +12,9 @@ from mcpsite import environment
 from mcpsite.environment import WrongSettings, read
 
 NAMES = (
-    "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL", "ALLOWED_HOSTS",
-    "ALLOWED_ORIGINS", "TRUSTED_PROXIES", "WEB_PROCESSES", "WORKER_CONCURRENCY", "MCP_AUTH", "DEMO",
+    "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL",
+    "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "TRUSTED_PROXIES", "WEB_PROCESSES",
+    "WORKER_CONCURRENCY", "MCP_AUTH", "DEMO",
 )  # fmt: skip
 
 
@@ -30,14 +31,23 @@ def set_all(monkeypatch: pytest.MonkeyPatch, values: dict[str, str]) -> None:
 
 def test_nothing_set_means_loopback_sqlite_and_no_credential_needed() -> None:
     settings = read()
-    assert (settings.host, settings.port, settings.auth, settings.web_processes) == ("127.0.0.1", 8000, "loopback", 1)
+    assert (settings.host, settings.port, settings.auth, settings.web_processes) == (
+        "127.0.0.1",
+        8000,
+        "loopback",
+        1,
+    )
     assert settings.data_dir == environment.BASE_DIR / "var"
     assert settings.hosts == ("localhost", "127.0.0.1", "[::1]")
     assert settings.base_url == "http://127.0.0.1:8000"
 
 
 def test_every_setting_has_a_remedy() -> None:
-    assert set(environment.REMEDIES) == {name.upper() for name in environment.Environment.model_fields} == set(NAMES)
+    assert (
+        set(environment.REMEDIES)
+        == {name.upper() for name in environment.Environment.model_fields}
+        == set(NAMES)
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +119,11 @@ def test_a_bind_to_every_address_must_say_its_name(monkeypatch: pytest.MonkeyPat
         ({"HOST": "::1"}, "loopback", ("localhost", "127.0.0.1", "[::1]")),
         ({"HOST": "127.0.0.1", "MCP_AUTH": "required"}, "required", ("localhost", "127.0.0.1", "[::1]")),
         ({"HOST": "192.0.2.7"}, "required", ("192.0.2.7",)),
-        ({"HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.example, b.example"}, "required", ("a.example", "b.example")),
+        (
+            {"HOST": "0.0.0.0", "ALLOWED_HOSTS": "a.example, b.example"},
+            "required",
+            ("a.example", "b.example"),
+        ),
         ({"HOST": "0.0.0.0", "PUBLIC_URL": "https://mcp.example.com:8443"}, "required", ("mcp.example.com",)),
         ({"HOST": "::", "PUBLIC_URL": "http://[2001:db8::1]"}, "required", ("[2001:db8::1]",)),
     ],
