@@ -118,7 +118,7 @@ def _apply(symbol: str, left: Number, right: Number) -> Number:
 def _power(base: Number, exponent: Number) -> Number:
     # The size of the result is known before it is computed: 9**9**9 would fill the machine's memory.
     whole = isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1
-    if whole and exponent * int(base).bit_length() > MAX_BITS:
+    if whole and exponent * (int(base).bit_length() - 1) > MAX_BITS:
         raise _too_large()
     value: Number | complex = base**exponent
     if isinstance(value, complex):

@@ -114,7 +114,7 @@ class Person(BaseModel):
 
 @tool(title="Ask for a name", read_only=True, idempotent=False, open_world=False)
 async def ask_name(ctx: Context) -> str:
-    """Ask the person behind the client for their name, then greet them. The client must support elicitation."""
+    """Ask the person behind the client for their name and greet them. The client must support elicitation."""
     answer = await ctx.aelicit("What is your name?", Person)
     if answer.action != "accept":
         raise ToolError("No name was given: the question was declined or closed.")
