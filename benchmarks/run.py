@@ -22,7 +22,7 @@ CONNECTIONS = 32
 CONDITIONS = {
     "server": "uvicorn, uvloop, httptools; one process for each row, on the first core",
     "load": "keep-alive connections on the second core; Redis is there too",
-    "ours": "sessions, message log on, access log off, MCP_AUTH=loopback (principal, Host and Origin checked)",
+    "ours": "sessions, message log on, access log off, MCP_AUTH=loopback; Host and Origin checked",
     "sdk": "mcp 2.3: sessions, JSON answers, logging off",
     "session": "one operation is initialize + initialized + DELETE",
 }

@@ -1,0 +1,57 @@
+"""The conformance runner trusts no green light: missing, failed and unexpectedly passed scenarios fail it."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from django.conf import settings
+
+from tests.conformance import run
+
+GOOD = "✓ ping: 2 passed, 0 failed\n✓ tools-list: 3 passed, 0 failed\n"
+RUN = run.Run("a run", (), frozenset({"ping"}), must_count=2)
+
+
+def test_a_run_in_which_everything_passed_has_no_problem() -> None:
+    assert run.Outcome(RUN, GOOD, exit_status=0).problems == []
+
+
+@pytest.mark.parametrize(
+    ("output", "exit_status", "problem"),
+    [
+        (GOOD.replace("0 failed\n✓ tools", "1 failed\n✓ tools"), 1, "ping: 1 checks failed"),
+        (GOOD.replace("ping: 2 passed", "ping: 0 passed"), 0, "ping: no check passed"),
+        (GOOD.replace("ping", "pong"), 0, "ping: did not run"),
+        ("✓ ping: 2 passed, 0 failed\n", 0, "only 1 scenarios ran, 2 are required"),
+        (GOOD, 3, "the suite ended with status 3"),
+        (GOOD + "\nUnexpected failures (not in baseline):\n  ✗ ping\n", 1, "✗ ping (against the baseline)"),
+        (GOOD + "\nStale baseline entries (now passing):\n  ✓ ping\n", 1, "✓ ping (against the baseline)"),
+    ],
+)
+def test_whatever_is_not_a_clean_pass_is_a_problem(output: str, exit_status: int, problem: str) -> None:
+    assert problem in run.Outcome(RUN, output, exit_status).problems
+
+
+def test_the_summary_line_counts_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = run.Outcome(RUN, GOOD.replace("ping", "pong"), exit_status=0)
+    assert run.report([bad], ["Traceback (most recent call last):"]) == 1
+    assert capsys.readouterr().out.strip().splitlines()[-1] == "conformance: 2 passed, 2 failed"
+
+
+@pytest.mark.requirement("CONF-01")
+def test_the_baseline_of_expected_failures_is_empty() -> None:
+    assert yaml.safe_load(run.BASELINE.read_text(encoding="utf-8")) == {"server": []}
+
+
+@pytest.mark.requirement("CONF-01")
+def test_the_runner_covers_both_revisions_and_what_they_leave_unscored() -> None:
+    options = [set(item.options) for item in run.RUNS]
+    assert {"--suite", "all", "--spec-version", "2025-06-18"} in options
+    assert {"--suite", "all", "--spec-version", "2025-11-25"} in options
+    assert {"--requirements", "2025-11-25"} in options
+    assert all(item.must_run >= run.ALSO_REQUIRED for item in run.RUNS[1:])
+
+
+@pytest.mark.requirement("CONF-04")
+def test_the_fixture_is_no_part_of_the_product() -> None:
+    assert not [name for name in settings.INSTALLED_APPS if name.startswith("tests.")]
