@@ -35,7 +35,7 @@ def code_tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
 
 
 def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
-    """An existing tool under another name with some arguments fixed; they leave the schema and cannot be sent."""
+    """An existing tool under another name with some arguments fixed, which cannot be sent any more."""
     fixed = dict(row.fixed_arguments)
     wire = {**overridden(definition.wire, base), "name": row.name, "title": row.name}
     wire = overridden(wire, row)
@@ -149,8 +149,9 @@ def admin_resource(row: Resource) -> ResourceEntry:
     """An admin-made resource: its text, its uploaded file, or the file its ``file:`` URI names."""
     mime_type = row.mime_type
     if row.file:
-        mime_type = mime_type or static_content.guess_mime_type(row.file.name)
-        static = static_content.upload_reader(row.file.name, mime_type)
+        name = str(row.file.name)
+        mime_type = mime_type or static_content.guess_mime_type(name)
+        static = static_content.upload_reader(name, mime_type)
     elif row.uri.lower().startswith("file:") and not row.text:
         mime_type = mime_type or static_content.guess_mime_type(row.uri)
         static = static_content.directory_reader(mime_type)

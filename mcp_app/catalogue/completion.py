@@ -1,4 +1,4 @@
-"""Completes an argument of a prompt or template from its declared candidates; ranks and bounds them (COMP-03)."""
+"""Completes an argument of a prompt or template from its candidates, ranked and bounded (COMP-03)."""
 
 from __future__ import annotations
 

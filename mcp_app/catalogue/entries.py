@@ -1,4 +1,4 @@
-"""The entries of a catalogue snapshot: immutable, ready to be listed, checked and run; no database, no request."""
+"""The entries of a catalogue snapshot: immutable, ready to list, check and run; no database, no request."""
 
 from __future__ import annotations
 
@@ -89,8 +89,7 @@ class PromptEntry(Entry):
 class ResourceEntry(Entry):
     """A resource or template made by a function, or by ``static`` when ``function`` is None.
 
-    ``static`` takes the URI, gives the ``contents`` list and may block on a disk. It raises ResourceNotFound or
-    InternalError.
+    ``static`` takes the URI, gives the ``contents`` list and may block on a disk; it raises ResourceNotFound.
     """
 
     uri: str

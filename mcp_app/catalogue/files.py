@@ -1,7 +1,7 @@
 """Reads files that administrators offer, and only those: below known directories, plain files, bounded size.
 
-Every directory on the way is opened without following symbolic links, so neither a link nor a directory that is
-swapped while we look can lead outside (RES-05, S18).
+Every directory on the way is opened without following symbolic links, so neither a link nor a directory that
+is swapped while we look can lead outside (RES-05, S18).
 """
 
 from __future__ import annotations

@@ -99,4 +99,4 @@ def _usable(row: Tool, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
     try:
         yield build()
     except SchemaError as error:
-        log.error("Tool %r is not offered: %s", row.name, error)
+        log.warning("Tool %r is not offered: %s", row.name, error)

@@ -28,7 +28,7 @@ class Output:
 class _Schema(GenerateJsonSchema):
     """No titles invented from member names."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         """No invented titles."""
         return False
 

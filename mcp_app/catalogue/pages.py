@@ -1,14 +1,14 @@
 """Pages of a list as ready JSON bytes, made once for each revision, visibility and position (design §8).
 
-A page is found by key: its cursor holds the order key of the last entry seen, so entries that come or go between
-two pages never make another one be skipped or repeated (PAGE-01).
+A page is found by key: its cursor holds the order key of the last entry seen, so entries that come or go
+between two pages never make another one be skipped or repeated (PAGE-01).
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Final
 
 import orjson
@@ -87,4 +87,5 @@ class Pages:
         return group, position, number
 
 
-_order: Callable[[Entry], Order] = lambda entry: entry.order  # noqa: E731
+def _order(entry: Entry) -> Order:
+    return entry.order

@@ -61,7 +61,7 @@ class Signature:
 class _Schema(GenerateJsonSchema):
     """Titles made from parameter names only repeat them, at a price for every model that reads the list."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: Any) -> bool:
         """No invented titles."""
         return False
 
@@ -197,8 +197,7 @@ def _model(signature: Signature) -> type[pydantic.BaseModel]:
     where = code_path(signature.function)
     fields: dict[str, Any] = {}
     for item in signature.parameters:
-        described_as = {"description": item.description} if item.description else {}
-        hint = _ANNOTATED[item.hint, pydantic.Field(alias=item.name, **described_as)]
+        hint = _ANNOTATED[item.hint, pydantic.Field(alias=item.name, description=item.description or None)]
         fields[_PREFIX + item.name] = (hint, ... if item.default is inspect.Parameter.empty else item.default)
     try:
         model: type[pydantic.BaseModel] = pydantic.create_model(

@@ -19,7 +19,7 @@ class Catalogue:
     """What is offered at one revision.
 
     ``revision`` is the newest change it holds, ``revisions`` the revision at which each list last changed.
-    ``permissions`` is anything with ``in``; an entry the caller may not use does not exist for them (TOOL-08).
+    ``permissions`` is anything with ``in``; what the caller may not use does not exist for them (TOOL-08).
     """
 
     __slots__ = ("_exact", "_pages", "_prompts", "_templates", "_tools", "revision", "revisions")
@@ -99,7 +99,7 @@ class Catalogue:
         context_arguments: Mapping[str, str],
         permissions: Container[str],
     ) -> completion.Completed:
-        """``(values, total, has_more)`` for an argument; raises InvalidParams for what is unknown (COMP-04)."""
+        """``(values, total, has_more)`` for an argument; raises InvalidParams for unknown names (COMP-04)."""
         names, sources = self._completable(ref, permissions)
         if argument_name not in names:
             raise InvalidParams(f"Unknown argument: {argument_name[:100]}")

@@ -14,7 +14,7 @@ MAX_ROWS = 1_000
 
 
 def jsonable(value: Any) -> Any:
-    """JSON values from models, dataclasses, dates and the like; raises TypeError for what has no JSON form."""
+    """JSON values from models, dataclasses, dates and the like; raises TypeError where there is none."""
     if type(value) in (str, int, bool):
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
