@@ -75,7 +75,7 @@ def code_path(function: Callable[..., Any]) -> str:
 def read(function: Callable[..., Any], *, hints_required: bool = True) -> Signature:
     """Read a function's signature; raises DefinitionError naming it when it cannot be offered."""
     where = code_path(function)
-    if not callable(function) or isinstance(function, type):
+    if isinstance(function, type) or not hasattr(function, "__call__"):  # noqa: B004
         raise DefinitionError(f"{where}: only functions can be decorated.")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise DefinitionError(f"{where}: generators are not supported; use ctx.progress instead.")

@@ -1,0 +1,103 @@
+"""The one revision counter: every change of the catalogue is written under its lock and raises it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import F
+
+from mcp_app.catalogue.announce import announce_on_commit
+from mcp_app.models import (
+    AuditEvent,
+    CatalogueChange,
+    CatalogueRevision,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
+
+Row = Tool | Prompt | Resource | ResourceTemplate
+KIND_OF = {Tool: "tool", Prompt: "prompt", Resource: "resource", ResourceTemplate: "template"}
+KEY_OF = {Tool: "name", Prompt: "name", Resource: "uri", ResourceTemplate: "uri_template"}
+_LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
+_SHARED = (
+    "source", "enabled", "title", "description", "permission", "icons", "meta", "position", "definition",
+    "definition_hash", "missing",
+)  # fmt: skip
+_OWN: dict[type[Any], tuple[str, ...]] = {
+    Tool: ("name", "timeout_seconds", "calls_per_minute", "background", "preset_of_id", "fixed_arguments"),
+    Prompt: ("name", "arguments", "template"),
+    Resource: ("uri", "name", "mime_type", "annotations", "text", "file"),
+    ResourceTemplate: ("uri_template", "name", "mime_type"),
+}
+
+
+def lock() -> None:
+    """Make other writers of the catalogue wait until this transaction ends; call it before reading rows.
+
+    An update locks on every database; SELECT … FOR UPDATE would lock nothing on SQLite.
+    """
+    CatalogueRevision.objects.bulk_create([CatalogueRevision(pk=1)], ignore_conflicts=True)
+    CatalogueRevision.objects.filter(pk=1).update(number=F("number"))
+
+
+def bump(kinds: set[str]) -> int:
+    """Raise the revision of the lists that these kinds of rows are in, announce it on commit, return it."""
+    lists = {_LIST_OF[kind] for kind in kinds}
+    fields = {name: F("number") + 1 for name in ("number", *sorted(lists))}
+    CatalogueRevision.objects.filter(pk=1).update(**fields)
+    number: int = CatalogueRevision.objects.values_list("number", flat=True).get(pk=1)
+    announce_on_commit(number)
+    return number
+
+
+def kind_of(row: Row) -> str:
+    """``tool``, ``prompt``, ``resource`` or ``template``."""
+    return KIND_OF[type(row)]
+
+
+def key_of(row: Row) -> str:
+    """What clients call the entry."""
+    return str(getattr(row, KEY_OF[type(row)]))
+
+
+def state_of(row: Row) -> dict[str, Any]:
+    """What history keeps of a row."""
+    state = {name: getattr(row, name) for name in (*_SHARED, *_OWN[type(row)])}
+    if "file" in state:
+        state["file"] = state["file"].name or ""
+    return state
+
+
+def record(
+    *,
+    revision: int,
+    row: Row,
+    action: str,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+    actor: Any,
+) -> None:
+    """Keep what an entry was and became (S20)."""
+    CatalogueChange.objects.create(
+        revision=revision, kind=kind_of(row), key=key_of(row), action=action, before=before, after=after,
+        actor=known(actor),
+    )  # fmt: skip
+
+
+def audit(*, actor: Any, action: str, row: Row | None = None, detail: dict[str, Any] | None = None) -> None:
+    """Say who did it (S21)."""
+    AuditEvent.objects.create(
+        actor=known(actor),
+        actor_name=str(actor or "system"),
+        action=action,
+        object_kind=kind_of(row) if row is not None else "catalogue",
+        object_key=key_of(row) if row is not None else "",
+        detail=detail or {},
+    )
+
+
+def known(actor: Any) -> Any:
+    """A stored user, or None for commands and processes."""
+    return actor if actor is not None and getattr(actor, "pk", None) is not None else None
