@@ -164,7 +164,13 @@ class MessageLog:
             str(request_id)[:120],
             self._redactor.text(target)[:200],
             self._redactor.message(payload, self._limit),
-            self._redactor.message(answer, self._limit) if answer else "",
+            self._answer(method, answer),
             outcome,
             None if seconds is None else seconds * 1000,
         ]
+
+    def _answer(self, method: str, answer: bytes) -> str:
+        """A list is the server's own words, prepared once and long: only cut, not searched."""
+        if method.endswith("/list"):
+            return answer[: self._limit].decode("utf-8", "ignore")
+        return self._redactor.message(answer, self._limit) if answer else ""

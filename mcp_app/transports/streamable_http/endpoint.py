@@ -23,9 +23,9 @@ from mcp_app.sessions.session import Session
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
-from mcp_app.transports.streamable_http.event_stream import EventStream
+from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
-from mcp_app.transports.streamable_http.request_body import Disconnected, Receive, read_body
+from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
 CORS_HEADERS = (
@@ -44,7 +44,9 @@ class Endpoint:
         settings = dispatcher.settings
         self._dispatcher = dispatcher
         self._legacy = Legacy(dispatcher)
-        self._policy = HostPolicy(settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback)
+        self._policy = HostPolicy(
+            settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback
+        )
         self.connections = Connections(settings.max_streams_per_principal)
         self._limits = jsonrpc.Limits(
             body_bytes=settings.max_body_bytes,
@@ -53,6 +55,7 @@ class Endpoint:
             string_bytes=settings.max_string_bytes,
             batch=settings.max_batch,
         )
+        self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
         self._verbs: dict[str, Callable[..., Awaitable[None]]] = {
             "POST": self._post,
             "GET": self._get,
@@ -65,13 +68,6 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request; whatever goes wrong becomes one documented answer."""
-        started = False
-
-        async def tracked(message: MutableMapping[str, Any]) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
         extra: Headers = ()
         try:
             fields = collect(scope["headers"])
@@ -80,20 +76,20 @@ class Endpoint:
                 extra = _cors(fields[b"origin"])
             verb = self._verbs.get(scope["method"])
             if verb is None:
-                await self._other(scope["method"], tracked, extra)
+                await self._other(scope["method"], send, extra)
             else:
-                await verb(scope, fields, receive, tracked, extra)
+                await verb(scope, fields, receive, send, extra)
         except Disconnected:
             return
         except McpError as error:
-            await self._refuse(tracked, error, extra, started)
+            await self._refuse(scope, send, error, extra)
         except StreamsError:
-            await self._refuse(tracked, Unavailable(NO_REDIS), extra, started)
+            await self._refuse(scope, send, Unavailable(NO_REDIS), extra)
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
-            await self._refuse(tracked, unexpected(scope["method"], scope["path"]), extra, started)
+            await self._refuse(scope, send, unexpected(scope["method"], scope["path"]), extra)
 
-    async def _refuse(self, send: Send, error: McpError, extra: Headers, started: bool) -> None:
-        if not started:
+    async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
+        if STREAMING not in scope:
             await send_error(send, error, extra)
 
     async def _principal(self, fields: Fields, scope: Scope) -> Principal:
@@ -109,10 +105,7 @@ class Endpoint:
             raise UnsupportedMediaType
         if not accepts_both(fields.get(b"accept")):
             raise NotAcceptable
-        settings = self._dispatcher.settings
-        body = await read_body(
-            receive, fields.get(b"content-length"), settings.max_body_bytes, settings.body_seconds
-        )
+        body = await self._bodies.read(receive, fields.get(b"content-length"))
         message = jsonrpc.parse(body, self._limits)
         address = scope["client"][0] if scope.get("client") else ""
         outcome, session = await self._legacy.post(fields, message, body, principal, address)
@@ -122,9 +115,7 @@ class Endpoint:
                 headers = (*headers, (b"mcp-session-id", outcome.session_id.encode()))
             await send_body(send, outcome.status, outcome.body, headers)
         elif session is not None:
-            await self._stream(session, principal, fields, scope).run(
-                receive, send, outcome, extra=extra
-            )
+            await self._stream(session, principal, fields, scope).run(receive, send, outcome, extra=extra)
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self._principal(fields, scope)
@@ -134,7 +125,7 @@ class Endpoint:
         session, reference, token = await self._legacy.get(fields, principal)
         try:
             await self._stream(session, principal, fields, scope).run(
-                receive, send, reference, token, extra
+                scope, receive, send, reference, token, extra
             )
         finally:
             if token:

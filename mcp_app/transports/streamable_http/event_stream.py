@@ -29,6 +29,8 @@ KINDS = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
 }
+# Marks a scope whose answer has begun: an error can no longer become a body.
+STREAMING = "mcp.streaming"
 GAP = b": earlier events of this stream are no longer kept\n\n"
 
 log = logging.getLogger("mcp.stream")
@@ -60,7 +62,13 @@ class EventStream:
         self._last_write = 0.0
 
     async def run(
-        self, receive: Receive, send: Send, reference: StreamReference, token: str = "", extra: Headers = ()
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        send: Send,
+        reference: StreamReference,
+        token: str = "",
+        extra: Headers = (),
     ) -> None:
         """Follow the stream from the reference's position on; returns when the connection is done with."""
         self._send = send
@@ -75,6 +83,7 @@ class EventStream:
         gone = asyncio.ensure_future(_disconnected(receive))
         gone.add_done_callback(lambda _: reader.poke())
         try:
+            scope[STREAMING] = True
             await send({"type": "http.response.start", "status": 200, "headers": [*START_HEADERS, *extra]})
             await self._prime(reference)
             await self._follow(reader, reference.stream, connection, gone)

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_app.protocol.errors import PayloadTooLarge, Refused
 
+SWEEP_SECONDS = 1.0
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
@@ -15,42 +16,78 @@ class Disconnected(Exception):
     """The client went away before its request was complete."""
 
 
-async def read_body(receive: Receive, content_length: bytes | None, limit: int, seconds: float) -> bytes:
-    """The whole body, at most ``limit`` bytes within ``seconds``.
+class BodyReader:
+    """Reads bodies of at most ``limit`` bytes that arrive within ``seconds``.
 
-    Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (408) for a body that
-    dribbles in, and Disconnected.
+    One sweep a second over the bodies being read replaces a timer for each: nearly all are here already.
     """
-    if content_length is not None and (not content_length.isdigit() or int(content_length) > limit):
-        raise PayloadTooLarge(f"The body is larger than {limit} bytes.")
-    try:
-        async with asyncio.timeout(seconds):
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            body: bytes = message.get("body", b"")
-            if not message.get("more_body"):
-                _within(len(body), limit)
-                return body
-            return await _rest(receive, body, limit)
-    except TimeoutError:
-        raise Refused(f"The body did not arrive within {seconds:g} seconds.", http_status=408) from None
 
+    def __init__(self, limit: int, seconds: float) -> None:
+        self._limit = limit
+        self._seconds = seconds
+        self._reading: dict[asyncio.Task[Any], float] = {}
+        self._late: set[asyncio.Task[Any]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
 
-async def _rest(receive: Receive, body: bytes, limit: int) -> bytes:
-    chunks, size, more = [body], len(body), True
-    while more:
-        _within(size, limit)
+    async def read(self, receive: Receive, content_length: bytes | None) -> bytes:
+        """The whole body.
+
+        Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (408) for a body that
+        dribbles in, and Disconnected.
+        """
+        if content_length is not None and (not content_length.isdigit() or int(content_length) > self._limit):
+            raise self._too_large()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
+        assert task is not None
+        self._reading[task] = loop.time() + self._seconds
+        if self._sweep is None:
+            self._sweep = loop.call_later(SWEEP_SECONDS, self._cancel_late)
+        try:
+            return await self._body(receive)
+        except asyncio.CancelledError:
+            if task not in self._late:
+                raise
+            self._late.discard(task)
+            task.uncancel()
+            raise Refused(f"The body did not arrive within {self._seconds:g} s.", http_status=408) from None
+        finally:
+            del self._reading[task]
+
+    async def _body(self, receive: Receive) -> bytes:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        more = message.get("more_body", False)
-    _within(size, limit)
-    return b"".join(chunks)
+        body: bytes = message.get("body", b"")
+        if len(body) > self._limit:
+            raise self._too_large()
+        if not message.get("more_body"):
+            return body
+        return await self._rest(receive, body)
 
+    async def _rest(self, receive: Receive, body: bytes) -> bytes:
+        chunks, size, more = [body], len(body), True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._limit:
+                raise self._too_large()
+            more = message.get("more_body", False)
+        return b"".join(chunks)
 
-def _within(size: int, limit: int) -> None:
-    if size > limit:
-        raise PayloadTooLarge(f"The body is larger than {limit} bytes.")
+    def _cancel_late(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._sweep = None
+        now = loop.time()
+        for task, deadline in self._reading.items():
+            if deadline <= now and task not in self._late:
+                self._late.add(task)
+                task.cancel()
+        if self._reading:
+            self._sweep = loop.call_later(SWEEP_SECONDS, self._cancel_late)
+
+    def _too_large(self) -> PayloadTooLarge:
+        return PayloadTooLarge(f"The body is larger than {self._limit} bytes.")

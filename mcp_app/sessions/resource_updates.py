@@ -1,0 +1,59 @@
+"""Tells the sessions subscribed to a resource that it changed (RES-08, RES-11); callable from any process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mcp_app import conf
+from mcp_app.protocol import jsonrpc
+from mcp_app.sessions.session import STANDALONE
+from mcp_app.streams.base import StreamFinished, StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+
+TOGETHER = 200
+
+log = logging.getLogger("mcp.resources")
+
+
+def notify_resource_updated(uri: str) -> None:
+    """Send ``notifications/resources/updated`` to every session subscribed to ``uri``.
+
+    For synchronous code: views, signals, Celery tasks. A session that is not connected gets it at its next
+    connection. Without Redis the notice is lost, and logged.
+    """
+    asyncio.run(_notify(uri))
+
+
+async def anotify_resource_updated(uri: str) -> None:
+    """As ``notify_resource_updated``, for async code."""
+    await asyncio.to_thread(notify_resource_updated, uri)
+
+
+async def _notify(uri: str) -> None:
+    streams = Streams.connect(conf.get().redis_url)
+    await streams.start()
+    try:
+        await publish_update(streams, uri)
+    except StreamsUnavailable as error:
+        log.warning("The update of %.200r was not announced: %s", uri, error)
+    finally:
+        await streams.close()
+
+
+async def publish_update(streams: Streams, uri: str) -> int:
+    """Append the notice to each subscriber's standalone stream, exactly once each; returns how many."""
+    sessions = await streams.sessions.subscribers(uri)
+    notice = jsonrpc.encode_notification("notifications/resources/updated", {"uri": uri})
+    for start in range(0, len(sessions), TOGETHER):
+        await asyncio.gather(
+            *(_append(streams, session, notice) for session in sessions[start : start + TOGETHER])
+        )
+    return len(sessions)
+
+
+async def _append(streams: Streams, session: str, notice: bytes) -> None:
+    try:
+        await streams.log.append(session, STANDALONE, notice)
+    except StreamFinished:
+        return  # The session ended after we looked.
