@@ -1,4 +1,4 @@
-"""Owns what happens once when Django has loaded every app; does no I/O."""
+"""Owns what happens once when Django has loaded every app: the entries that apps define are registered."""
 
 from __future__ import annotations
 
@@ -12,3 +12,9 @@ class McpAppConfig(AppConfig):
     label = "mcp_app"
     verbose_name = "Model Context Protocol"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Import ``mcp.py`` of every app; a wrong definition there is an error that names the function."""
+        from mcp_app.catalogue.discovery import autodiscover
+
+        autodiscover()

@@ -8,6 +8,7 @@ from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
+from asgiref.sync import sync_to_async
 from django.core.asgi import get_asgi_application
 
 Scope = MutableMapping[str, Any]
@@ -18,10 +19,22 @@ Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Django must have loaded its apps before anything that touches models is imported.
 django: Endpoint = get_asgi_application()
 
+from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
 
-ROUTES: dict[str, Endpoint] = {"/mcp": mcp, "/healthz": healthz, "/readyz": readyz}
+
+async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
+    """The first request of a server without lifespan events: Daphne, which ``runserver`` uses.
+
+    Nobody ran ``prepare`` since the developer's last edit, so the catalogue is brought up to date here.
+    """
+    await sync_to_async(mirror)()
+    ROUTES["/mcp"] = mcp
+    await mcp(scope, receive, send)
+
+
+ROUTES: dict[str, Endpoint] = {"/mcp": first_request, "/healthz": healthz, "/readyz": readyz}
 
 
 class Application:
@@ -46,6 +59,7 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.startup":
             pass
+        ROUTES["/mcp"] = mcp
         await mcp.start()
         await send({"type": "lifespan.startup.complete"})
         while (await receive())["type"] != "lifespan.shutdown":

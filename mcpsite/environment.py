@@ -257,6 +257,23 @@ def broker_url(redis_url: str) -> str:
     return redis_url or "memory://"
 
 
+def running_redis_url(run_dir: Path) -> str:
+    """The embedded Redis that ``manage.py up`` runs for this data folder now; empty when it runs none."""
+    try:
+        os.kill(int((run_dir / "redis.pid").read_text()), 0)
+        return (run_dir / "redis.url").read_text()
+    except (OSError, ValueError):
+        return ""
+
+
+def remember_redis_url(run_dir: Path, url: str) -> None:
+    """Leave the address, which holds a password, for other commands of this installation and its owner."""
+    path = run_dir / "redis.url"
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(url)
+
+
 def sqlite(path: Path) -> dict[str, Any]:
     """Django's connection parameters for one SQLite file that several processes write."""
     return {

@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.db import transaction
 
 from mcp_app.auth.services import issue_api_key
+from mcp_app.catalogue.mirror import mirror
 
 ADMINISTRATOR = "admin"
 
@@ -23,9 +24,13 @@ class FirstStart:
     api_key: str = field(repr=False)
 
 
-def migrate() -> None:
-    """Bring the database to this version; raises django.db.Error when it cannot be reached or changed."""
+def prepare() -> None:
+    """Bring the database and the code's catalogue entries to this version; safe to repeat.
+
+    Raises django.db.Error when the database cannot be reached or changed.
+    """
     call_command("migrate", interactive=False, verbosity=0)
+    mirror()
 
 
 def first_administrator() -> FirstStart | None:

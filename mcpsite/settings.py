@@ -72,7 +72,8 @@ DATABASES = {
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-REDIS_URL = ENVIRONMENT.redis_url
+# So that a command typed beside a running `up` tells its processes what it changed.
+REDIS_URL = ENVIRONMENT.redis_url or _environment.running_redis_url(ENVIRONMENT.run_dir)
 
 # Language, time, files.
 LANGUAGE_CODE = "en-us"
@@ -80,7 +81,6 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 MEDIA_ROOT = DATA_DIR / "uploads"
 # Served straight from the packages, so that `make run` needs no collecting step.
 WHITENOISE_USE_FINDERS = True

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from mcpsite.first_start import migrate
+from mcpsite.first_start import prepare
 
 
 class Command(BaseCommand):
@@ -16,5 +16,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it; errors of the database are Django's own."""
-        migrate()
-        self.stdout.write("The database is ready.")
+        prepare()
+        self.stdout.write("The database and the catalogue are ready.")

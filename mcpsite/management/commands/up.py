@@ -5,15 +5,14 @@ from __future__ import annotations
 import http.client
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseFault
 
 from mcp_app import conf
-from mcpsite.environment import BASE_DIR, Environment, WrongSettings, read
-from mcpsite.first_start import FirstStart, first_administrator, migrate
+from mcpsite.environment import BASE_DIR, Environment, WrongSettings, read, remember_redis_url
+from mcpsite.first_start import FirstStart, first_administrator, prepare
 from mcpsite.pid_files import AlreadyRunning, PidFiles
 from mcpsite.redis_server import RedisServer, RedisServerError
 from mcpsite.supervisor import CrashLoop, Program, Supervisor
@@ -54,8 +53,8 @@ class Command(BaseCommand):
             pid_files.release()
 
     def _serve(self, supervisor: Supervisor, environment: Environment, listening: socket.socket) -> None:
-        redis_url = environment.redis_url or start_redis(supervisor, environment.data_dir)
-        migrate()
+        redis_url = environment.redis_url or start_redis(supervisor, environment)
+        prepare()
         first = first_administrator()
         supervisor.start(worker(environment, redis_url))
         for number in range(1, environment.web_processes + 1):
@@ -69,13 +68,14 @@ class Command(BaseCommand):
             raise CrashLoop(f"Not healthy within {HEALTHY_SECONDS:g} s: {health.complaint}")
 
 
-def start_redis(supervisor: Supervisor, data_dir: Path) -> str:
+def start_redis(supervisor: Supervisor, environment: Environment) -> str:
     """Start the embedded Redis as a child; returns its URL once it answers."""
-    server = RedisServer(data_dir / "redis")
+    server = RedisServer(environment.data_dir / "redis")
     if server.banner:
         sys.stderr.write(server.banner)
     supervisor.start(Program("redis", tuple(server.command()), REDIS_STAGE))
     server.wait_ready()
+    remember_redis_url(environment.run_dir, server.url)
     return server.url
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from pathlib import Path
@@ -197,3 +198,13 @@ def test_the_generated_key_is_private_and_the_same_for_all_who_ask_at_once(tmp_p
     assert len(keys[0]) >= 50
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_other_commands_find_the_redis_of_a_running_server_and_no_other(tmp_path: Path) -> None:
+    environment.remember_redis_url(tmp_path, "redis://:secret@127.0.0.1:1/0")
+    assert environment.running_redis_url(tmp_path) == ""
+    (tmp_path / "redis.pid").write_text(f"{os.getpid()}\n")
+    assert environment.running_redis_url(tmp_path) == "redis://:secret@127.0.0.1:1/0"
+    assert stat.S_IMODE((tmp_path / "redis.url").stat().st_mode) == 0o600
+    (tmp_path / "redis.pid").write_text("99999999\n")
+    assert environment.running_redis_url(tmp_path) == ""

@@ -1,0 +1,63 @@
+"""What Django makes of the environment, seen in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PUBLIC = {
+    "HOST": "0.0.0.0",
+    "PUBLIC_URL": "https://mcp.example.com",
+    "TRUSTED_PROXIES": "10.0.0.0/8",
+    "SECRET_KEY": "X9#kd82hHsd7262kjsdaKJSH2727sdjkhKJHASDk2827ksjdhKJSHD",
+}
+
+
+def manage(tmp_path: Path, settings: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def value(tmp_path: Path, settings: dict[str, str], expression: str) -> str:
+    code = f"from django.conf import settings; print({expression})"
+    done = manage(tmp_path, settings, "shell", "--no-imports", "-c", code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_public_deployment_passes_the_deployment_check_without_a_finding(tmp_path: Path) -> None:
+    done = manage(tmp_path, PUBLIC, "check", "--deploy", "--fail-level", "WARNING")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_public_deployment_requires_credentials_and_knows_its_name(tmp_path: Path) -> None:
+    expression = "settings.MCP['AUTH'], settings.ALLOWED_HOSTS, settings.MCP['LOOPBACK'], settings.DEBUG"
+    assert value(tmp_path, PUBLIC, expression) == "required ['mcp.example.com'] False False"
+
+
+@pytest.mark.parametrize(("demo", "expected"), [("on", "True"), ("off", "False")])
+def test_the_demo_apps_are_on_or_off_by_one_setting(tmp_path: Path, demo: str, expected: str) -> None:
+    expression = "any('contrib.demo' in name for name in settings.INSTALLED_APPS)"
+    assert value(tmp_path, {"DEMO": demo}, expression) == expected
+
+
+def test_celery_takes_json_only(tmp_path: Path) -> None:
+    code = "from mcpsite.celery import app; print(app.conf.accept_content, app.conf.task_serializer, app.conf.timezone)"
+    done = manage(tmp_path, {}, "shell", "--no-imports", "-c", code)
+    assert done.stdout.strip() == "['json'] json UTC"
+
+
+def test_runserver_is_daphnes(tmp_path: Path) -> None:
+    done = manage(tmp_path, {}, "runserver", "--help")
+    assert "--http_timeout" in done.stdout
