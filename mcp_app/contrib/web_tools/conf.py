@@ -21,7 +21,7 @@ class Settings:
 
     policy: Policy = field(default_factory=Policy)
     max_characters: int = 100_000
-    convert_seconds: float = 3.0
+    convert_seconds: float = 5.0
 
 
 def _number(value: Any) -> float:

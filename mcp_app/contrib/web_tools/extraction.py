@@ -47,9 +47,10 @@ class TooMuchWork(Exception):
 def main_content(html: str, base: str, format: Format, max_characters: int, seconds: float) -> str:  # noqa: A002
     """The page's title and main content; at most ``max_characters``, with a note when something was cut.
 
-    ``base`` is the address that relative links start from. Raises TooMuchWork after ``seconds`` of work.
+    ``base`` is the address that relative links start from. Raises TooMuchWork after ``seconds`` of processor
+    time, so that a busy machine does not make an honest page fail.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.thread_time() + seconds
     tree = LexborHTMLParser(bounded(html))
     title = _title(tree)
     node = _main(tree)
@@ -111,7 +112,7 @@ def _clean(node: LexborNode, base: str, deadline: float) -> str:
                 del item.attrs[name]
             elif link != value:
                 item.attrs[name] = link
-    return _SPACES.sub(" ", node.html or "")
+    return _SPACES.sub(" ", (node.inner_html if node.tag == "body" else node.html) or "")
 
 
 def _link(value: str, base: str) -> str | None:
@@ -140,8 +141,9 @@ class _Markdown(_Converter):  # type: ignore[misc]
         self._deadline = deadline
 
     def process_element(self, node: Any, parent_tags: Any = None) -> str:
+        converted = str(super().process_element(node, parent_tags=parent_tags))
         _check(self._deadline)
-        return str(super().process_element(node, parent_tags=parent_tags))
+        return converted
 
     def convert_li(self, el: Any, text: str, parent_tags: Any) -> str:
         # A numbered item looks at every item before it, so a huge list is converted with bullets.
@@ -155,12 +157,12 @@ def _markdown(clean: str, deadline: float) -> str:
 
 
 def _check(deadline: float) -> None:
-    if time.monotonic() > deadline:
+    if time.thread_time() > deadline:
         raise TooMuchWork
 
 
 def _with_title(title: str, content: str) -> str:
-    if not title or content.startswith(title):
+    if not title or not content or content.startswith(title):
         return content or title
     return f"{title}\n\n{content}"
 

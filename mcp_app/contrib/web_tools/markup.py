@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 MAX_DEPTH = 96
-MAX_TAGS = 40_000
+MAX_TAGS = 25_000
 _MAX_TAG_CHARACTERS = 8_192
 _MAX_SPACES = 64
 
