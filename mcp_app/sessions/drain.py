@@ -15,10 +15,9 @@ from typing import Any
 import orjson
 from django.db import DatabaseError, close_old_connections, transaction
 
-from mcp_app import conf
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.message_queue import MessageDrain
+from mcp_app.streams.message_queue import SyncMessageQueue
 
 BATCHES = 20
 IDLE_SECONDS = 0.5
@@ -27,7 +26,7 @@ RETRY_SECONDS = 2.0
 log = logging.getLogger("mcp.drain")
 
 
-def drain_once(queue: MessageDrain) -> int:
+def drain_once(queue: SyncMessageQueue) -> int:
     """Write the next batches; returns how many were written."""
     with transaction.atomic():
         LogCursor.objects.get_or_create(pk=1)
@@ -45,7 +44,7 @@ def drain_once(queue: MessageDrain) -> int:
 
 def run_forever(stop: threading.Event) -> None:
     """Drain until ``stop`` is set; survives the loss of Redis and of the database."""
-    queue = MessageDrain(conf.get().redis_url)
+    queue = SyncMessageQueue.connect()
     pause = 0.0
     while not stop.wait(pause):
         try:
