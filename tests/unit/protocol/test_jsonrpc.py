@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -12,7 +13,6 @@ from mcp_app.protocol.errors import (
     InternalError,
     InvalidParams,
     InvalidRequest,
-    McpError,
     ParseError,
     PayloadTooLarge,
 )
@@ -183,7 +183,7 @@ def test_the_same_key_twice_is_refused_however_it_is_written(params: str) -> Non
         '{"text":"a \\": b : c\\":"}',
         '{"a" : 1, "b"\t:\n2}',
         '{"a":{"a":{"a":":"}}}',
-        '[{"a":1},{"a":1}]'.join(('{"list":', "}")),
+        '{"list":[{"a":1},{"a":1}]}',
     ],
 )
 def test_colons_in_text_and_white_space_are_no_duplicate_keys(params: str) -> None:
@@ -234,8 +234,8 @@ LIMITS = Limits(body_bytes=2000, depth=5, members=30, string_bytes=100, number_d
         ('{"a":[[[]]]}', True),
         ('{"a":[[[[]]]]}', False),
         ('{"a":[[[{}]]]}', False),
-        ('{"a":[%s]}' % ",".join("1" * 25), True),
-        ('{"a":[%s]}' % ",".join("1" * 26), False),
+        ('{"a":[1' + ",1" * 24 + "]}", True),
+        ('{"a":[1' + ",1" * 25 + "]}", False),
         ('{"a":"%s"}' % ("x" * 100), True),
         ('{"a":"%s"}' % ("x" * 101), False),
         ('{"a":"%s"}' % ("é" * 51), False),
@@ -330,10 +330,8 @@ def test_what_has_no_json_form_is_a_fault_of_ours_that_tells_nothing(value: Any)
 
 @given(st.binary(max_size=200))
 def test_any_bytes_end_in_a_message_or_a_documented_error(body: bytes) -> None:
-    try:
+    with suppress(*DOCUMENTED):
         parse(body)
-    except DOCUMENTED:
-        pass
 
 
 JSON = st.recursive(
@@ -356,10 +354,8 @@ NEARLY = st.fixed_dictionaries(
 
 @given(NEARLY | st.lists(NEARLY, max_size=4))
 def test_anything_like_a_message_ends_in_a_message_or_a_documented_error(node: Any) -> None:
-    try:
+    with suppress(*DOCUMENTED):
         parse(json.dumps(node).encode())
-    except McpError as error:
-        assert isinstance(error, DOCUMENTED)
 
 
 SAFE_JSON = st.recursive(

@@ -1,0 +1,45 @@
+"""The published JSON schemas of the protocol's revisions, as a referee for what the server sends."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+DIRECTORY = Path(__file__).parent / "data" / "schema"
+
+
+@cache
+def _document(version: str) -> dict[str, Any]:
+    document: dict[str, Any] = orjson.loads((DIRECTORY / f"{version}.json").read_bytes())
+    return document
+
+
+def definition(version: str, name: str) -> dict[str, Any]:
+    """One definition of a revision's schema; raises KeyError when the revision has none of that name."""
+    document = _document(version)
+    found: dict[str, Any] = document["$defs" if "$defs" in document else "definitions"][name]
+    return found
+
+
+@cache
+def _validator(version: str, name: str) -> Any:
+    document = dict(_document(version))
+    definition(version, name)
+    key = "$defs" if "$defs" in document else "definitions"
+    document.pop("anyOf", None)
+    return jsonschema_rs.validator_for({**document, "$ref": f"#/{key}/{name}"}, validate_formats=True)
+
+
+def problems(version: str, name: str, instance: Any) -> list[str]:
+    """What is wrong with ``instance`` as a ``name`` of that revision; an empty list when nothing is."""
+    found = [
+        f"{error.instance_path}: {error.message}" for error in _validator(version, name).iter_errors(instance)
+    ]
+    if isinstance(instance, dict) and "properties" in definition(version, name):
+        unpublished = instance.keys() - definition(version, name)["properties"].keys()
+        found += [f"{member!r} is not published" for member in sorted(unpublished)]
+    return found

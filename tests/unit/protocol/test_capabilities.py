@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.protocol.capabilities import ClientCapabilities, server_capabilities
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.versions import LEGACY, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25
+from tests.published_schema import problems
+
+NOTHING = dict.fromkeys(
+    ("tools", "prompts", "resources", "subscribe", "completions", "logging", "list_changed"), False
+)
+
+
+@pytest.mark.requirement("CAP-01", "CAP-06")
+@pytest.mark.parametrize(
+    ("offered", "declared"),
+    [
+        ({}, {}),
+        ({"tools": True}, {"tools": {}}),
+        ({"tools": True, "list_changed": True}, {"tools": {"listChanged": True}}),
+        ({"resources": True, "subscribe": True}, {"resources": {"subscribe": True}}),
+        ({"subscribe": True}, {}),
+        (
+            {"prompts": True, "logging": True, "completions": True},
+            {"prompts": {}, "logging": {}, "completions": {}},
+        ),
+    ],
+)
+def test_exactly_what_is_offered_is_declared(offered: dict[str, bool], declared: dict[str, Any]) -> None:
+    assert server_capabilities(V2025_11_25, **{**NOTHING, **offered}) == declared
+
+
+@pytest.mark.requirement("COMP-01", "CAP-01")
+@pytest.mark.parametrize("version", LEGACY)
+def test_capabilities_are_those_the_revision_publishes(version: str) -> None:
+    declared = server_capabilities(version, **dict.fromkeys(NOTHING, True))
+    assert problems(version, "ServerCapabilities", declared) == []
+    assert ("completions" in declared) is (version != V2024_11_05)
+
+
+@pytest.mark.requirement("CAP-02", "ELI-02")
+@pytest.mark.parametrize(
+    ("declared", "fields"),
+    [
+        ({}, set()),
+        ({"tools": {}, "x": 1}, set()),
+        ({"roots": {"listChanged": True}}, {"roots"}),
+        ({"roots": None}, set()),
+        ({"sampling": {}}, {"sampling"}),
+        ({"sampling": {"tools": {}}}, {"sampling", "sampling_tools"}),
+        ({"sampling": {"context": {}}}, {"sampling", "sampling_context"}),
+        ({"elicitation": {}}, {"elicitation_form"}),
+        ({"elicitation": {"form": {}}}, {"elicitation_form"}),
+        ({"elicitation": {"url": {}}}, {"elicitation_url"}),
+        ({"elicitation": {"form": {}, "url": {}}}, {"elicitation_form", "elicitation_url"}),
+    ],
+)
+def test_client_capabilities_are_read_as_declared(declared: dict[str, Any], fields: set[str]) -> None:
+    assert ClientCapabilities.parse(declared) == ClientCapabilities(**dict.fromkeys(fields, True))
+
+
+@pytest.mark.requirement("VER-10")
+@pytest.mark.parametrize(
+    ("version", "fields"),
+    [
+        (V2024_11_05, {"sampling", "sampling_context"}),
+        (V2025_03_26, {"sampling", "sampling_context"}),
+        (V2025_06_18, {"sampling", "sampling_context", "elicitation_form"}),
+        (V2025_11_25, {"sampling", "sampling_tools", "elicitation_url"}),
+    ],
+)
+def test_what_the_revision_does_not_have_is_not_there(version: str, fields: set[str]) -> None:
+    declared = {"sampling": {"tools": {}}, "elicitation": {"url": {}}}
+    assert ClientCapabilities.parse(declared, version) == ClientCapabilities(**dict.fromkeys(fields, True))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        None,
+        [],
+        "x",
+        {"roots": True},
+        {"sampling": []},
+        {"sampling": {"tools": 1}},
+        {"elicitation": {"url": 1}},
+    ],
+)
+def test_capabilities_of_a_wrong_type_are_refused(declared: Any) -> None:
+    with pytest.raises(InvalidParams, match="must be an object"):
+        ClientCapabilities.parse(declared)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.protocol.icons import MAX_DATA_URI, check_icon, check_icons
+
+
+@pytest.mark.requirement("ICON-01", "ICON-02")
+@pytest.mark.parametrize(
+    "icon",
+    [
+        {"src": "https://example.com/i.png"},
+        {"src": "HTTPS://example.com:8443/i.png?x=1", "mimeType": "image/png", "sizes": ["48x48", "any"]},
+        {"src": "data:image/png;base64,AAAA", "theme": "light"},
+        {"src": "data:image/svg+xml;charset=utf-8,%3Csvg/%3E", "theme": "dark", "mimeType": "image/svg+xml"},
+    ],
+)
+def test_good_icons_are_accepted(icon: dict[str, Any]) -> None:
+    check_icons([icon, icon])
+
+
+@pytest.mark.requirement("ICON-02")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "javascript:alert(1)",
+        "JavaScript:alert(1)",
+        " https://example.com/i.png",
+        "https://example.com/i .png",
+        "https://example.com/i\n.png",
+        "file:///etc/passwd",
+        "ftp://example.com/i.png",
+        "ws://example.com/",
+        "http://example.com/i.png",
+        "blob:https://example.com/1",
+        "//example.com/i.png",
+        "/i.png",
+        "",
+        "https:",
+        "https://",
+        "https:///i.png",
+        "https://[::1/i.png",
+        "https://user@example.com/i.png",
+        "https://user:pass@example.com/i.png",
+        "https://example.com/" + "x" * 2048,
+        "data:text/html,<script>",
+        "data:image/png",
+        "data:image/png;base64,A A",
+        "data:image/png;base64," + "A" * MAX_DATA_URI,
+        "data:;base64,AAAA",
+    ],
+)
+def test_other_sources_are_refused(source: str) -> None:
+    with pytest.raises(ValueError, match="icon"):
+        check_icon({"src": source})
+
+
+def test_plain_http_is_for_development_only() -> None:
+    check_icon({"src": "http://localhost:8000/i.png"}, allow_http=True)
+
+
+@pytest.mark.parametrize(
+    "icon",
+    [
+        None,
+        "https://example.com/i.png",
+        {},
+        {"src": 1},
+        {"src": "https://a.example/", "href": "x"},
+        {"src": "https://a.example/", "mimeType": "text/html"},
+        {"src": "https://a.example/", "mimeType": 1},
+        {"src": "https://a.example/", "sizes": "48x48"},
+        {"src": "https://a.example/", "sizes": ["48"]},
+        {"src": "https://a.example/", "sizes": ["0x1"]},
+        {"src": "https://a.example/", "sizes": [48]},
+        {"src": "https://a.example/", "theme": "blue"},
+    ],
+)
+def test_malformed_icons_are_refused(icon: Any) -> None:
+    with pytest.raises(ValueError, match="icon"):
+        check_icons([icon])
