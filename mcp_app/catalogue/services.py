@@ -131,7 +131,7 @@ def _locked(entry: E) -> E:
 
 
 def _write(row: E, values: Mapping[str, Any], actor: Any, action: str) -> E:
-    before = None if row.pk is None else revisions.state_of(row)
+    before = None if row._state.adding else revisions.state_of(row)
     old_file = row.file.name if isinstance(row, Resource) else ""
     for name, value in values.items():
         setattr(row, name, value)
