@@ -27,11 +27,11 @@ class EgressError(Exception):
     """A fetch ended without an answer; ``str()`` is fit to show to the person who asked."""
 
 
-class EgressRefused(EgressError):  # noqa: N818
+class EgressRefused(EgressError):
     """The policy forbids this fetch."""
 
 
-class EgressFailed(EgressError):  # noqa: N818
+class EgressFailed(EgressError):
     """The network or the other server did not deliver."""
 
 
