@@ -1,7 +1,7 @@
 """Refuses schemas from outside the code that could burn time or reach out (SCHEMA-03, SCHEMA-04, S15, S16).
 
-The cost of a check is bounded beforehand: along the worst instance, every subschema that is applied is counted,
-so a schema that doubles its work with each level of the instance is refused, however small it is.
+The cost of a check is bounded beforehand: along the worst instance every subschema that is applied is
+counted, so a schema that doubles its work with each level of the instance is refused, however small it is.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_app.catalogue import json_schema, outputs, signatures
+from mcp_app.catalogue import json_schema, outputs, schema_bounds, signatures
 from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition, Wire
 from mcp_app.catalogue.wire_parts import Described, check_name, check_permission, shared_wire
 
@@ -68,7 +68,8 @@ def define_tool(
         wire["outputSchema"] = output.schema
     if annotations := hints.to_wire():
         wire["annotations"] = annotations
-    _check_schemas(where, wire)
+    _check_schema(where, wire, "inputSchema", is_written=input_schema is not None)
+    _check_schema(where, wire, "outputSchema", is_written=output_schema is not None)
     return ToolDefinition(
         name=name,
         wire=wire,
@@ -113,10 +114,12 @@ def _check_limits(where: str, limits: Limits) -> None:
         raise DefinitionError(f"{where}: calls_per_minute must be positive, got {limits.calls_per_minute!r}.")
 
 
-def _check_schemas(where: str, wire: Wire) -> None:
-    for member in ("inputSchema", "outputSchema"):
-        if member in wire:
-            try:
-                json_schema.compile_schema(wire[member])
-            except json_schema.SchemaError as error:
-                raise DefinitionError(f"{where}: {member} is {error}") from error
+def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> None:
+    """A schema written by hand may come from anywhere, so it is held to the bounds of foreign ones."""
+    if member not in wire:
+        return
+    compiled = schema_bounds.compile_foreign if is_written else json_schema.compile_schema
+    try:
+        compiled(wire[member])
+    except json_schema.SchemaError as error:
+        raise DefinitionError(f"{where}: {member}: {error}") from error
