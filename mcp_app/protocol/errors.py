@@ -32,9 +32,6 @@ The statuses are those of the legacy era; ``http_status_for`` knows both. An exc
 is its default message, so it must be fit for a client's eyes.
 """
 
-# The specification's names for these errors do not end in "Error".
-# ruff: noqa: N818
-
 from __future__ import annotations
 
 from math import ceil

@@ -9,7 +9,7 @@ from typing import TypeVar
 _State = TypeVar("_State", bound=StrEnum)
 
 
-class InvalidTransition(Exception):  # noqa: N818
+class InvalidTransition(Exception):
     """The event cannot happen in this state; whose fault that is only the caller knows."""
 
     def __init__(self, state: str, event: str) -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.protocol.uri_template import MAX_URI, compile
+from mcp_app.protocol import uri_template
+from mcp_app.protocol.uri_template import MAX_URI
 
 
 @pytest.mark.requirement("TPL-02", "TPL-03")
@@ -31,7 +32,7 @@ from mcp_app.protocol.uri_template import MAX_URI, compile
     ],
 )
 def test_a_matching_uri_gives_its_values(template: str, uri: str, values: dict[str, str]) -> None:
-    assert compile(template).match(uri) == values
+    assert uri_template.compile(template).match(uri) == values
 
 
 @pytest.mark.requirement("TPL-03", "RES-05")
@@ -79,7 +80,7 @@ def test_a_matching_uri_gives_its_values(template: str, uri: str, values: dict[s
     ],
 )
 def test_an_unsafe_or_different_uri_does_not_match(template: str, uri: str) -> None:
-    assert compile(template).match(uri) is None
+    assert uri_template.compile(template).match(uri) is None
 
 
 @pytest.mark.requirement("TPL-02")
@@ -96,13 +97,13 @@ def test_an_unsafe_or_different_uri_does_not_match(template: str, uri: str) -> N
     ],
 )
 def test_values_are_encoded_into_the_uri(template: str, values: dict[str, str], uri: str) -> None:
-    assert compile(template).expand(values) == uri
+    assert uri_template.compile(template).expand(values) == uri
 
 
 @pytest.mark.parametrize(("values"), [{}, {"name": ""}, {"name": "a/b"}, {"name": ".."}, {"name": "\x00"}])
 def test_values_that_could_not_be_read_back_are_not_encoded(values: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="'name'"):
-        compile("demo://greeting/{name}").expand(values)
+        uri_template.compile("demo://greeting/{name}").expand(values)
 
 
 @pytest.mark.requirement("TPL-02")
@@ -133,12 +134,12 @@ def test_values_that_could_not_be_read_back_are_not_encoded(values: dict[str, st
 )
 def test_a_template_that_cannot_be_served_is_refused_with_the_reason(template: str, problem: str) -> None:
     with pytest.raises(ValueError, match="URI template") as caught:
-        compile(template)
+        uri_template.compile(template)
     assert problem in str(caught.value)
 
 
 def test_the_names_of_a_template_are_in_its_order() -> None:
-    assert compile("a:{b}/{a}").names == ("b", "a")
+    assert uri_template.compile("a:{b}/{a}").names == ("b", "a")
 
 
 SAFE = st.text(
@@ -149,14 +150,14 @@ SEGMENT = SAFE.filter(lambda text: text not in (".", ".."))
 
 @given(SEGMENT, st.lists(SEGMENT, min_size=1, max_size=4))
 def test_what_was_encoded_is_what_is_matched(name: str, parts: list[str]) -> None:
-    template = compile("demo://{name}/files/{+path}")
+    template = uri_template.compile("demo://{name}/files/{+path}")
     values = {"name": name, "path": "/".join(parts)}
     assert template.match(template.expand(values)) == values
 
 
 @given(st.text(max_size=60))
 def test_any_uri_matches_safely_or_not_at_all(rest: str) -> None:
-    values = compile("a:{x}-{+path}.{y}").match("a:" + rest)
+    values = uri_template.compile("a:{x}-{+path}.{y}").match("a:" + rest)
     for value in (values or {}).values():
         assert value
         assert not {"..", "."} & set(value.split("/"))
@@ -167,7 +168,7 @@ def test_any_uri_matches_safely_or_not_at_all(rest: str) -> None:
     "template", ["a:" + "-".join(f"{{v{number}}}" for number in range(50)), "a:{x}aaab{+y}aaab"]
 )
 def test_a_hostile_uri_takes_no_time_to_speak_of(template: str) -> None:
-    compiled = compile(template)
+    compiled = uri_template.compile(template)
     started = time.process_time()
     for uri in ("a:" + "a" * 8000, "a:" + "-" * 8000, "a:" + "aaa" * 2600 + "b"):
         compiled.match(uri)
