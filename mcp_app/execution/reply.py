@@ -146,7 +146,9 @@ class Reply:
             return
         try:
             await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind)
-        except (StreamsUnavailable, StreamFinished):
+        except StreamFinished:
+            return  # The session ended meanwhile.
+        except StreamsUnavailable:
             log.warning("A notification was shed: the event stream cannot be written")
 
     async def _append_answer(self, kind: str, encoded: bytes) -> None:

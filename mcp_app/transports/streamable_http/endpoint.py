@@ -86,7 +86,7 @@ class Endpoint:
         except StreamsError:
             await self._refuse(scope, send, Unavailable(NO_REDIS), extra)
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
-            await self._refuse(scope, send, unexpected(scope["method"], scope["path"]), extra)
+            await self._refuse(scope, send, _fault(scope), extra)
 
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
         if STREAMING not in scope:
@@ -115,7 +115,9 @@ class Endpoint:
                 headers = (*headers, (b"mcp-session-id", outcome.session_id.encode()))
             await send_body(send, outcome.status, outcome.body, headers)
         elif session is not None:
-            await self._stream(session, principal, fields, scope).run(receive, send, outcome, extra=extra)
+            await self._stream(session, principal, fields, scope).run(
+                scope, receive, send, outcome, extra=extra
+            )
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self._principal(fields, scope)
@@ -152,6 +154,12 @@ class Endpoint:
         return EventStream(
             self._dispatcher, self.connections, session, principal, fields.get(b"authorization"), address
         )
+
+
+def _fault(scope: Scope) -> McpError:
+    error = unexpected(scope["method"], scope["path"])
+    error.http_status = 500
+    return error
 
 
 def _cors(origin: bytes) -> Headers:
