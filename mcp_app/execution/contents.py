@@ -5,45 +5,77 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-from pydantic import BaseModel
-
+from mcp_app import conf
 from mcp_app.catalogue.content import File, Message, resource_contents, to_block
-from mcp_app.protocol.errors import InternalError
+from mcp_app.execution.json_values import encodable, json_text, jsonable
+from mcp_app.protocol.errors import InternalError, ResourceNotFound
 
 
 def to_messages(value: Any) -> list[dict[str, Any]]:
-    """The ``messages`` of prompts/get: from text, content, a Message, a wire message, or a list of these."""
+    """The ``messages`` of prompts/get: from text, content, a Message, a wire message, or a list of these.
+
+    A dict with ``messages`` counts as that list. Raises InternalError for anything else.
+    """
+    if isinstance(value, Mapping) and "messages" in value:
+        value = value["messages"]
     items = value if isinstance(value, list | tuple) else [value]
     try:
         return [_message(item) for item in items]
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise InternalError("The prompt's function returned something that is no message.") from error
 
 
 def _message(item: Any) -> dict[str, Any]:
     if isinstance(item, Message):
-        return item.to_wire()
+        return {"role": item.role, "content": _block(item.content)}
     if isinstance(item, Mapping) and "role" in item:
-        return {"role": item["role"], "content": to_block(item["content"])}
-    return {"role": "user", "content": to_block(item)}
+        if item["role"] not in ("user", "assistant"):
+            raise ValueError("a message has the role 'user' or 'assistant'")
+        return {"role": item["role"], "content": _block(item.get("content"))}
+    return {"role": "user", "content": _block(item)}
+
+
+def _block(value: Any) -> dict[str, Any]:
+    block = to_block(value)
+    if isinstance(block.get("text"), str):
+        block["text"] = encodable(block["text"])
+    return block
 
 
 def to_contents(value: Any, uri: str, mime_type: str) -> list[dict[str, Any]]:
-    """The ``contents`` of resources/read: text, bytes, File, JSON values, or a list of File (a directory)."""
-    if isinstance(value, list | tuple) and value and all(isinstance(item, File) for item in value):
-        return [item.to_contents(uri, mime_type) for item in value]
+    """The ``contents`` of resources/read: text, bytes, File, JSON values, or a list of File (a directory).
+
+    None means that there is no such resource. Raises ResourceNotFound, and InternalError for what cannot be sent.
+    """
+    if value is None:
+        raise ResourceNotFound("Resource not found", data={"uri": uri})
+    items = value if isinstance(value, list | tuple) and value and all(map(_is_item, value)) else [value]
+    contents = [_contents(item, uri, mime_type) for item in items]
+    size = sum(len(item.get("text") or item.get("blob") or "") for item in contents)
+    if size > (limit := conf.get().max_result_bytes):
+        raise InternalError(f"The resource is too large: more than {limit} bytes.")
+    return contents
+
+
+def _is_item(value: Any) -> bool:
+    ready = isinstance(value, Mapping) and "uri" in value and ("text" in value or "blob" in value)
+    return ready or isinstance(value, File)
+
+
+def _contents(value: Any, uri: str, mime_type: str) -> dict[str, Any]:
     if isinstance(value, File):
-        return [value.to_contents(uri, mime_type)]
-    if isinstance(value, str | bytes):
-        return [resource_contents(value, uri=uri, mime_type=mime_type)]
-    return [resource_contents(_json(value), uri=uri, mime_type=mime_type or "application/json")]
+        return value.to_contents(uri, mime_type)
+    if _is_item(value):
+        return dict(value)
+    if isinstance(value, str):
+        return resource_contents(encodable(value), uri=uri, mime_type=mime_type or "text/plain")
+    if isinstance(value, bytes):
+        return resource_contents(value, uri=uri, mime_type=mime_type or "application/octet-stream")
+    return resource_contents(_json(value), uri=uri, mime_type=mime_type or "application/json")
 
 
 def _json(value: Any) -> str:
-    if isinstance(value, BaseModel):
-        return value.model_dump_json()
     try:
-        return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError as error:
+        return json_text(jsonable(value))
+    except TypeError as error:
         raise InternalError("The resource's function returned something that has no JSON form.") from error

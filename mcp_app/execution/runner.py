@@ -18,6 +18,7 @@ from mcp_app.catalogue.definitions import ToolFunction
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.context import Context
+from mcp_app.execution.json_values import settle
 from mcp_app.execution.results import error_result, to_result
 from mcp_app.protocol.errors import InvalidParams, McpError, ResourceNotFound
 
@@ -100,7 +101,7 @@ class Runner:
 def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
     close_old_connections()
     try:
-        return function(**keywords)
+        return settle(function(**keywords))
     finally:
         close_old_connections()
 
