@@ -32,8 +32,10 @@ def check_icon(icon: Any, *, allow_http: bool = False) -> None:
     _check_details(icon)
 
 
-def check_icons(icons: list[Any], *, allow_http: bool = False) -> None:
+def check_icons(icons: Any, *, allow_http: bool = False) -> None:
     """Check a list of icons; raises ValueError as ``check_icon`` does."""
+    if not isinstance(icons, list):
+        raise ValueError("Icons must be a list of icon objects.")  # noqa: TRY004
     for icon in icons:
         check_icon(icon, allow_http=allow_http)
 

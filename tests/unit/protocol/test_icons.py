@@ -81,3 +81,9 @@ def test_plain_http_is_for_development_only() -> None:
 def test_malformed_icons_are_refused(icon: Any) -> None:
     with pytest.raises(ValueError, match="icon"):
         check_icons([icon])
+
+
+@pytest.mark.parametrize("icons", [None, 1, "x", {}, {"src": "https://a.example/"}])
+def test_icons_are_a_list(icons: Any) -> None:
+    with pytest.raises(ValueError, match="list"):
+        check_icons(icons)
