@@ -9,6 +9,8 @@ import redis
 
 from mcpsite.redis_server import RedisServer
 
+pytest.register_assert_rewrite("tests.streams_contract")
+
 
 @pytest.fixture(scope="session")
 def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:

@@ -8,6 +8,7 @@ log.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,6 +23,8 @@ from mcp_app.streams.client import Endpoint, sync_client
 from mcp_app.streams.keys import EVERYONE, Channels
 from mcp_app.streams.link import Link, fault, pack
 from mcp_app.streams.watch import Waiter, Watchers
+
+log = logging.getLogger(__name__)
 
 RESYNC: dict[str, Any] = {"resync": True}
 CHANNELS_PER_COMMAND = 500
@@ -156,7 +159,9 @@ class RedisHub:
     def _reply(self, reply: Any) -> None:
         self._silent = False
         if isinstance(reply, hiredis.ReplyError):
-            raise fault(reply)
+            log.error("The listening connection was refused: %s", fault(reply))
+            self._link.drop()
+            return
         kind, channel = reply[0], reply[1].decode()
         session = self._channels.session_of(channel)
         if kind == b"message":

@@ -18,7 +18,7 @@ from mcp_app.streams.base import (
 from mcp_app.streams.batch import Batch
 from mcp_app.streams.keys import Channels, stream_keys
 
-_SHORT = {"message": "m", "close": "c", "final": "f"}
+_SHORT = {"message": "m", "close": "c"}
 _LONG = {b"m": "message", b"c": "close", b"f": "final"}
 _REASONS = {
     b"final": "The stream is final.",
@@ -39,6 +39,8 @@ class RedisLog:
         self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
     ) -> Position:
         """See ``EventLog.append``."""
+        if kind not in _SHORT:
+            raise ValueError("Only finish() may add the final event.")
         limits = self.limits
         reply = await self._batch.script(
             scripts.APPEND, stream_keys(session, stream), *self._common(session, stream),

@@ -1,0 +1,3 @@
+"""The contract of the hub, on Redis."""
+
+from tests.streams_contract.hub import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""The contract of the reader, on Redis."""
+
+from tests.streams_contract.reader import *  # noqa: F403

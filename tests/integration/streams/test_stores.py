@@ -1,0 +1,3 @@
+"""The contract of the stores, on Redis."""
+
+from tests.streams_contract.stores import *  # noqa: F403

@@ -1,0 +1,266 @@
+"""What every session, request, window and log store must do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_app.streams import SessionEnded, Streams
+from mcp_app.streams.base import BadName
+from tests.streams_contract.waiting import Connect, limits, until
+
+
+@pytest.mark.requirement("SES-11")
+async def test_a_session_made_by_one_process_is_read_and_changed_by_another(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    await here.sessions.create("s", {"principal": "user:1", "version": "2025-11-25"}, 60)
+    assert await there.sessions.load("s") == {"principal": "user:1", "version": "2025-11-25"}
+    assert await there.sessions.update("s", {"log_level": "info"})
+    assert (await here.sessions.load("s") or {})["log_level"] == "info"
+
+
+@pytest.mark.parametrize("session", ["unknown", "", "a b", "}{", "s:session", "x" * 500, "ä\x00"])
+async def test_an_unknown_session_is_none_whatever_its_id(streams: Streams, session: str) -> None:
+    assert await streams.sessions.load(session) is None
+
+
+async def test_an_unknown_session_is_not_changed_touched_or_created_by_that(streams: Streams) -> None:
+    assert not await streams.sessions.update("s", {"a": "b"})
+    assert not await streams.sessions.touch("s", 60)
+    assert await streams.sessions.load("s") is None
+
+
+@pytest.mark.requirement("SES-10")
+async def test_a_session_expires_unless_it_is_touched(streams: Streams) -> None:
+    await streams.sessions.create("left", {"a": "b"}, 1)
+    await streams.sessions.create("used", {"a": "b"}, 1)
+    assert await streams.sessions.touch("used", 60)
+
+    async def expired() -> bool:
+        return await streams.sessions.load("left") is None
+
+    await until(expired)
+    assert await streams.sessions.load("used") == {"a": "b"}
+
+
+@pytest.mark.requirement("SES-05", "SES-07")
+async def test_an_ended_session_cannot_come_back(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    await here.sessions.create("s", {"a": "b"}, 60)
+    await there.sessions.end("s", 60)
+    for attempt in (
+        here.sessions.load("s"), here.sessions.create("s", {"a": "b"}, 60),
+        here.sessions.update("s", {"a": "b"}), here.requests.open("s", "r", 60),
+    ):
+        with pytest.raises(SessionEnded):
+            await attempt
+    assert not await here.sessions.touch("s", 60)
+    assert not await here.sessions.add_subscription("s", "a://b", 5)
+
+
+async def test_the_tombstone_of_a_session_expires(streams: Streams) -> None:
+    await streams.sessions.create("s", {"a": "b"}, 60)
+    await streams.sessions.end("s", 1)
+
+    async def forgotten() -> bool:
+        try:
+            return await streams.sessions.load("s") is None
+        except SessionEnded:
+            return False
+
+    await until(forgotten)
+
+
+@pytest.mark.parametrize("fields", [{}, {"ended": "1"}])
+async def test_fields_that_would_fake_an_end_are_refused(streams: Streams, fields: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="field"):
+        await streams.sessions.create("s", fields, 60)
+    with pytest.raises(ValueError, match="field"):
+        await streams.sessions.update("s", fields)
+
+
+@pytest.mark.requirement("SES-10")
+async def test_sessions_are_admitted_up_to_the_limits(streams: Streams) -> None:
+    for number in range(2):
+        assert await streams.sessions.admit(3, "user:1", 2)
+        await streams.sessions.create(f"s{number}", {"principal": "user:1"}, 60)
+    assert not await streams.sessions.admit(3, "user:1", 2)
+    assert await streams.sessions.admit(3, "user:2", 2)
+    await streams.sessions.create("s2", {"principal": "user:2"}, 60)
+    assert not await streams.sessions.admit(3, "user:2", 2)
+    await streams.sessions.end("s0", 60)
+    assert await streams.sessions.admit(3, "user:1", 2)
+
+
+async def test_an_expired_session_counts_no_more(streams: Streams) -> None:
+    await streams.sessions.create("left", {"principal": "p"}, 1)
+    await streams.sessions.create("used", {"principal": "p"}, 1)
+    await streams.sessions.touch("used", 60)
+
+    async def free() -> bool:
+        return await streams.sessions.admit(2, "p", 2)
+
+    await until(free)
+    assert not await streams.sessions.admit(1, "p", 2)
+
+
+async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) -> None:
+    for session in ("kept", "left", "ended"):
+        await streams.sessions.create(session, {"a": "b"}, 60)
+        assert await streams.sessions.add_subscription(session, "demo://ä/1", 5)
+    await streams.sessions.create("other", {"a": "b"}, 60)
+    await streams.sessions.add_subscription("other", "demo://2", 5)
+    assert not await streams.sessions.add_subscription("unknown", "demo://ä/1", 5)
+    await streams.sessions.remove_subscription("left", "demo://ä/1")
+    await streams.sessions.remove_subscription("left", "demo://never")
+    await streams.sessions.end("ended", 60)
+    assert await streams.sessions.subscribers("demo://ä/1") == ["kept"]
+    assert await streams.sessions.subscribers("demo://3") == []
+
+
+async def test_an_expired_session_subscribes_to_nothing(streams: Streams) -> None:
+    await streams.sessions.create("s", {"a": "b"}, 1)
+    await streams.sessions.add_subscription("s", "a://b", 5)
+
+    async def gone() -> bool:
+        return await streams.sessions.subscribers("a://b") == []
+
+    await until(gone)
+
+
+async def test_subscriptions_stop_at_the_limit_but_a_repeated_one_is_fine(streams: Streams) -> None:
+    await streams.sessions.create("s", {"a": "b"}, 60)
+    assert await streams.sessions.add_subscription("s", "a://1", 2)
+    assert await streams.sessions.add_subscription("s", "a://2", 2)
+    assert not await streams.sessions.add_subscription("s", "a://3", 2)
+    assert await streams.sessions.add_subscription("s", "a://1", 2)
+    assert await streams.sessions.subscribers("a://3") == []
+
+
+async def test_an_answer_given_to_another_process_reaches_who_waits(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    await here.requests.open("s", "ask-1", 60)
+    waiting = asyncio.create_task(here.requests.wait("s", "ask-1", 30))
+    assert await there.requests.answer("s", "ask-1", b'{"result":{}}')
+    async with asyncio.timeout(2):
+        assert await waiting == b'{"result":{}}'
+    assert await there.requests.wait("s", "ask-1", 30) == b'{"result":{}}'
+
+
+async def test_of_many_racing_answers_exactly_the_first_counts(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    await here.requests.open("s", "r", 60)
+    taken = await asyncio.gather(*(
+        (here, there)[number % 2].requests.answer("s", "r", b"%d" % number) for number in range(10)
+    ))
+    assert taken.count(True) == 1
+    assert await here.requests.wait("s", "r", 1) == b"%d" % taken.index(True)
+
+
+@pytest.mark.parametrize("request_id", ["never", "", "a b", "x" * 100, "r\x00", "ä", "}:session"])
+async def test_an_answer_nobody_asked_for_is_refused(streams: Streams, request_id: str) -> None:
+    await streams.requests.open("s", "r", 60)
+    assert not await streams.requests.answer("s", request_id, b"{}")
+    assert not await streams.requests.answer("other", "r", b"{}")
+
+
+async def test_an_answer_may_look_like_an_open_request(streams: Streams) -> None:
+    await streams.requests.open("s", "r", 60)
+    assert await streams.requests.answer("s", "r", b"?")
+    assert not await streams.requests.answer("s", "r", b"second")
+    assert await streams.requests.wait("s", "r", 1) == b"?"
+
+
+@pytest.mark.parametrize("how", ["drop", "end", "expire"])
+async def test_who_waits_learns_that_no_answer_can_come(connect: Connect, how: str) -> None:
+    here, there = await connect(limits(slow_poll=0.2)), await connect()
+    await here.sessions.create("s", {"a": "b"}, 60)
+    await here.requests.open("s", "r", 1 if how == "expire" else 60)
+    waiting = asyncio.create_task(here.requests.wait("s", "r", 30))
+    if how == "drop":
+        await there.requests.drop("s", "r")
+    elif how == "end":
+        await there.sessions.end("s", 60)
+    async with asyncio.timeout(5):
+        assert await waiting is None
+    assert not await there.requests.answer("s", "r", b"late")
+
+
+async def test_waiting_for_an_answer_ends_in_time(streams: Streams) -> None:
+    await streams.requests.open("s", "r", 60)
+    assert await streams.requests.wait("s", "r", 0.05) is None
+    assert await streams.requests.wait("s", "never", 60) is None
+    with pytest.raises(BadName):
+        await streams.requests.open("s", "no spaces", 60)
+
+
+async def test_a_window_takes_its_limit_and_then_refuses_until_it_is_over(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    hits = [await each.windows.hit("k", 3, 0.5) for each in (here, there, here, there, here)]
+    assert hits == [True, True, True, False, False]
+    assert await here.windows.hit("another key", 1, 60)
+
+    async def over() -> bool:
+        return await here.windows.hit("k", 3, 0.5)
+
+    await until(over)
+
+
+async def test_places_are_held_up_to_the_limit_and_by_renewal(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    assert await here.windows.acquire("k", "a", 2, 60)
+    assert await there.windows.acquire("k", "b", 2, 60)
+    assert not await here.windows.acquire("k", "c", 2, 60)
+    assert await here.windows.acquire("k", "a", 2, 60)
+    assert await there.windows.held("k") == 2
+    await there.windows.release("k", "a")
+    await there.windows.release("k", "never held")
+    assert await here.windows.acquire("k", "c", 2, 60)
+    assert await here.windows.held("another key") == 0
+
+
+async def test_a_place_whose_holder_died_becomes_free(streams: Streams) -> None:
+    assert await streams.windows.acquire("k", "dead", 1, 0.1)
+
+    async def free() -> bool:
+        return await streams.windows.acquire("k", "next", 1, 60)
+
+    await until(free)
+    assert await streams.windows.held("k") == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 500, "a b", "ä", "{x}", "\x00\n"])
+async def test_any_text_is_a_key_of_a_window(streams: Streams, key: str) -> None:
+    assert await streams.windows.hit(key, 1, 60)
+    assert not await streams.windows.hit(key, 1, 60)
+    assert await streams.windows.acquire(key, "a", 1, 60)
+    assert not await streams.windows.acquire(key, "b", 1, 60)
+
+
+async def test_log_batches_are_read_in_order_and_trimmed_through_an_id(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    for number in range(5):
+        await (here, there)[number % 2].messages.push(b"%d" % number)
+    first = await here.messages.read("0-0", 2)
+    assert [batch for _, batch in first] == [b"0", b"1"]
+    rest = await here.messages.read(first[-1][0], 10)
+    assert [batch for _, batch in rest] == [b"2", b"3", b"4"]
+    await there.messages.trim(first[-1][0])
+    assert await here.messages.depth() == 3
+    assert [batch for _, batch in await here.messages.read("0", 10)] == [b"2", b"3", b"4"]
+
+
+async def test_the_oldest_log_batches_go_when_there_are_too_many(connect: Connect) -> None:
+    streams = await connect(limits(log_batches=3))
+    for number in range(10):
+        await streams.messages.push(b"%d" % number)
+    assert await streams.messages.depth() == 3
+    assert [batch for _, batch in await streams.messages.read("", 10)] == [b"7", b"8", b"9"]
+
+
+async def test_a_log_batch_that_is_too_large_is_refused(connect: Connect) -> None:
+    streams = await connect(limits(log_batch_bytes=10))
+    await streams.messages.push(b"x" * 10)
+    with pytest.raises(ValueError, match="at most 10 bytes"):
+        await streams.messages.push(b"x" * 11)

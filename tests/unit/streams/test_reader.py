@@ -1,0 +1,3 @@
+"""The contract of the reader, in memory."""
+
+from tests.streams_contract.reader import *  # noqa: F403

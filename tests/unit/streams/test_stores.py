@@ -1,0 +1,3 @@
+"""The contract of the stores, in memory."""
+
+from tests.streams_contract.stores import *  # noqa: F403
