@@ -17,7 +17,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Django must have loaded its apps before anything that touches models is imported.
-django: Endpoint = get_asgi_application()
+django: Any = get_asgi_application()
 
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402

@@ -274,6 +274,11 @@ def remember_redis_url(run_dir: Path, url: str) -> None:
         file.write(url)
 
 
+def forget_redis_url(run_dir: Path) -> None:
+    """That Redis has been stopped."""
+    (run_dir / "redis.url").unlink(missing_ok=True)
+
+
 def sqlite(path: Path) -> dict[str, Any]:
     """Django's connection parameters for one SQLite file that several processes write."""
     return {

@@ -239,10 +239,9 @@ class Supervisor:
         try:
             chunk = os.read(output.fileno(), LINE_LIMIT)
         except BlockingIOError:
-            # A process that left the group still holds the pipe; it is not worth waiting for.
-            chunk = b"" if child.process is None else None
-        if chunk is None:
-            return
+            if child.process is not None:
+                return
+            chunk = b""  # A process that left the group still holds the pipe; it is not worth waiting for.
         if not chunk:
             self._selector.unregister(output)
             output.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from mcpsite import environment
 
@@ -89,7 +89,9 @@ class BoundedHeaders(HttpToolsProtocol):
     def refuse(self, status: int) -> None:
         """Answer with a bare status and close."""
         if not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:
+            # Uvicorn's annotation forgets that there is none before the first request.
+            cycle = cast("RequestResponseCycle | None", self.cycle)
+            if cycle is None or cycle.response_complete:
                 self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
             self.transport.close()
 

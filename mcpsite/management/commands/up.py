@@ -11,7 +11,14 @@ from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseFault
 
 from mcp_app import conf
-from mcpsite.environment import BASE_DIR, Environment, WrongSettings, read, remember_redis_url
+from mcpsite.environment import (
+    BASE_DIR,
+    Environment,
+    WrongSettings,
+    forget_redis_url,
+    read,
+    remember_redis_url,
+)
 from mcpsite.first_start import FirstStart, first_administrator, prepare
 from mcpsite.pid_files import AlreadyRunning, PidFiles
 from mcpsite.redis_server import RedisServer, RedisServerError
@@ -50,6 +57,7 @@ class Command(BaseCommand):
                 finally:
                     supervisor.stop()
         finally:
+            forget_redis_url(environment.run_dir)
             pid_files.release()
 
     def _serve(self, supervisor: Supervisor, environment: Environment, listening: socket.socket) -> None:
@@ -84,7 +92,7 @@ def worker(environment: Environment, redis_url: str) -> Program:
     return Program(
         name="worker",
         argv=(
-            *(sys.executable, "-m", "celery", "-A", "mcpsite", "worker", "--beat"),
+            *(sys.executable, "-m", "celery", "--quiet", "-A", "mcpsite", "worker", "--beat"),
             *("--schedule", str(environment.data_dir / "celerybeat-schedule")),
             *("--concurrency", str(environment.worker_concurrency), "--hostname", "worker@%h"),
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
