@@ -1,0 +1,161 @@
+"""Owns the choice of skin: Unfold's classes when Unfold is installed, otherwise Django's own; nothing else knows which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.apps import apps
+from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
+from django.contrib.admin.utils import quote, unquote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model
+from django.forms import Media
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.urls import URLPattern, path, reverse
+
+from mcp_app.templatetags.mcp_text import marked
+
+HAS_UNFOLD = apps.is_installed("unfold")
+
+if TYPE_CHECKING:
+    from django.contrib.admin import ModelAdmin as SkinAdmin
+    from django.forms import ModelForm, Select, Textarea
+else:
+    from django.forms import ModelForm as _ModelForm
+
+    if HAS_UNFOLD:
+        from unfold.admin import ModelAdmin as _SkinAdmin
+        from unfold.widgets import UnfoldAdminSelectWidget as Select
+        from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
+    else:
+        from django.contrib.admin import ModelAdmin as _SkinAdmin
+        from django.contrib.admin.widgets import AdminTextareaWidget as Textarea
+        from django.forms import Select
+
+    class SkinAdmin(_SkinAdmin):
+        """The skin's class, which the type checker sees as generic."""
+
+        def __class_getitem__(cls, item: object) -> type:
+            return cls
+
+    class ModelForm(_ModelForm):
+        """Django's class, which the type checker sees as generic."""
+
+        def __class_getitem__(cls, item: object) -> type:
+            return cls
+
+
+__all__ = ["HAS_UNFOLD", "ModelAdmin", "ModelForm", "ReadOnlyAdmin", "Select", "Textarea"]
+
+M = TypeVar("M", bound=Model)
+
+
+class _Labelled:
+    """A row whose name is safe to look at; everything else is the row's."""
+
+    def __init__(self, row: Model) -> None:
+        self._row = row
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
+
+    def __str__(self) -> str:
+        return marked(self._row)
+
+
+ObjectView = Callable[[HttpRequest, Any], HttpResponse | None]
+
+
+class ModelAdmin(SkinAdmin[M]):
+    """What all our pages share: local styles, and buttons that post to one row."""
+
+    list_per_page = 50
+    show_full_result_count = False
+    # Unfold indents forms and lists when asked; Django's own admin ignores these.
+    list_filter_sheet = True
+    compressed_fields = False
+
+    @property
+    def media(self) -> Media:
+        """The skin's files and ours; all local."""
+        return super().media + Media(css={"all": ["mcp_app/admin.css"]}, js=["mcp_app/admin.js"])
+
+    def url_name(self, view: str) -> str:
+        """The name under which this model's page ``view`` is known to ``reverse``."""
+        return f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{view}"
+
+    def page_url(self, view: str, row: M | None = None) -> str:
+        """The address of one of this model's pages."""
+        return reverse(self.url_name(view), args=[quote(row.pk)] if row is not None else [])
+
+    def object_context(self, request: HttpRequest, title: str) -> dict[str, Any]:
+        """What every page of ours hands to the skin's base template."""
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": title,
+            "media": self.media,
+            "changelist_url": self.back_to_list(request),
+        }
+
+    def back_to_list(self, request: HttpRequest) -> str:
+        """The list's address with the filters the user came with."""
+        filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+        return add_preserved_filters(filters, self.page_url("changelist"))
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        """The skin's form; the row's name stands in headings, where hidden characters must show too (S11)."""
+        if context.get("original") is not None:
+            context["subtitle"] = marked(context["original"])
+            context["original"] = _Labelled(context["original"])
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def get_urls(self) -> list[URLPattern]:
+        """The skin's addresses, after those of this model's buttons."""
+        base = f"{self.opts.app_label}_{self.opts.model_name}"
+        buttons = [
+            path(f"<path:object_id>/{name}/", self._posted(view), name=f"{base}_{name}")
+            for name, view in self.object_buttons().items()
+        ]
+        return buttons + super().get_urls()
+
+    def object_buttons(self) -> dict[str, ObjectView]:
+        """Views that act on one row, by the last part of their address. They see POST only."""
+        return {}
+
+    def _posted(self, view: ObjectView) -> Callable[..., HttpResponse]:
+        def handle(request: HttpRequest, object_id: str) -> HttpResponse:
+            if request.method != "POST":
+                return HttpResponseNotAllowed(["POST"])
+            row = self.get_object(request, unquote(object_id))
+            if not self.has_view_permission(request, row):
+                raise PermissionDenied
+            if row is None:
+                return HttpResponseRedirect(self.page_url("changelist"))
+            return view(request, row) or HttpResponseRedirect(self._return_address(request, row))
+
+        return self.admin_site.admin_view(handle)
+
+    def _return_address(self, request: HttpRequest, row: M) -> str:
+        if "from_page" in request.GET:
+            return self.page_url("change", row)
+        return self.back_to_list(request)
+
+
+class ReadOnlyAdmin(ModelAdmin[M]):
+    """Rows that are looked at and never altered here."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody adds such a row by hand."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Nobody alters such a row."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        """Nobody removes such a row by hand."""
+        return False

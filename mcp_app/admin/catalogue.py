@@ -1,0 +1,147 @@
+"""Owns the pages of the four kinds of catalogue entries: which fields each has and how it is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.entry_admin import EntryAdmin
+from mcp_app.admin.entry_filters import PresetFilter
+from mcp_app.admin.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
+from mcp_app.admin.shown import json_block
+from mcp_app.admin.widgets import UploadWidget
+from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.templatetags.mcp_text import visible
+
+
+def _copied(entry: Any, *names: str) -> dict[str, Any]:
+    common = ("title", "description", "permission", "position", "icons", "meta")
+    return {name: getattr(entry, name) for name in (*common, *names)}
+
+
+@admin.register(Tool)
+class ToolAdmin(EntryAdmin):
+    """Tools; a tool added here is a preset of another."""
+
+    kind = "tool"
+    form = ToolForm
+    own_fields = ("preset_of", "fixed_arguments")
+    limit_fields = ("timeout_seconds", "calls_per_minute")
+    definition_fields = (
+        "name", "code_description", "shown_input_schema", "shown_output_schema", "shown_annotations", "background",
+        "shown_definition",
+    )  # fmt: skip
+    list_filter = (*EntryAdmin.list_filter, PresetFilter)
+    search_fields = ("name", "title", "description", "permission")
+    list_select_related = ("preset_of",)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """A preset is made from a tool that is defined in code or upstream, not from another preset."""
+        if db_field.name == "preset_of":
+            kwargs["queryset"] = Tool.objects.filter(preset_of=None).order_by("name")
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if db_field.name == "preset_of" and field is not None:
+            field.required = True
+            field.label = "Tool"
+        return field
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What would go; presets keep their tool, and must be deleted first."""
+        going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
+        presets = Tool.objects.filter(preset_of__in=[tool.pk for tool in objs])
+        return going, counts, missing_permissions, [*protected, *(visible(preset) for preset in presets)]
+
+    def duplicate(self, entry: Any, actor: Any) -> Any:
+        """Another preset of the same tool."""
+        fields = _copied(entry, "preset_of", "fixed_arguments", *self.limit_fields)
+        name = self.free_key(entry.name, 128)
+        return save_tool_preset(entry=None, actor=actor, name=name, enabled=False, **fields)
+
+    @admin.display(description="input schema")
+    def shown_input_schema(self, tool: Tool) -> SafeString:
+        """The arguments it takes."""
+        return json_block(tool.input_schema)
+
+    @admin.display(description="output schema")
+    def shown_output_schema(self, tool: Tool) -> SafeString:
+        """The structured content it gives."""
+        return json_block(tool.output_schema)
+
+    @admin.display(description="annotations")
+    def shown_annotations(self, tool: Tool) -> SafeString:
+        """Hints for clients."""
+        return json_block(tool.annotations)
+
+
+@admin.register(Prompt)
+class PromptAdmin(EntryAdmin):
+    """Prompts; one added here is text with placeholders."""
+
+    kind = "prompt"
+    form = PromptForm
+    own_fields = ("template", "arguments")
+    definition_fields = ("name", "code_description", "shown_arguments", "shown_definition")
+    search_fields = ("name", "title", "description", "permission", "template")
+
+    def duplicate(self, entry: Any, actor: Any) -> Any:
+        """The same text under another name."""
+        fields = _copied(entry, "template", "arguments")
+        return save_prompt(entry=None, actor=actor, name=self.free_key(entry.name, 128), enabled=False, **fields)
+
+    @admin.display(description="arguments")
+    def shown_arguments(self, prompt: Prompt) -> SafeString:
+        """The arguments it takes."""
+        return json_block(prompt.arguments)
+
+
+@admin.register(Resource)
+class ResourceAdmin(EntryAdmin):
+    """Resources with a fixed URI; one added here is a text or an uploaded file."""
+
+    kind = "resource"
+    key_field = "uri"
+    form = ResourceForm
+    own_fields = ("name", "mime_type", "text", "file", "annotations")
+    definition_fields = ("uri", "name", "mime_type", "code_description", "shown_definition")
+    search_fields = ("uri", "name", "title", "description", "permission")
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Uploads are never linked to."""
+        if db_field.name == "file":
+            return db_field.formfield(widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old.")
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    def duplicate(self, entry: Any, actor: Any) -> Any:
+        """The same content under another URI."""
+        fields = _copied(entry, "name", "mime_type", "text", "annotations")
+        if entry.file:
+            with entry.file.open("rb") as content:
+                return self._save_copy(entry, actor, {**fields, "file": content})
+        return self._save_copy(entry, actor, fields)
+
+    def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
+        return save_resource(entry=None, actor=actor, uri=self.free_key(entry.uri, 500), enabled=False, **fields)
+
+
+@admin.register(ResourceTemplate)
+class ResourceTemplateAdmin(EntryAdmin):
+    """Resource templates; they are always defined in code."""
+
+    kind = "template"
+    key_field = "uri_template"
+    form = EntryForm
+    definition_fields = ("uri_template", "name", "mime_type", "code_description", "shown_definition")
+    search_fields = ("uri_template", "name", "title", "description", "permission")
+    actions = ("enable_entries", "disable_entries")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A template needs a function."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Its code would bring it back."""
+        return False

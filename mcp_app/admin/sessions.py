@@ -1,0 +1,208 @@
+"""Owns the pages of legacy sessions and of the message log: read-only, but a session can be ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+
+from mcp_app import conf
+from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.shown import badge, moment
+from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline
+from mcp_app.models import Message, Session
+from mcp_app.protocol.versions import LEGACY
+from mcp_app.sessions.services import end_session_now
+from mcp_app.templatetags.mcp_text import json_text, marked, visible, visible_block
+
+
+def _idle_since() -> Any:
+    return timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+
+
+def state_of(session: Session) -> str:
+    """``open``, ``idle`` (silent for longer than a session may be) or ``ended``."""
+    if session.ended_at is not None:
+        return "ended"
+    return "open" if session.last_seen_at >= _idle_since() else "idle"
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Open, idle, ended."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The three states."""
+        return [("open", "open"), ("idle", "idle"), ("ended", "ended")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        """Only sessions in the chosen state."""
+        match self.value():
+            case "open":
+                return queryset.filter(ended_at=None, last_seen_at__gte=_idle_since())
+            case "idle":
+                return queryset.filter(ended_at=None, last_seen_at__lt=_idle_since())
+            case "ended":
+                return queryset.exclude(ended_at=None)
+        return queryset
+
+
+class VersionFilter(admin.SimpleListFilter):
+    """The negotiated protocol revision; the choices are known, so no scan of the table is needed."""
+
+    title = "protocol version"
+    parameter_name = "version"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Every revision that has sessions."""
+        return [(version, version) for version in LEGACY]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        """Only sessions of the chosen revision."""
+        return queryset.filter(protocol_version=self.value()) if self.value() else queryset
+
+
+@admin.register(Session)
+class SessionAdmin(ReadOnlyAdmin[Session]):
+    """Sessions, each with its timeline of messages."""
+
+    list_display = ("client", "protocol_version", "who", "where", "created", "seen", "state", "message_count")
+    list_display_links = ("client",)
+    list_filter = (StateFilter, VersionFilter, "created_at")
+    search_fields = ("id", "client_name", "client_version", "principal", "address")
+    search_help_text = "Session id, client, principal or address."
+    actions = ("end_sessions",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        """Sessions with the number of their messages."""
+        counted = Message.objects.filter(session=OuterRef("pk")).order_by().values("session")
+        count = Subquery(counted.annotate(number=Count("pk")).values("number"))
+        return super().get_queryset(request).annotate(messages_logged=Coalesce(count, 0))
+
+    @admin.display(description="client", ordering="client_name")
+    def client(self, session: Session) -> SafeString:
+        """What the client calls itself; it may say anything."""
+        return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
+
+    @admin.display(description="principal", ordering="principal")
+    def who(self, session: Session) -> SafeString:
+        """Who asks."""
+        return visible(session.principal)
+
+    @admin.display(description="address", ordering="address")
+    def where(self, session: Session) -> SafeString:
+        """The network address the session was opened from."""
+        return visible(session.address or "-")
+
+    @admin.display(description="created", ordering="created_at")
+    def created(self, session: Session) -> SafeString:
+        """When it was opened."""
+        return moment(session.created_at)
+
+    @admin.display(description="last seen", ordering="last_seen_at")
+    def seen(self, session: Session) -> SafeString:
+        """When its client was last heard."""
+        return moment(session.last_seen_at)
+
+    @admin.display(description="state", ordering="ended_at")
+    def state(self, session: Session) -> SafeString:
+        """Open, idle or ended."""
+        name = state_of(session)
+        return badge(name, {"open": "good", "idle": "warn"}.get(name, "plain"))
+
+    @admin.display(description="messages", ordering="messages_logged")
+    def message_count(self, session: Session) -> int:
+        """Messages in the log."""
+        return int(getattr(session, "messages_logged", 0))
+
+    def has_end_permission(self, request: HttpRequest) -> bool:
+        """Ending a session is a change of it."""
+        return request.user.has_perm("mcp_app.change_session")  # type: ignore[union-attr]
+
+    @admin.action(description="End selected sessions", permissions=["end"])
+    def end_sessions(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
+        """End each chosen session; their clients have to initialize again."""
+        ended = sum(end_session_now(session_id=session.pk, actor=request.user) for session in queryset)
+        self.message_user(request, f"Sessions ended: {ended}.", messages.SUCCESS)
+
+    def object_buttons(self) -> dict[str, ObjectView]:
+        """The button of a session's page."""
+        return {"end": self.end_one}
+
+    def end_one(self, request: HttpRequest, session: Session) -> None:
+        """End one session."""
+        if not self.has_end_permission(request):
+            raise PermissionDenied
+        if end_session_now(session_id=session.pk, actor=request.user):
+            self.message_user(request, "The session was ended.", messages.SUCCESS)
+        else:
+            self.message_user(request, "The session had already ended.", messages.INFO)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The session's facts and its timeline on one page."""
+        session = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, session):
+            raise PermissionDenied
+        if session is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        may_read = request.user.has_perm("mcp_app.view_message")  # type: ignore[union-attr]
+        context = {
+            **self.object_context(request, f"Session of {marked(session.client_name or '(no name)')[:60]}"),
+            "session": session,
+            "state": self.state(session),
+            "fields": visible_block(json_text(session.fields)),
+            "end_url": self.page_url("end", session) + "?from_page=1",
+            "can_end": self.has_end_permission(request) and session.ended_at is None,
+            "timeline": timeline(Message.objects.filter(session=session), request.GET) if may_read else None,
+            "methods": METHODS,
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "mcp_admin/session.html", context)
+
+
+@admin.register(Message)
+class MessageAdmin(ReadOnlyAdmin[Message]):
+    """The message log of all sessions."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The log as a timeline: a table that counts and pages by offset does not survive millions of rows."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = {
+            **self.object_context(request, "Messages"),
+            "timeline": timeline(Message.objects.all(), request.GET),
+            "methods": METHODS,
+            "across_sessions": True,
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "mcp_admin/messages.html", context)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """One message whole: its facts, its request beside its answer."""
+        message = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, message):
+            raise PermissionDenied
+        if message is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        context = {
+            **self.object_context(request, f"Message {message.pk}"),
+            "message": message,
+            "row": row(message, LONGEST_SHOWN),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "mcp_admin/message.html", context)

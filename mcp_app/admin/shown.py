@@ -1,0 +1,63 @@
+"""Owns the small pieces of markup that lists and pages share: badges, times, differences; all data is escaped."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.templatetags.mcp_text import json_text, visible_block
+
+# Comparing is quadratic at worst; what is longer is shown as two whole texts by the caller's page instead.
+MAX_DIFF_LINES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line of a difference: ``kind`` is ``added``, ``removed``, ``same`` or ``skip``."""
+
+    kind: str
+    html: SafeString
+
+
+def badge(text: str, tone: str = "plain") -> SafeString:
+    """A small label; ``tone`` is one of good, warn, bad, info, plain."""
+    return format_html('<span class="mcp-badge mcp-badge-{}">{}</span>', tone, text)
+
+
+def moment(at: datetime | None, never: str = "never") -> SafeString:
+    """A time to the second, in the current time zone."""
+    if at is None:
+        return format_html('<span class="mcp-dim">{}</span>', never)
+    local = timezone.localtime(at)
+    return format_html(
+        '<time class="mcp-time" datetime="{}">{}</time>', local.isoformat(), local.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def block(text: str) -> SafeString:
+    """Text of several lines in a scrolling box."""
+    return format_html('<pre class="mcp-pre">{}</pre>', visible_block(text))
+
+
+def json_block(value: Any) -> SafeString:
+    """A stored JSON value in a scrolling box."""
+    return block(json_text(value))
+
+
+def diff(before: Any, after: Any) -> list[DiffLine]:
+    """How a stored JSON value changed, line by line with three lines of context; None stands for nothing."""
+    old = json_text(before).splitlines() if before is not None else []
+    new = json_text(after).splitlines() if after is not None else []
+    if len(old) > MAX_DIFF_LINES or len(new) > MAX_DIFF_LINES:
+        return [DiffLine("skip", format_html("{}", "Too long to compare line by line."))]
+    lines = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
+    kinds = {"+": "added", "-": "removed", "@": "skip"}
+    return [
+        DiffLine(kinds.get(line[:1], "same"), visible_block("…" if line.startswith("@@") else line)) for line in lines
+    ]

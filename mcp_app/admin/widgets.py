@@ -1,0 +1,157 @@
+"""Owns the form fields of the admin that Django lacks: JSON with an editor and clear errors, permissions, uploads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from django import forms
+from django.apps import apps
+from django.contrib.auth.models import Permission
+from django.core.exceptions import ValidationError
+from django.forms.fields import InvalidJSONInput
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.base import Select, Textarea
+
+MAX_JSON_CHARACTERS = 256 * 1024
+MAX_JSON_DEPTH = 64
+
+
+class JsonWidget(Textarea):
+    """A text area which scripts turn into a JSON editor; without scripts it stays a text area."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        super().__init__({"rows": 10, "spellcheck": "false", **(attrs or {})})
+
+    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+        """The text area in a box of its own, so that the editor has a place to stand."""
+        attrs = dict(attrs or {})
+        if apps.is_installed("django_svelte_jsoneditor"):
+            attrs["data-json-editor"] = static("django_svelte_jsoneditor/js/svelte_jsoneditor.js")
+        return format_html('<div class="mcp-json-field">{}</div>', super().render(name, value, attrs, renderer))
+
+    @property
+    def media(self) -> forms.Media:
+        """The module that starts the editor."""
+        return forms.Media(
+            css={"all": ["mcp_app/admin.css"]},
+            js=[forms.Script("mcp_app/json_editor.js", type="module")],
+        )
+
+
+class JsonField(forms.JSONField):
+    """JSON typed by a person: errors name line and column, and nothing a database would choke on gets through."""
+
+    widget = JsonWidget
+
+    def __init__(self, *, shape: type[Any] | None = None, **kwargs: Any) -> None:
+        """``shape`` is list or dict: what the value must be, and what an empty field means."""
+        super().__init__(**kwargs)
+        self.shape = shape
+
+    def to_python(self, value: Any) -> Any:
+        """The value; raises ValidationError naming the place of the first fault."""
+        if self.disabled or not isinstance(value, str):
+            return value
+        if not value.strip():
+            return self.shape() if self.shape else None
+        if len(value) > MAX_JSON_CHARACTERS:
+            raise ValidationError(f"Too long: at most {MAX_JSON_CHARACTERS} characters.", code="invalid")
+        parsed = parse_json(value)
+        if self.shape is not None and not isinstance(parsed, self.shape):
+            wanted = "a list: [ … ]" if self.shape is list else "an object: { … }"
+            raise ValidationError(f"Must be {wanted}", code="invalid")
+        return parsed
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What was typed, also when it is not JSON: it is shown again beside the error."""
+        if data is None:
+            return None
+        try:
+            return parse_json(data)
+        except ValidationError:
+            return InvalidJSONInput(data)
+
+    def prepare_value(self, value: Any) -> str:
+        """Indented text for the editor."""
+        if isinstance(value, InvalidJSONInput):
+            return value
+        return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def parse_json(text: str) -> Any:
+    """Strict JSON; raises ValidationError with line and column or the reason."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as error:
+        raise ValidationError(
+            f"Not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}.", code="invalid"
+        ) from error
+    except RecursionError as error:
+        raise ValidationError(f"Nested more than {MAX_JSON_DEPTH} levels deep.", code="invalid") from error
+    except ValueError as error:  # A number with thousands of digits.
+        raise ValidationError("A number is too long.", code="invalid") from error
+    _check_storable(value)
+    return value
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValidationError(f"{name} is not valid JSON.", code="invalid")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValidationError(f"The name {twice!r} occurs twice in one object.", code="invalid")
+    return members
+
+
+def _check_storable(value: Any) -> None:
+    """Refuse what PostgreSQL cannot hold (NUL, lone surrogates) and what nests too deeply. Iterative on purpose."""
+    pending: list[tuple[Any, int]] = [(value, 1)]
+    while pending:
+        item, depth = pending.pop()
+        if depth > MAX_JSON_DEPTH:
+            raise ValidationError(f"Nested more than {MAX_JSON_DEPTH} levels deep.", code="invalid")
+        children: Iterable[Any] = ()
+        if isinstance(item, dict):
+            children = (*item.keys(), *item.values())
+        elif isinstance(item, list):
+            children = item
+        elif isinstance(item, str) and ("\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item)):
+            raise ValidationError("Text may not contain NUL or lone surrogate characters.", code="invalid")
+        pending.extend((child, depth + 1) for child in children)
+
+
+def _permission_choices() -> list[tuple[str, Any]]:
+    groups: dict[str, list[tuple[str, str]]] = {}
+    rows = Permission.objects.select_related("content_type").order_by("content_type__app_label", "codename")
+    for row in rows:
+        app = row.content_type.app_label
+        groups.setdefault(app, []).append((f"{app}.{row.codename}", f"{app}.{row.codename}"))
+    return [("", "every caller"), *groups.items()]
+
+
+class PermissionField(forms.ChoiceField):
+    """One of the permissions that exist, or none."""
+
+    def __init__(self, *, current: str = "", **kwargs: Any) -> None:
+        # A permission that code names but no migration made must stay choosable, or saving would drop it.
+        choices = _permission_choices()
+        known = {value for _, group in choices if isinstance(group, list) for value, _ in group}
+        if current and current not in known:
+            choices.insert(1, (current, f"{current} (does not exist)"))
+        super().__init__(choices=choices, required=False, widget=Select(), **kwargs)
+
+
+class UploadWidget(forms.FileInput):
+    """A file field without a link to the stored file: uploads are served to MCP clients only, never by Django."""
+
+    def __init__(self) -> None:
+        super().__init__({"class": "mcp-input"})
