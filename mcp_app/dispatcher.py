@@ -24,6 +24,7 @@ from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import RequestContext, Services
 from mcp_app.handlers.table import TABLE
+from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, Unavailable
 from mcp_app.sessions.client_requests import ClientRequests
@@ -89,6 +90,7 @@ class Dispatcher:
         hub.subscribe("cancel", self.services.calls.heard_cancel)
         hub.subscribe("credentials", lambda _: self.authenticator.forget())
         self.sessions.start()
+        self.log.before_flush.append(self._note_used_keys)
         await catalogue.refresh()
         await self.streams.start()
         self.log.start()
@@ -132,27 +134,23 @@ class Dispatcher:
         return StreamReference(reply.stream, reply.epoch, 0)
 
     async def batch(
-        self,
-        session: Session,
-        principal: Principal,
-        members: list[jsonrpc.Message | jsonrpc.Invalid],
-        payload: bytes,
+        self, session: Session, principal: Principal, members: list[jsonrpc.Message | jsonrpc.Invalid]
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
-        requests = [member for member in members if isinstance(member, jsonrpc.Request)]
-        invalid = [jsonrpc.encode_error(m.error, m.id) for m in members if isinstance(m, jsonrpc.Invalid)]
-        reply = Reply(self.streams, session.id, len(requests) + len(invalid))
+        answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
+        reply = Reply(self.streams, session.id, len(answered))
         for member in members:
-            if isinstance(member, jsonrpc.Notification):
+            payload = _encoded(member)
+            if isinstance(member, jsonrpc.Request):
+                await self._serve(session, principal, member, payload, reply)
+            elif isinstance(member, jsonrpc.Invalid):
+                reply.answer(payload)
+            elif isinstance(member, jsonrpc.Notification):
                 await self.notification(session, member, payload)
-            elif isinstance(member, jsonrpc.Response):
+            else:
                 await self.response(session, member, payload)
-        if not requests and not invalid:
+        if not answered:
             return ACCEPTED
-        for request in requests:
-            await self._serve(session, principal, request, payload, reply)
-        for encoded in invalid:
-            reply.answer(encoded)
         if await reply.settled(self.settings.grace_seconds):
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
@@ -166,7 +164,8 @@ class Dispatcher:
 
     async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
         """Take in the client's answer to a question of ours (T-POST-09)."""
-        self.log.single(session.id, session.principal_key, "in", "response", payload, "", str(message.id))
+        logged = _without_content(message, payload)
+        self.log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
         if not await self.services.requests.answer(session, message):
             log.info("A response with id %.80r answers no open question", message.id)
 
@@ -201,6 +200,12 @@ class Dispatcher:
         self._log(session.id, principal, payload, encoded, started, error, (request.method, request.id, ""))
         return error
 
+    def _note_used_keys(self) -> None:
+        used = self.authenticator.used
+        if used:
+            self.authenticator.used = {}
+            self.log.fact("key.used", keys={str(key): at for key, at in used.items()})
+
     def _heard_catalogue(self, payload: dict[str, Any]) -> None:
         if payload.get("revision") != catalogue.current().revision:
             task = asyncio.create_task(self._refresh_catalogue())
@@ -230,6 +235,24 @@ class Dispatcher:
 
 
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
+
+
+def _encoded(member: jsonrpc.Message | jsonrpc.Invalid) -> bytes:
+    """A member of a batch by itself, as it is logged; of an invalid one, the error that answers it."""
+    if isinstance(member, jsonrpc.Request):
+        return jsonrpc.encode_request(member.id, member.method, member.params)
+    if isinstance(member, jsonrpc.Notification):
+        return jsonrpc.encode_notification(member.method, member.params)
+    if isinstance(member, jsonrpc.Invalid):
+        return jsonrpc.encode_error(member.error, member.id)
+    return jsonrpc.encode_result(member.id, member.result or {})
+
+
+def _without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
+    """What a person typed into a form is never logged (SEC-09)."""
+    if message.result is None or "content" not in message.result:
+        return payload
+    return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
 
 
 def _unknown(method: str) -> McpError:

@@ -76,6 +76,9 @@ def _tool(
 ) -> ToolEntry:
     settings = conf.get()
     asked = row.timeout_seconds or (base and base.timeout_seconds) or definition.timeout
+    background = row.background or definition.background
+    # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
+    usual = settings.tool_timeout_max_seconds if background else settings.tool_timeout_seconds
     output = wire.get("outputSchema")
     return ToolEntry(
         name=name,
@@ -83,11 +86,11 @@ def _tool(
         function=function,
         input=json_schema.compile_schema(wire["inputSchema"]),
         output=None if output is None else json_schema.compile_schema(output),
-        timeout=min(asked or settings.tool_timeout_seconds, settings.tool_timeout_max_seconds),
+        timeout=min(asked or usual, settings.tool_timeout_max_seconds),
         calls_per_minute=row.calls_per_minute
         or (base and base.calls_per_minute)
         or definition.calls_per_minute,
-        background=row.background or definition.background,
+        background=background,
         wraps_result=definition.wraps_result,
         permission=row.permission or (base.permission if base else "") or definition.permission,
         fixed_arguments=fixed or {},

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
+from time import perf_counter
 from typing import Any, TypeVar
 
 from mcp_app.auth.principal import Principal
@@ -99,7 +100,7 @@ class Call:
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self.started = self._loop.time()
+        self.started = perf_counter()
         self._gate: ProgressGate | None = None
         self._flush: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Any
 
 from mcp_app.auth.principal import Principal
@@ -118,7 +119,7 @@ class Calls:
         if not call.session.in_flight:
             self._sessions.pop(call.session.id, None)
         if self._log.enabled:
-            seconds = asyncio.get_running_loop().time() - call.started
+            seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
                 call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts

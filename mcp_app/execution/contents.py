@@ -45,7 +45,7 @@ def _block(value: Any) -> dict[str, Any]:
 def to_contents(value: Any, uri: str, mime_type: str) -> list[dict[str, Any]]:
     """The ``contents`` of resources/read: text, bytes, File, JSON values, or a list of File (a directory).
 
-    None means that there is no such resource. Raises ResourceNotFound, and InternalError for what cannot be sent.
+    None means that there is no such resource: ResourceNotFound. What cannot be sent is an InternalError.
     """
     if value is None:
         raise ResourceNotFound("Resource not found", data={"uri": uri})

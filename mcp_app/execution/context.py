@@ -7,15 +7,18 @@ Names come in Django's pairs: the plain name blocks and is for synchronous code,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from django.conf import settings as django_settings
 
 from mcp_app.catalogue.content import ToolError
 from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.questions import Answer, Form
-from mcp_app.protocol import elicitation, sampling
+from mcp_app.protocol import downlevel, elicitation, sampling
 from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.errors import InvalidAnswer
 from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
 
 T = TypeVar("T")
@@ -151,7 +154,7 @@ class Context:
         question = Form({"type": "object", "properties": {}} if form is None else form)
         elicitation.check_form(question.schema)
         params = {"mode": "form", "message": message, "requestedSchema": question.schema}
-        return _answer(await self._ask("elicitation_form", "elicitation/create", params), question)
+        return _answer(await self._ask(("elicitation_form",), "elicitation/create", params), question)
 
     def elicit(self, message: str, form: Any = None) -> Answer:
         """As ``aelicit``, for synchronous code."""
@@ -159,8 +162,9 @@ class Context:
 
     async def aelicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
         """Ask the person to open ``url``; its page must check that the same user opens it (ELI-11)."""
+        elicitation.check_url(url, allow_http=django_settings.DEBUG)
         params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
-        return _answer(await self._ask("elicitation_url", "elicitation/create", params), None)
+        return _answer(await self._ask(("elicitation_url",), "elicitation/create", params), None)
 
     def elicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
         """As ``aelicit_url``, for synchronous code."""
@@ -173,11 +177,15 @@ class Context:
     async def asample(self, messages: Any, *, max_tokens: int, **options: Any) -> dict[str, Any]:
         """Have the client's model continue ``messages`` (a text, or sampling messages); returns its result.
 
-        ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, tools, …
+        ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, …
         """
         params = sampling.build_params(messages, max_tokens=max_tokens, **options)
-        needed = "sampling_tools" if "tools" in params or "toolChoice" in params else "sampling"
-        return await self._ask(needed, "sampling/createMessage", params)
+        needed = sampling.needed_capabilities(params)
+        result = await self._ask(needed, "sampling/createMessage", params)
+        try:
+            return sampling.check_result(result)
+        except InvalidAnswer as error:
+            raise ToolError(error.message) from None
 
     def sample(self, messages: Any, *, max_tokens: int, **options: Any) -> dict[str, Any]:
         """As ``asample``, for synchronous code."""
@@ -185,7 +193,7 @@ class Context:
 
     async def aroots(self) -> list[dict[str, Any]]:
         """The client's roots; informational, never an access control (ROOT-03)."""
-        result = await self._ask("roots", "roots/list", {})
+        result = await self._ask(("roots",), "roots/list", {})
         roots = result.get("roots")
         return [root for root in roots if _is_root(root)] if isinstance(roots, list) else []
 
@@ -204,9 +212,14 @@ class Context:
     def _wait(self, question: Awaitable[T]) -> T:
         return self._call.run_from_thread(question)
 
-    async def _ask(self, capability: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if not self.client.can(capability):
-            raise ToolError(f"The client does not support {method} ({capability.replace('_', ' ')}).")
+    async def _ask(self, needed: Sequence[str], method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """CAP-02: a client is only asked what it declared, in a form that its revision knows."""
+        client = self.client
+        if missing := [capability for capability in needed if not client.can(capability)]:
+            words = ", ".join(missing).replace("_", " ")
+            raise ToolError(f"The client does not support {method}: it did not declare {words}.")
+        if downlevel.message(method, params, self.protocol_version) is None:
+            raise ToolError(downlevel.why_not(method, params, self.protocol_version))
         try:
             return await self._call.ask(method, params)
         except ClientFailed as error:

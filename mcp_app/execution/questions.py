@@ -41,14 +41,15 @@ class Form:
     __slots__ = ("_adapter", "_simple", "schema")
 
     def __init__(self, kind: Any) -> None:
-        """``kind`` is a JSON Schema (dict), a simple type, or a model, dataclass or TypedDict of simple types."""
+        """``kind``: a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple types."""
         self._adapter: TypeAdapter[Any] | None = None
         self._simple = False
         if isinstance(kind, dict):
             self.schema = kind
             return
         self._simple = _is_simple(kind)
-        model = create_model("Answer", **{VALUE: (kind, ...)}) if self._simple else kind
+        members: dict[str, Any] = {VALUE: (kind, ...)}
+        model = create_model("Answer", **members) if self._simple else kind
         self._adapter = TypeAdapter(model)
         self.schema = flatten(self._adapter.json_schema())
 

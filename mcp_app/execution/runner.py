@@ -54,7 +54,7 @@ class Runner:
     async def run_tool(
         self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
     ) -> dict[str, Any]:
-        """A tool's result in the newest legacy form; failures inside the tool become ``isError`` (TOOL-12)."""
+        """A tool's result in the newest legacy form; its failures become ``isError`` (TOOL-12)."""
         try:
             value = await self.invoke(entry.function, arguments, call, context)
             return to_result(value, entry)

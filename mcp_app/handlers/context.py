@@ -34,6 +34,11 @@ class Services:
     calls: Calls
     log: MessageLog
 
+    async def change_session(self, session: Session, **fields: str) -> None:
+        """Change a session and its record."""
+        await self.sessions.change(session, **fields)
+        self.log.fact("session.changed", session=session.id, fields=self.sessions.stored(session))
+
 
 @dataclass(slots=True)
 class RequestContext:

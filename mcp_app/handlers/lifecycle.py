@@ -13,6 +13,7 @@ from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, negotiate
 from mcp_app.sessions.session import Session
 
 MAX_CLIENT_TEXT = 200
+CLIENT_CAPABILITIES = ("roots", "sampling", "elicitation")
 
 
 async def initialize(
@@ -26,7 +27,7 @@ async def initialize(
         raise InvalidParams("initialize needs the member 'protocolVersion', a string.")
     if type(capabilities) is not dict:
         raise InvalidParams("initialize needs the member 'capabilities', an object.")
-    if not _is_implementation(client_info):
+    if type(client_info) is not dict or not _is_implementation(client_info):
         raise InvalidParams(
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
@@ -35,7 +36,7 @@ async def initialize(
         version=version,
         principal_key=principal.key,
         client_info=_bounded(client_info),
-        capabilities=capabilities,
+        capabilities=_known(capabilities),
         announced=current().revision,
     )
     services.log.fact(
@@ -84,8 +85,13 @@ def ping(context: RequestContext, params: Params) -> Result:
     return b"{}"
 
 
-def _is_implementation(info: Any) -> bool:
-    return type(info) is dict and type(info.get("name")) is str and type(info.get("version")) is str
+def _is_implementation(info: dict[str, Any]) -> bool:
+    return type(info.get("name")) is str and type(info.get("version")) is str
+
+
+def _known(capabilities: dict[str, Any]) -> dict[str, Any]:
+    """The capabilities that mean something here; others are ignored (GEN-02) and not worth storing."""
+    return {name: capabilities[name] for name in CLIENT_CAPABILITIES if type(capabilities.get(name)) is dict}
 
 
 def _bounded(info: dict[str, Any]) -> dict[str, Any]:

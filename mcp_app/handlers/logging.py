@@ -12,5 +12,5 @@ async def set_level(context: RequestContext, params: Params) -> Result:
     level = params.get("level")
     if level not in LEVELS:
         raise InvalidParams(f"The member 'level' must be one of: {', '.join(LEVELS)}.")
-    await context.services.sessions.change(context.session, log_level=level)
+    await context.services.change_session(context.session, log_level=level)
     return {}

@@ -9,7 +9,7 @@ from mcp_app.sessions.session import Session
 async def initialized(services: Services, session: Session, params: Params) -> None:
     """LIFE-03: from now on the server may send requests and notifications."""
     if not session.initialized:
-        await services.sessions.change(session, initialized="1")
+        await services.change_session(session, initialized="1")
 
 
 async def cancelled(services: Services, session: Session, params: Params) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from django.db import DatabaseError, close_old_connections, transaction
+from django.db import DatabaseError, DataError, IntegrityError, close_old_connections, transaction
 
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.streams.base import StreamsUnavailable
@@ -34,8 +34,8 @@ def drain_once(queue: SyncMessageQueue) -> int:
         batches = queue.read(cursor.last_id, BATCHES)
         if not batches:
             return 0
-        for _, encoded in batches:
-            _write(orjson.loads(encoded))
+        for batch_id, encoded in batches:
+            _write_or_skip(batch_id, encoded)
         cursor.last_id = batches[-1][0]
         cursor.save(update_fields=["last_id"])
     queue.trim(cursor.last_id)
@@ -54,6 +54,22 @@ def run_forever(stop: threading.Event) -> None:
             pause = RETRY_SECONDS
             close_old_connections()
     close_old_connections()
+
+
+def _write_or_skip(batch_id: str, encoded: bytes) -> None:
+    """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
+    batch = orjson.loads(encoded)
+    try:
+        with transaction.atomic():
+            _write(batch)
+    except (DataError, IntegrityError) as error:
+        log.error("Log batch %s was refused by the database and is left out: %s", batch_id, error)  # noqa: TRY400
+        Message.objects.create(
+            at=datetime.now(UTC),
+            direction="in",
+            kind="skipped",
+            skipped=len(batch["lines"]) + batch["skipped"],
+        )
 
 
 def _write(batch: dict[str, Any]) -> None:

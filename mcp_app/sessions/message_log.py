@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -38,6 +39,7 @@ class MessageLog:
         self._redactor = Redactor(settings.redacted_names)
         self._pending: list[tuple[Any, ...]] = []
         self._facts: list[dict[str, Any]] = []
+        self.before_flush: list[Callable[[], None]] = []
         self._skipped = 0
         self._flusher: asyncio.Task[None] | None = None
         self.process = f"{socket.gethostname()[:40]}:{os.getpid()}"
@@ -108,6 +110,8 @@ class MessageLog:
 
     async def flush(self) -> None:
         """Hand on everything buffered now; what Redis cannot take stays buffered."""
+        for callback in self.before_flush:
+            callback()
         while self._pending or self._facts:
             facts, self._facts = self._facts[:FLUSH_SLICE], self._facts[FLUSH_SLICE:]
             lines, taken = self._next_lines()

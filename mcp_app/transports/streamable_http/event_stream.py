@@ -33,6 +33,9 @@ KINDS = {
 STREAMING = "mcp.streaming"
 GAP = b": earlier events of this stream are no longer kept\n\n"
 
+# How often an open stream counts as a sign of life in the database.
+SEEN_SECONDS = 240.0
+
 log = logging.getLogger("mcp.stream")
 
 
@@ -60,6 +63,7 @@ class EventStream:
         self._address = address
         self._settings = dispatcher.settings
         self._last_write = 0.0
+        self._noted = asyncio.get_running_loop().time()
 
     async def run(
         self,
@@ -174,6 +178,7 @@ class EventStream:
         try:
             principal = await self._dispatcher.authenticator.authenticate(self._authorization, self._address)
             self._session = await self._dispatcher.sessions.load(self._session.id, principal.key)
+            self._note_seen()
             if connection.token:
                 await self._dispatcher.standalone.renew(self._session, connection.token)
         except StreamsError:
@@ -181,6 +186,13 @@ class EventStream:
         except McpError:
             return False
         return True
+
+    def _note_seen(self) -> None:
+        """The operator's record must not look idle while a client listens (SES-10)."""
+        now = asyncio.get_running_loop().time()
+        if now - self._noted >= SEEN_SECONDS:
+            self._noted = now
+            self._dispatcher.log.fact("session.seen", sessions=[self._session.id])
 
     async def _write(self, data: bytes) -> None:
         message: MutableMapping[str, Any] = {"type": "http.response.body", "body": data, "more_body": True}

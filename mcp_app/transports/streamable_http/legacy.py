@@ -51,7 +51,7 @@ class Legacy:
         if isinstance(message, list):
             if session.version != V2025_03_26:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
-            return await dispatcher.batch(session, principal, message, body), session
+            return await dispatcher.batch(session, principal, message), session
         if isinstance(message, jsonrpc.Notification):
             await dispatcher.notification(session, message, body)
         else:
