@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from mcp_app import conf
@@ -141,11 +142,23 @@ def code_resource(row: Resource | ResourceTemplate, definition: ResourceDefiniti
         function=definition.function,
         permission=row.permission or definition.permission,
         mime_type=definition.wire.get("mimeType", ""),
-        match=template.match if definition.is_template else None,
+        match=partial(_match, template, definition.function) if definition.is_template else None,
         variables=template.names,
         completions=definition.completions,
         order=order_of(row),
     )
+
+
+def _match(template: uri_template.UriTemplate, function: ToolFunction, uri: str) -> dict[str, str] | None:
+    """The variables of a URI that fits the template and the types of the function."""
+    variables = template.match(uri)
+    if variables is None or function.bind is dict:
+        return variables
+    try:
+        function.bind(dict(variables))
+    except InvalidArgumentsError:
+        return None
+    return variables
 
 
 def admin_resource(row: Resource) -> ResourceEntry:

@@ -29,11 +29,14 @@ def read_below(root: str, relative: str, limit: int) -> bytes:
         descriptor = _open_beneath(os.path.realpath(root), parts)
     except OSError as error:
         raise FileRefusedError(f"{relative!r} cannot be read: {error.strerror}.") from error
-    with os.fdopen(descriptor, "rb") as file:
-        details = os.fstat(file.fileno())
-        if not stat.S_ISREG(details.st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileRefusedError(f"{relative!r} is not a plain file.")
-        data = file.read(limit + 1)
+        data = _read(descriptor, limit + 1)
+    except OSError as error:
+        raise FileRefusedError(f"{relative!r} cannot be read: {error.strerror}.") from error
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         raise FileRefusedError(f"{relative!r} is larger than {limit} bytes.")
     return data
@@ -84,6 +87,11 @@ def _open_beneath(root: str, parts: list[str]) -> int:
         return os.open(parts[-1], flags, dir_fd=directory)
     finally:
         os.close(directory)
+
+
+def _read(descriptor: int, limit: int) -> bytes:
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read(limit)
 
 
 def is_text(mime_type: str) -> bool:

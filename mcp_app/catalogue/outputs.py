@@ -13,6 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcp_app.catalogue.content import CONTENT_CLASSES, ToolResult
+from mcp_app.catalogue.typing_rules import portable
 
 _TEXTUAL = (str, bytes, bytearray, None, type(None), Any, object, inspect.Signature.empty)
 
@@ -35,6 +36,7 @@ class _Schema(GenerateJsonSchema):
 
 def describe(hint: Any) -> Output:
     """Text and content have no schema; object types keep theirs; other JSON values are wrapped (TOOL-18)."""
+    hint = portable(hint)
     if _is_textual(hint):
         return Output(None)
     try:

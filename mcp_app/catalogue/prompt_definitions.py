@@ -17,7 +17,7 @@ def define_prompt(
     """The definition; raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
-    name = check_name(where, name or function.__name__)
+    name = check_name(where, name or getattr(function, "__name__", ""))
     if signature.takes_any:
         raise DefinitionError(f"{where}: a prompt names its arguments; replace ** by parameters.")
     choices = {item.name: _choices(where, item) for item in signature.parameters}

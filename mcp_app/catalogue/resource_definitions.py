@@ -30,7 +30,7 @@ def define_resource(
     _check_parameters(where, signature, variables)
     check_completions(where, completions, variables)
     is_template = bool(variables)
-    shared = shared_wire(where, name or function.__name__, told, signature.description)
+    shared = shared_wire(where, name or getattr(function, "__name__", ""), told, signature.description)
     wire: Wire = {"uriTemplate" if is_template else "uri": uri, **shared}
     own_size = None if is_template else size
     optional = {"mimeType": mime_type, "annotations": dict(annotations), "size": own_size}
@@ -39,7 +39,7 @@ def define_resource(
         uri=uri,
         is_template=is_template,
         wire=wire,
-        function=signature.callable_with(signatures.binder(signature)),
+        function=signature.callable_with(signatures.text_binder(signature)),
         code_path=where,
         permission=check_permission(where, told.permission),
         completions=completions,

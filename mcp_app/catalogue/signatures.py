@@ -145,6 +145,11 @@ def raw_binder(signature: Signature) -> Bind:
     return lambda arguments: {name: value for name, value in arguments.items() if name in names}
 
 
+def text_binder(signature: Signature) -> Bind:
+    """How texts, such as the variables of a URI template, become keyword arguments."""
+    return dict if all(item.hint is str for item in signature.parameters) else _pydantic_binder(signature)
+
+
 def explain(error: pydantic.ValidationError) -> str:
     """The first problem as one line with path, expected and got (TOOL-10)."""
     first = error.errors(include_url=False, include_context=False)[0]

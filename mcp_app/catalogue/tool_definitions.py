@@ -53,7 +53,7 @@ def define_tool(
     """The definition; raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=input_schema is None)
     where = signatures.code_path(function)
-    name = check_name(where, name or function.__name__)
+    name = check_name(where, name or getattr(function, "__name__", ""))
     _check_limits(where, limits)
     wire = shared_wire(where, name, told, signature.description)
     if input_schema is None:

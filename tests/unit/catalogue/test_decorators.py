@@ -1,0 +1,256 @@
+"""What the decorators register, and the definitions they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+
+from mcp_app import Context, prompt, resource, tool
+from mcp_app.catalogue.definitions import DefinitionError
+from mcp_app.catalogue.registry import Registry
+
+CONFORMANCE_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.requirement("TOOL-02", "TOOL-19")
+def test_a_bare_decorator_takes_everything_from_the_function(registered: Registry) -> None:
+    @tool
+    def get_total(first: int, second: int = 2) -> int:
+        """Add two numbers."""
+        return first + second
+
+    assert get_total(1) == 3
+    definition = registered.tools["get_total"]
+    assert definition.wire == {
+        "name": "get_total",
+        "title": "Get total",
+        "description": "Add two numbers.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"first": {"type": "integer"}, "second": {"type": "integer", "default": 2}},
+            "required": ["first"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {"result": {"type": "integer"}},
+            "required": ["result"],
+        },
+    }
+    assert definition.code_path.endswith("get_total")
+    assert definition.wraps_result
+
+
+@pytest.mark.requirement("TOOL-19", "ICON-01", "TITLE-01")
+def test_what_the_decorator_says_wins(registered: Registry) -> None:
+    @tool(
+        name="sum.of-two", title="Sum", description="Adds.", read_only=True, destructive=False,
+        idempotent=True, open_world=False, icons=["https://example.com/i.png"], meta={"example.com/a": 1}, tags={"b", "a"},
+        permission="app.use", timeout=3, background=True, calls_per_minute=5,
+    )  # fmt: skip
+    def function(ctx: Context) -> str:
+        """Unused."""
+        return ""
+
+    definition = registered.tools["sum.of-two"]
+    assert definition.wire["annotations"] == {
+        "readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False,
+    }  # fmt: skip
+    assert definition.wire["icons"] == [{"src": "https://example.com/i.png"}]
+    assert definition.wire["_meta"] == {"example.com/a": 1, "tags": ["a", "b"]}
+    assert (definition.wire["title"], definition.wire["description"]) == ("Sum", "Adds.")
+    assert (definition.permission, definition.timeout, definition.calls_per_minute) == ("app.use", 3, 5)
+    assert definition.background
+    assert definition.function.context_name == "ctx"
+
+
+@pytest.mark.requirement("SCHEMA-02")
+def test_every_keyword_of_a_written_schema_is_kept_and_arguments_arrive_as_sent(registered: Registry) -> None:
+    @tool(input_schema=CONFORMANCE_SCHEMA)
+    def contact(**arguments: Any) -> str:
+        return str(arguments)
+
+    definition = registered.tools["contact"]
+    assert definition.wire["inputSchema"] == CONFORMANCE_SCHEMA
+    assert definition.function.bind({"name": "x", "email": 1.0}) == {"name": "x", "email": 1.0}
+
+
+def test_a_function_without_keywords_gets_only_the_arguments_it_names(registered: Registry) -> None:
+    @tool(input_schema={"type": "object", "properties": {"a": {}}})
+    def loose(a: Any = None) -> None: ...
+
+    assert registered.tools["loose"].function.bind({"a": 1, "other": 2}) == {"a": 1}
+
+
+@pytest.mark.requirement("TOOL-18")
+def test_a_written_output_schema_that_is_no_object_is_wrapped(registered: Registry) -> None:
+    @tool(output_schema={"type": "array", "items": {"type": "integer"}})
+    def numbers() -> Any: ...
+
+    definition = registered.tools["numbers"]
+    assert definition.wraps_result
+    assert definition.wire["outputSchema"]["properties"]["result"]["type"] == "array"
+
+
+def plain(a: str = "") -> str:
+    return a
+
+
+def required(a: str) -> str:
+    return a
+
+
+def anything(**arguments: Any) -> str:
+    return ""
+
+
+@pytest.mark.requirement("TOOL-06", "SCHEMA-01", "SCHEMA-03", "ICON-02")
+@pytest.mark.parametrize(
+    ("function", "options", "complaint"),
+    [
+        (plain, {"name": "no spaces"}, "letters A-Z"),
+        (plain, {"name": "x" * 129}, "at most 128"),
+        (lambda: None, {}, "letters A-Z"),
+        (plain, {"permission": "admin"}, "app_label.codename"),
+        (plain, {"timeout": 0}, "timeout is in seconds"),
+        (plain, {"calls_per_minute": 0}, "calls_per_minute must be positive"),
+        (plain, {"icons": ["javascript:alert(1)"]}, "https:"),
+        (plain, {"icons": [{"src": "file:///x"}]}, "https:"),
+        (plain, {"meta": {"io.modelcontextprotocol/x": 1}}, "reserved"),
+        (plain, {"tags": "one"}, "tags is a list"),
+        (anything, {}, "needs an input_schema"),
+        (plain, {"input_schema": {"type": "array"}}, '"type": "object"'),
+        (plain, {"input_schema": {"type": "object", "properties": {"b": {}}}}, "takes no parameter 'b'"),
+        (required, {"input_schema": {"type": "object", "properties": {"a": {}}}}, "'a' needs a default"),
+        (anything, {"input_schema": {"type": "object", "$schema": "urn:mine"}}, "dialect 'urn:mine'"),
+        (anything, {"input_schema": {"type": "object", "$ref": "https://example.com/s"}}, "leads outside"),
+        (anything, {"input_schema": {"type": "object", "minimum": "x"}}, "not a usable JSON Schema"),
+        (plain, {"output_schema": {"type": "object", "required": 1}}, "outputSchema"),
+    ],
+)
+def test_a_wrong_tool_is_refused_at_registration(
+    registered: Registry, function: Callable[..., Any], options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        tool(**options)(function)
+    assert complaint in str(caught.value)
+    assert f"test_decorators.{function.__qualname__}" in str(caught.value)
+    assert not registered.tools
+
+
+@pytest.mark.requirement("TOOL-06")
+def test_two_functions_cannot_share_a_name_but_one_may_be_registered_again(registered: Registry) -> None:
+    tool(name="same")(plain)
+    tool(name="same")(plain)
+    with pytest.raises(DefinitionError, match=r"already a tool 'same', defined by .*plain"):
+        tool(name="same")(required)
+    assert list(registered.tools) == ["same"]
+
+
+@pytest.mark.requirement("PROMPT-01")
+def test_a_prompt_lists_its_arguments(registered: Registry) -> None:
+    @prompt(completions={"language": ["python", "go"]})
+    def review(code: str, language: str = "python", style: Literal["short", "long"] = "short") -> str:
+        """Review code.
+
+        Args:
+            code: what to review
+        """
+        return code
+
+    definition = registered.prompts["review"]
+    assert definition.wire == {
+        "name": "review",
+        "title": "Review",
+        "description": "Review code.",
+        "arguments": [
+            {"name": "code", "description": "what to review", "required": True},
+            {"name": "language"},
+            {"name": "style"},
+        ],
+    }
+    assert definition.completions == {"language": ["python", "go"], "style": ("short", "long")}
+    assert definition.choices == {"style": ("short", "long")}
+
+
+def numeric(count: int) -> str:
+    return ""
+
+
+@pytest.mark.requirement("PROMPT-04")
+@pytest.mark.parametrize(
+    ("function", "options", "complaint"),
+    [
+        (numeric, {}, "prompt arguments are strings"),
+        (anything, {}, "names its arguments"),
+        (plain, {"name": "a b"}, "letters A-Z"),
+        (plain, {"completions": {"b": []}}, "no argument"),
+        (plain, {"completions": {"a": "abc"}}, "list of str or a function"),
+        (plain, {"completions": {"a": [1]}}, "list of str or a function"),
+    ],
+)
+def test_a_wrong_prompt_is_refused(
+    function: Callable[..., Any], options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(DefinitionError, match=complaint):
+        prompt(**options)(function)
+
+
+@pytest.mark.requirement("RES-01", "TPL-01")
+def test_a_uri_with_variables_is_a_template_and_one_without_a_resource(registered: Registry) -> None:
+    @resource("notes://today", mime_type="text/markdown", size=3, annotations={"priority": 1})
+    def today() -> str:
+        return "abc"
+
+    @resource("notes://{year}/{+path}", name="Notes")
+    def note(path: str, year: int) -> str:
+        return path
+
+    assert registered.resources["notes://today"].wire == {
+        "uri": "notes://today", "name": "today", "title": "Today", "mimeType": "text/markdown", "size": 3,
+        "annotations": {"priority": 1},
+    }  # fmt: skip
+    template = registered.templates["notes://{year}/{+path}"]
+    assert template.wire["uriTemplate"] == "notes://{year}/{+path}"
+    assert template.wire["name"] == "Notes"
+    assert template.function.bind({"year": "2025", "path": "a/b"}) == {"year": 2025, "path": "a/b"}
+
+
+@pytest.mark.requirement("RES-07")
+@pytest.mark.parametrize(
+    ("uri", "function", "complaint"),
+    [
+        ("not a uri", plain, "scheme"),
+        ("notes://{a", plain, "only {name} and {\\+path}"),
+        ("notes://{b}", plain, "the function does not"),
+        ("notes://x", required, "'a' is not a variable"),
+        (required, plain, "needs a URI"),
+    ],
+)
+def test_a_wrong_resource_is_refused(uri: Any, function: Callable[..., Any], complaint: str) -> None:
+    with pytest.raises(DefinitionError, match=complaint):
+        resource(uri)(function)

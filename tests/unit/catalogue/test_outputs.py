@@ -1,0 +1,72 @@
+"""Which return types have structured output, and its schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+import pytest
+from django.db.models import QuerySet
+from pydantic import BaseModel
+
+from mcp_app import Audio, File, Image, Link, ToolResult
+from mcp_app.catalogue import outputs
+
+
+class Report(BaseModel):
+    rows: int
+
+
+@dataclass
+class Size:
+    width: int
+
+
+class Row(TypedDict):
+    id: int
+
+
+class Node(BaseModel):
+    children: list[Node]
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        str, None, type(None), Any, bytes, str | None, Literal["a", "b"], Image, list[Image],
+        list[Image | str], tuple[Image, str], Image | None, Audio, File, Link, ToolResult, int | str,
+        QuerySet,
+    ],
+)  # fmt: skip
+def test_text_and_content_have_no_output_schema(hint: Any) -> None:
+    assert outputs.describe(hint) == outputs.Output(None)
+
+
+@pytest.mark.requirement("TOOL-18")
+@pytest.mark.parametrize(
+    ("hint", "member"),
+    [
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (bool, {"type": "boolean"}),
+        (list[str], {"type": "array", "items": {"type": "string"}}),
+        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (list[Report], {"type": "array", "items": {"$ref": "#/$defs/Report"}}),
+    ],
+)
+def test_other_json_values_are_wrapped_in_an_object(hint: Any, member: dict[str, Any]) -> None:
+    output = outputs.describe(hint)
+    assert output.wraps
+    assert output.schema is not None
+    assert output.schema["type"] == "object"
+    assert output.schema["properties"] == {"result": member}
+    assert output.schema["required"] == ["result"]
+
+
+@pytest.mark.requirement("TOOL-18")
+@pytest.mark.parametrize("hint", [Report, Size, Row, dict[str, int], dict, Node])
+def test_objects_keep_their_own_schema_with_an_object_at_the_root(hint: Any) -> None:
+    output = outputs.describe(hint)
+    assert not output.wraps
+    assert output.schema is not None
+    assert output.schema["type"] == "object"

@@ -1,0 +1,270 @@
+"""From type hints to JSON Schema, and from JSON arguments to keyword arguments."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from pydantic import AfterValidator, BaseModel, Field
+
+from mcp_app.catalogue import json_schema, signatures
+from mcp_app.catalogue.definitions import DefinitionError, InvalidArgumentsError
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Point(BaseModel):
+    x: int
+
+
+@dataclass
+class Box:
+    side: int
+
+
+class Options(TypedDict, total=False):
+    deep: bool
+
+
+class FakeContext:
+    __mcp_context__ = True
+
+
+def nothing() -> None: ...
+
+
+def one_int(value: int) -> None: ...
+
+
+def one_float(value: float = 1.0) -> None: ...
+
+
+def one_text(value: str = "x") -> None: ...
+
+
+def maybe_int(value: int | None = None) -> None: ...
+
+
+def one_choice(value: Literal["a", "b"]) -> None: ...
+
+
+def bounded(value: Annotated[int, Field(ge=1, description="how many")]) -> None: ...
+
+
+def texts(value: list[str]) -> None: ...
+
+
+def numbers(value: list[int]) -> None: ...
+
+
+def anything(value: dict[str, Any]) -> None: ...
+
+
+def dated(value: dt.date) -> None: ...
+
+
+def coloured(value: Colour) -> None: ...
+
+
+def located(value: Point) -> None: ...
+
+
+def boxed(value: Box) -> None: ...
+
+
+def optioned(value: Options) -> None: ...
+
+
+def odd_names(json: str, copy: int, _hidden: str, schema: str) -> None: ...
+
+
+def field_default(value: int = Field(5, ge=1)) -> None: ...
+
+
+def with_context(ctx: FakeContext, value: str) -> None: ...
+
+
+def with_optional_context(value: str, ctx: FakeContext | None = None) -> None: ...
+
+
+def properties(function: Callable[..., Any]) -> dict[str, Any]:
+    found: dict[str, Any] = signatures.input_schema(signatures.read(function))["properties"]
+    return found
+
+
+def bind(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
+    signature = signatures.read(function)
+    schema = signatures.input_schema(signature)
+    assert json_schema.compile_schema(schema).explain(arguments) == ""
+    return signatures.binder(signature)(arguments)
+
+
+@pytest.mark.requirement("TOOL-03")
+def test_a_function_without_parameters_takes_an_empty_closed_object() -> None:
+    assert signatures.input_schema(signatures.read(nothing)) == {
+        "type": "object",
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.requirement("TOOL-02")
+@pytest.mark.parametrize(
+    ("function", "schema"),
+    [
+        (one_int, {"type": "integer"}),
+        (one_float, {"type": "number", "default": 1.0}),
+        (one_text, {"type": "string", "default": "x"}),
+        (maybe_int, {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}),
+        (one_choice, {"enum": ["a", "b"], "type": "string"}),
+        (bounded, {"type": "integer", "minimum": 1, "description": "how many"}),
+        (texts, {"type": "array", "items": {"type": "string"}}),
+        (anything, {"type": "object", "additionalProperties": True}),
+        (dated, {"type": "string", "format": "date"}),
+        (field_default, {"type": "integer", "minimum": 1, "default": 5}),
+        (located, {"$ref": "#/$defs/Point"}),
+        (optioned, {"$ref": "#/$defs/Options"}),
+    ],
+)
+def test_a_hint_becomes_its_json_schema(function: Callable[..., Any], schema: dict[str, Any]) -> None:
+    assert properties(function)["value"] == schema
+
+
+def test_only_parameters_without_default_are_required_and_others_are_refused() -> None:
+    schema = signatures.input_schema(signatures.read(with_optional_context))
+    assert schema["required"] == ["value"]
+    assert schema["additionalProperties"] is False
+    assert "required" not in signatures.input_schema(signatures.read(one_text))
+
+
+@pytest.mark.parametrize("function", [with_context, with_optional_context])
+def test_the_context_is_hidden_from_the_schema(function: Callable[..., Any]) -> None:
+    signature = signatures.read(function)
+    assert signature.context_name == "ctx"
+    assert list(properties(function)) == ["value"]
+
+
+@pytest.mark.parametrize(
+    ("function", "sent", "bound"),
+    [
+        (one_int, 1.0, 1),
+        (one_int, 1, 1),
+        (maybe_int, 2.0, 2),
+        (maybe_int, None, None),
+        (one_float, 1, 1.0),
+        (one_text, "ä", "ä"),
+        (numbers, [1.0], [1]),
+        (dated, "2025-11-25", dt.date(2025, 11, 25)),
+        (coloured, "red", Colour.RED),
+        (located, {"x": 1}, Point(x=1)),
+        (boxed, {"side": 2}, Box(2)),
+        (optioned, {"deep": True}, {"deep": True}),
+    ],
+)
+def test_a_json_value_is_bound_as_the_hint_says(function: Callable[..., Any], sent: Any, bound: Any) -> None:
+    value = bind(function, value=sent)["value"]
+    assert value == bound
+    assert type(value) is type(bound)
+
+
+def test_arguments_that_were_not_sent_are_left_to_the_function_but_for_field_defaults() -> None:
+    assert bind(one_text) == {}
+    assert bind(field_default) == {"value": 5}
+
+
+def test_binding_gives_a_fresh_dict_that_the_caller_may_add_to() -> None:
+    sent = {"value": "x"}
+    for function in (one_text, texts, dated):
+        value = (
+            {"value": ["x"]} if function is texts else {"value": "2025-01-01"} if function is dated else sent
+        )
+        assert signatures.binder(signatures.read(function))(value) is not value
+
+
+def test_parameter_names_that_pydantic_keeps_for_itself_can_be_used() -> None:
+    arguments = {"json": "a", "copy": 1, "_hidden": "b", "schema": "c"}
+    assert list(properties(odd_names)) == list(arguments)
+    assert bind(odd_names, **arguments) == arguments
+
+
+@pytest.mark.requirement("TOOL-10")
+def test_a_value_that_only_pydantic_can_refuse_is_explained_with_path_and_value() -> None:
+    binder = signatures.binder(signatures.read(dated))
+    with pytest.raises(InvalidArgumentsError, match=r"^value: .*valid date.*, got 'soon'$"):
+        binder({"value": "soon"})
+
+
+def test_python_validators_run_though_json_schema_cannot_express_them() -> None:
+    def refuse(value: str) -> str:
+        raise ValueError("never right")
+
+    def validated(value: Annotated[str, AfterValidator(refuse)]) -> None: ...
+
+    validated.__annotations__["value"] = Annotated[str, AfterValidator(refuse)]
+    with pytest.raises(InvalidArgumentsError, match="never right"):
+        signatures.binder(signatures.read(validated))({"value": "x"})
+
+
+def unhinted(value) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def positional(value: int, /) -> None: ...
+
+
+def starred(*values: int) -> None: ...
+
+
+def unresolved(value: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+def two_contexts(a: FakeContext, b: FakeContext) -> None: ...
+
+
+def generating(value: int) -> Any:
+    yield value
+
+
+def indescribable(value: Callable[[], int]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (unhinted, "parameter 'value' needs a type hint"),
+        (positional, "parameter 'value' must be usable by keyword"),
+        (starred, "parameter 'values' must be usable by keyword"),
+        (unresolved, "type hint 'Missing' cannot be resolved"),
+        (two_contexts, "takes the context twice"),
+        (generating, "generators are not supported"),
+        (Point, "only functions can be decorated"),
+        (indescribable, "has no JSON Schema"),
+    ],
+)
+def test_a_function_that_cannot_be_offered_is_an_error_that_names_it(
+    function: Callable[..., Any], complaint: str
+) -> None:
+    with pytest.raises(DefinitionError) as caught:
+        signatures.input_schema(signatures.read(function))
+    assert complaint in str(caught.value)
+    assert f"test_signatures.{function.__qualname__}: " in str(caught.value)
+
+
+async def asynchronous() -> None: ...
+
+
+class Awaited:
+    async def __call__(self, value: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"),
+    [(nothing, False), (asynchronous, True), (functools.partial(asynchronous), True), (Awaited(), True)],
+)
+def test_async_functions_are_recognised(function: Callable[..., Any], is_async: bool) -> None:
+    assert signatures.read(function).is_async is is_async
