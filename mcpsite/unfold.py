@@ -1,4 +1,4 @@
-"""How the admin of this deployment looks in Unfold: title, sidebar, icons. Data only; no rows are read here."""
+"""Owns how this deployment's admin looks in Unfold: title, sidebar, icons; reads no rows."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ UNFOLD: dict[str, Any] = {
     "BORDER_RADIUS": "6px",
     "COLORS": {
         "primary": {
-            "50": "#f0fdfa", "100": "#ccfbf1", "200": "#99f6e4", "300": "#5eead4", "400": "#2dd4bf", "500": "#14b8a6",
-            "600": "#0d9488", "700": "#0f766e", "800": "#115e59", "900": "#134e4a", "950": "#042f2e",
+            "50": "#f0fdfa", "100": "#ccfbf1", "200": "#99f6e4", "300": "#5eead4", "400": "#2dd4bf", 
+            "500": "#14b8a6", "600": "#0d9488", "700": "#0f766e", "800": "#115e59", "900": "#134e4a", "950": "#042f2e",
         }
     },
     "SIDEBAR": {

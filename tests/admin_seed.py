@@ -1,4 +1,4 @@
-"""Rows to look at: a catalogue as a real installation has it, and everything a hostile client or person could store."""
+"""Rows to look at: a realistic catalogue and traffic, and what a hostile client or person could store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mcp_app.models import (
 
 PASSWORD = "correct horse battery staple"
 
-# Each would do harm if it reached the page as markup, reordered what is read, hid text, or spoke to a terminal.
+# Each does harm if it is taken as markup, reorders what is read, hides text, or speaks to a terminal.
 HOSTILE = {
     "script": "<script>window.pwned=1</script>",
     "image": '"><img src=x onerror=window.pwned=2>',
@@ -93,9 +93,15 @@ def _schema(**properties: str) -> dict[str, Any]:
 def _code_tool(name: str, description: str, schema: dict[str, Any], **more: Any) -> Tool:
     definition = {"name": name, "description": description, "inputSchema": schema}
     return Tool.objects.create(
-        name=name, source=Source.CODE, input_schema=schema, definition=definition, definition_hash="a" * 64,
-        reviewed_hash=more.pop("reviewed_hash", "a" * 64), code_path=f"mcp_app.contrib.demo.mcp.{name}", **more,
-    )  # fmt: skip
+        name=name,
+        source=Source.CODE,
+        input_schema=schema,
+        definition=definition,
+        definition_hash="a" * 64,
+        reviewed_hash=more.pop("reviewed_hash", "a" * 64),
+        code_path=f"mcp_app.contrib.demo.mcp.{name}",
+        **more,
+    )
 
 
 def _tools() -> tuple[Tool, Tool, Tool]:
@@ -104,67 +110,118 @@ def _tools() -> tuple[Tool, Tool, Tool]:
     _code_tool("burn", "Uses processor time.", _schema(seconds="number"), background=True, enabled=False)
     _code_tool("gone", "Its code was removed.", _schema(), missing=True)
     scrape = _code_tool(
-        "web_scrape", "Reads a page.", _schema(url="string", format="string"), permission="mcp_app.view_tool",
-        reviewed_hash="b" * 64, title="Read a web page",
-    )  # fmt: skip
+        "web_scrape",
+        "Reads a page.",
+        _schema(url="string", format="string"),
+        permission="mcp_app.view_tool",
+        reviewed_hash="b" * 64,
+        title="Read a web page",
+    )
     old = {"definition": {**scrape.definition, "description": "Fetches a page."}, "definition_hash": "b" * 64}
-    CatalogueChange.objects.create(revision=1, kind="tool", key="web_scrape", action="mirror", before=None, after=old)
+    CatalogueChange.objects.create(
+        revision=1, kind="tool", key="web_scrape", action="mirror", before=None, after=old
+    )
     preset = Tool.objects.create(
-        name="greet_world", source=Source.ADMIN, preset_of=echo, fixed_arguments={"text": "Hello, world"},
-        title="Greet the world", description="Says hello.", input_schema=_schema(),
-    )  # fmt: skip
+        name="greet_world",
+        source=Source.ADMIN,
+        preset_of=echo,
+        fixed_arguments={"text": "Hello, world"},
+        title="Greet the world",
+        description="Says hello.",
+        input_schema=_schema(),
+    )
     return echo, scrape, preset
 
 
 def _prompts() -> tuple[Prompt, Prompt]:
     arguments = [{"name": "code", "required": True}, {"name": "language", "required": False}]
     code = Prompt.objects.create(
-        name="code_review", source=Source.CODE, arguments=arguments, code_path="mcp_app.contrib.demo.mcp.code_review",
+        name="code_review",
+        source=Source.CODE,
+        arguments=arguments,
+        code_path="mcp_app.contrib.demo.mcp.code_review",
         definition={"name": "code_review", "description": "Reviews code.", "arguments": arguments},
-    )  # fmt: skip
+    )
     own = Prompt.objects.create(
-        name="summarise", source=Source.ADMIN, title="Summarise a text", description="Short and plain.",
+        name="summarise",
+        source=Source.ADMIN,
+        title="Summarise a text",
+        description="Short and plain.",
         template="Summarise for {{audience}}:\n\n{{text}}\n\n{{unknown}} stays.",
-        arguments=[{"name": "audience", "description": "Who reads it", "required": True}, {"name": "text", "required": True}],
-    )  # fmt: skip
+        arguments=[
+            {"name": "audience", "description": "Who reads it", "required": True},
+            {"name": "text", "required": True},
+        ],
+    )
     return code, own
 
 
 def _resources() -> tuple[Resource, ResourceTemplate]:
     Resource.objects.create(
-        uri="server://info", name="info", source=Source.CODE, mime_type="application/json",
+        uri="server://info",
+        name="info",
+        source=Source.CODE,
+        mime_type="application/json",
         definition={"uri": "server://info", "name": "info", "mimeType": "application/json"},
-    )  # fmt: skip
+    )
     own = Resource.objects.create(
-        uri="notes://house-rules", name="House rules", source=Source.ADMIN, mime_type="text/plain", text="Be kind.\n" * 3
+        uri="notes://house-rules",
+        name="House rules",
+        source=Source.ADMIN,
+        mime_type="text/plain",
+        text="Be kind.\n" * 3,
     )
     template = ResourceTemplate.objects.create(
-        uri_template="demo://greeting/{name}", name="greeting", source=Source.CODE, mime_type="text/plain",
+        uri_template="demo://greeting/{name}",
+        name="greeting",
+        source=Source.CODE,
+        mime_type="text/plain",
         definition={"uriTemplate": "demo://greeting/{name}", "name": "greeting"},
-    )  # fmt: skip
+    )
     return own, template
 
 
 def _session(number: int, user: Any, **more: Any) -> Session:
     started = timezone.now() - timedelta(minutes=7 * number)
     fields = {
-        "id": f"{number:032x}", "principal": f"user:{user.pk}/key:1", "user": user, "protocol_version": "2025-11-25",
-        "client_name": "claude-code", "client_version": "2.1.0", "address": "127.0.0.1", "created_at": started,
-        "last_seen_at": started + timedelta(minutes=5), "fields": {"version": "2025-11-25"},
-    } | more  # fmt: skip
+        "id": f"{number:032x}",
+        "principal": f"user:{user.pk}/key:1",
+        "user": user,
+        "protocol_version": "2025-11-25",
+        "client_name": "claude-code",
+        "client_version": "2.1.0",
+        "address": "127.0.0.1",
+        "created_at": started,
+        "last_seen_at": started + timedelta(minutes=5),
+        "fields": {"version": "2025-11-25"},
+    } | more
     return Session.objects.create(**fields)
 
 
 def call(session: Session | None, number: int, **more: Any) -> Message:
     """One ``tools/call`` with its answer, ``number`` seconds after a fixed moment."""
-    payload = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "echo", "arguments": {"text": "hi"}}}
+    payload = {
+        "jsonrpc": "2.0",
+        "id": number,
+        "method": "tools/call",
+        "params": {"name": "echo", "arguments": {"text": "hi"}},
+    }
     answer = {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "hi"}]}}
     fields = {
-        "session": session, "at": datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(seconds=number), "direction": "in",
-        "kind": "request", "method": "tools/call", "request_id": str(number), "target": "echo", "outcome": "ok",
-        "payload": json.dumps(payload), "answer": json.dumps(answer), "duration_ms": 1.5 + number,
-        "principal": session.principal if session else "anonymous", "process": "host:1",
-    } | more  # fmt: skip
+        "session": session,
+        "at": datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(seconds=number),
+        "direction": "in",
+        "kind": "request",
+        "method": "tools/call",
+        "request_id": str(number),
+        "target": "echo",
+        "outcome": "ok",
+        "payload": json.dumps(payload),
+        "answer": json.dumps(answer),
+        "duration_ms": 1.5 + number,
+        "principal": session.principal if session else "anonymous",
+        "process": "host:1",
+    } | more
     return Message.objects.create(**fields)
 
 
@@ -173,44 +230,98 @@ def _traffic(session: Session) -> Message:
     for number in range(2, 60):
         call(session, number)
     call(session, 60, outcome="tool_error", target="web_scrape")
-    call(session, 61, outcome="error", code=-32602, answer='{"error":{"code":-32602,"message":"Unknown tool: nope"}}')
-    call(session, 62, method="notifications/progress", kind="notification", direction="out", outcome="", answer="",
-         duration_ms=None, request_id="", target="", skipped=3)  # fmt: skip
+    call(
+        session,
+        61,
+        outcome="error",
+        code=-32602,
+        answer='{"error":{"code":-32602,"message":"Unknown tool: nope"}}',
+    )
+    call(
+        session,
+        62,
+        method="notifications/progress",
+        kind="notification",
+        direction="out",
+        outcome="",
+        answer="",
+        duration_ms=None,
+        request_id="",
+        target="",
+        skipped=3,
+    )
     call(session, 63, payload=json.dumps({"params": {"arguments": {"text": "long " * 2000}}}))
     return first
 
 
 def _hostile(user: Any) -> tuple[Session, Message]:
     session = _session(
-        9, user, client_name=ALL_HOSTILE[:200], client_version=HOSTILE["bidi"], principal=HOSTILE["image"],
-        address=HOSTILE["script"], end_reason=HOSTILE["svg"], ended_at=timezone.now(),
+        9,
+        user,
+        client_name=ALL_HOSTILE[:200],
+        client_version=HOSTILE["bidi"],
+        principal=HOSTILE["image"],
+        address=HOSTILE["script"],
+        end_reason=HOSTILE["svg"],
+        ended_at=timezone.now(),
         fields={name: text for name, text in HOSTILE.items() if name != "ansi"},
-    )  # fmt: skip
+    )
     message = call(
-        session, 100, method=HOSTILE["breakout"], request_id=HOSTILE["attribute"], target=HOSTILE["bidi"],
-        payload=json.dumps({"text": ALL_HOSTILE}, ensure_ascii=False), answer=ALL_HOSTILE, process=HOSTILE["image"],
-        kind="<b>x</b>", principal=HOSTILE["hidden"],
-    )  # fmt: skip
+        session,
+        100,
+        method=HOSTILE["breakout"],
+        request_id=HOSTILE["attribute"],
+        target=HOSTILE["bidi"],
+        payload=json.dumps({"text": ALL_HOSTILE}, ensure_ascii=False),
+        answer=ALL_HOSTILE,
+        process=HOSTILE["image"],
+        kind="<b>x</b>",
+        principal=HOSTILE["hidden"],
+    )
     call(session, 101, payload="[" * 4000, answer="x" * 9000, method=HOSTILE["url"], target=HOSTILE["long"])
     Tool.objects.create(
-        name=HOSTILE["script"], source=Source.UPSTREAM, title=ALL_HOSTILE[:200], description=ALL_HOSTILE,
-        input_schema=HOSTILE, definition=HOSTILE | {"title": ALL_HOSTILE}, permission=HOSTILE["image"],
-        code_path=HOSTILE["svg"], definition_hash="c", reviewed_hash="d",
-    )  # fmt: skip
+        name=HOSTILE["script"],
+        source=Source.UPSTREAM,
+        title=ALL_HOSTILE[:200],
+        description=ALL_HOSTILE,
+        input_schema=HOSTILE,
+        definition=HOSTILE | {"title": ALL_HOSTILE},
+        permission=HOSTILE["image"],
+        code_path=HOSTILE["svg"],
+        definition_hash="c",
+        reviewed_hash="d",
+    )
     Prompt.objects.create(
-        name=HOSTILE["image"], source=Source.UPSTREAM, title=HOSTILE["bidi"], description=ALL_HOSTILE,
-        definition=HOSTILE, arguments=[HOSTILE],
-    )  # fmt: skip
+        name=HOSTILE["image"],
+        source=Source.UPSTREAM,
+        title=HOSTILE["bidi"],
+        description=ALL_HOSTILE,
+        definition=HOSTILE,
+        arguments=[HOSTILE],
+    )
     Resource.objects.create(
-        uri=HOSTILE["url"], name=HOSTILE["script"], source=Source.UPSTREAM, title=HOSTILE["svg"], definition=HOSTILE,
+        uri=HOSTILE["url"],
+        name=HOSTILE["script"],
+        source=Source.UPSTREAM,
+        title=HOSTILE["svg"],
+        definition=HOSTILE,
         mime_type=HOSTILE["image"],
-    )  # fmt: skip
+    )
     AuditEvent.objects.create(
-        actor=user, actor_name=HOSTILE["script"], action=HOSTILE["svg"], object_kind=HOSTILE["attribute"],
-        object_key=ALL_HOSTILE[:500], detail=HOSTILE,
-    )  # fmt: skip
+        actor=user,
+        actor_name=HOSTILE["script"],
+        action=HOSTILE["svg"],
+        object_kind=HOSTILE["attribute"],
+        object_key=ALL_HOSTILE[:500],
+        detail=HOSTILE,
+    )
     CatalogueChange.objects.create(
-        revision=2, kind="tool", key="echo", action="<i>update</i>"[:20], before={"title": "old"}, after=HOSTILE
+        revision=2,
+        kind="tool",
+        key="echo",
+        action="<i>update</i>"[:20],
+        before={"title": "old"},
+        after=HOSTILE,
     )
     ApiKey.objects.create(user=user, name=ALL_HOSTILE[:100], prefix="<b>mcp_x", secret_hash="f" * 64)
     return session, message
@@ -223,15 +334,37 @@ def seed() -> Seed:
     code_prompt, own_prompt = _prompts()
     own_resource, template = _resources()
     key, _ = issue_api_key(user=root, name="laptop", actor=root)
-    issue_api_key(user=viewer, name="build server", expires_at=timezone.now() + timedelta(days=30), actor=root)
+    issue_api_key(
+        user=viewer, name="build server", expires_at=timezone.now() + timedelta(days=30), actor=root
+    )
     revoked, _ = issue_api_key(user=viewer, name="lost phone", actor=root)
     revoke_api_key(key=revoked, actor=root)
     session = _session(0, root)
     _session(1, viewer, client_name="Visual Studio Code", protocol_version="2025-06-18")
-    _session(60, viewer, client_name="cursor", protocol_version="2025-03-26", ended_at=timezone.now(), end_reason="DELETE")
+    _session(
+        60,
+        viewer,
+        client_name="cursor",
+        protocol_version="2025-03-26",
+        ended_at=timezone.now(),
+        end_reason="DELETE",
+    )
     message = _traffic(session)
     hostile_session, hostile_message = _hostile(root)
     return Seed(
-        root, viewer, outsider, echo, drifted, preset, code_prompt, own_prompt, own_resource, template, key, session,
-        hostile_session, message, hostile_message,
-    )  # fmt: skip
+        root,
+        viewer,
+        outsider,
+        echo,
+        drifted,
+        preset,
+        code_prompt,
+        own_prompt,
+        own_resource,
+        template,
+        key,
+        session,
+        hostile_session,
+        message,
+        hostile_message,
+    )

@@ -1,4 +1,4 @@
-"""What administrators see in Django admin; every write goes through the services of catalogue, auth and sessions."""
+"""What administrators see; every write goes through the services of catalogue, auth and sessions."""
 
 from mcp_app.admin import access, audit, catalogue, people, sessions
 

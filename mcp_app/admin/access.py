@@ -1,4 +1,4 @@
-"""Owns the pages of API keys: issue, show the secret once, revoke; the secret itself is never stored or logged."""
+"""Owns the pages of API keys: issue, show the secret once, revoke; the secret is never stored or logged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.templatetags.mcp_text import marked, visible
 
 
 class ApiKeyForm(ModelForm[ApiKey]):
-    """Who the key is for, what to call it, until when it works. The key is issued as the last step of validation."""
+    """Who the key is for, what to call it, until when it works."""
 
     actor: Any = None
     secret: str = ""
@@ -107,7 +107,7 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
-        """Not here: revoking keeps the record. Django also asks when a key goes with its user, which is allowed."""
+        """Not here: revoking keeps the record. A key may go together with its user."""
         match = request.resolver_match
         if match is not None and f"_{self.opts.model_name}_" in (match.url_name or ""):
             return False
@@ -115,7 +115,7 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Revoking is the one change of a key."""
-        return request.user.has_perm("mcp_app.change_apikey")  # type: ignore[union-attr]
+        return request.user.has_perm("mcp_app.change_apikey")
 
     def get_fields(self, request: HttpRequest, obj: ApiKey | None = None) -> Any:
         """Three fields to issue a key; facts afterwards."""
@@ -126,23 +126,25 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         return self.shown_fields if obj else ()
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Who a key may be issued for: a key carries its user's rights, so only superusers choose somebody else."""
+        """A key carries its user's rights, so only superusers issue one for somebody else."""
         if db_field.name == "user":
             users = get_user_model()._default_manager.filter(is_active=True)
-            kwargs["queryset"] = users if request.user.is_superuser else users.filter(pk=request.user.pk)
+            kwargs["queryset"] = users if request.user.is_superuser else users.filter(pk=request.user.pk or 0)
             kwargs["initial"] = request.user.pk
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """The form, knowing who asks."""
-        form = super().get_form(request, obj, change=change, **kwargs)
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.actor = request.user
         return form
 
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         """Nothing: the form has issued the key through the service."""
 
-    def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
+    def response_add(
+        self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None
+    ) -> HttpResponse:
         """The one page that shows the secret; it is kept nowhere, so it cannot be shown again."""
         url = endpoint_url(request)
         secret = obj.issued_secret  # type: ignore[attr-defined]  # Lives as long as this request.
@@ -183,11 +185,17 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         self.message_user(request, f"The key {marked(key.name)} was revoked.", messages.SUCCESS)
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The facts of a key, with a button to revoke it."""
         can_revoke = self.has_revoke_permission(request)
-        return super().change_view(request, object_id, form_url, {"can_revoke": can_revoke, **(extra_context or {})})
+        return super().change_view(
+            request, object_id, form_url, {"can_revoke": can_revoke, **(extra_context or {})}
+        )
 
     @admin.display(description="name", ordering="name")
     def shown_name(self, key: ApiKey) -> SafeString:

@@ -1,4 +1,4 @@
-"""Owns the choice of skin: Unfold's classes when Unfold is installed, otherwise Django's own; nothing else knows which."""
+"""Owns the choice of skin: Unfold's classes when it is installed, else Django's own; knows no model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.apps import apps
+from django.contrib import messages
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
@@ -101,8 +102,18 @@ class ModelAdmin(SkinAdmin[M]):
 
     def back_to_list(self, request: HttpRequest) -> str:
         """The list's address with the filters the user came with."""
-        filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
-        return add_preserved_filters(filters, self.page_url("changelist"))
+        return self.with_filters(request, self.page_url("changelist"))
+
+    def with_filters(self, request: HttpRequest, url: str) -> str:
+        """``url``, carrying the filters of the list the user is on or came from."""
+        context: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
+        return add_preserved_filters(context, url)
+
+    def not_there(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Back to the list when a row that was asked for is gone."""
+        text = f"There is no {self.opts.verbose_name} {marked(unquote(object_id))[:80]}."
+        self.message_user(request, text, messages.WARNING)
+        return HttpResponseRedirect(self.page_url("changelist"))
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
@@ -134,7 +145,7 @@ class ModelAdmin(SkinAdmin[M]):
             if not self.has_view_permission(request, row):
                 raise PermissionDenied
             if row is None:
-                return HttpResponseRedirect(self.page_url("changelist"))
+                return self.not_there(request, object_id)
             return view(request, row) or HttpResponseRedirect(self._return_address(request, row))
 
         return self.admin_site.admin_view(handle)

@@ -32,9 +32,14 @@ class ToolAdmin(EntryAdmin):
     own_fields = ("preset_of", "fixed_arguments")
     limit_fields = ("timeout_seconds", "calls_per_minute")
     definition_fields = (
-        "name", "code_description", "shown_input_schema", "shown_output_schema", "shown_annotations", "background",
+        "name",
+        "code_description",
+        "shown_input_schema",
+        "shown_output_schema",
+        "shown_annotations",
+        "background",
         "shown_definition",
-    )  # fmt: skip
+    )
     list_filter = (*EntryAdmin.list_filter, PresetFilter)
     search_fields = ("name", "title", "description", "permission")
     list_select_related = ("preset_of",)
@@ -90,7 +95,9 @@ class PromptAdmin(EntryAdmin):
     def duplicate(self, entry: Any, actor: Any) -> Any:
         """The same text under another name."""
         fields = _copied(entry, "template", "arguments")
-        return save_prompt(entry=None, actor=actor, name=self.free_key(entry.name, 128), enabled=False, **fields)
+        return save_prompt(
+            entry=None, actor=actor, name=self.free_key(entry.name, 128), enabled=False, **fields
+        )
 
     @admin.display(description="arguments")
     def shown_arguments(self, prompt: Prompt) -> SafeString:
@@ -112,7 +119,9 @@ class ResourceAdmin(EntryAdmin):
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Uploads are never linked to."""
         if db_field.name == "file":
-            return db_field.formfield(widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old.")
+            return db_field.formfield(
+                widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
+            )
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
@@ -124,7 +133,9 @@ class ResourceAdmin(EntryAdmin):
         return self._save_copy(entry, actor, fields)
 
     def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
-        return save_resource(entry=None, actor=actor, uri=self.free_key(entry.uri, 500), enabled=False, **fields)
+        return save_resource(
+            entry=None, actor=actor, uri=self.free_key(entry.uri, 500), enabled=False, **fields
+        )
 
 
 @admin.register(ResourceTemplate)

@@ -49,5 +49,5 @@ def client_lines(url: str, secret: str = KEY_PLACEHOLDER) -> list[ClientLine]:
 
 
 def _quoted(text: str) -> str:
-    # Double quotes work in a POSIX shell and in Windows' alike; a key holds nothing a shell would expand there.
+    # Double quotes work in a POSIX shell and in Windows' alike; a key holds nothing a shell expands.
     return f'"{text}"'

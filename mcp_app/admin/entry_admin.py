@@ -1,4 +1,4 @@
-"""Owns what the pages of tools, prompts, resources and templates share: list, switches, bulk actions, review, history."""
+"""Owns what the pages of all catalogue entries share: list, switch, bulk actions, review, history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
-from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -36,7 +35,14 @@ class EntryAdmin(ModelAdmin[Any]):
 
     kind: ClassVar[str]
     key_field: ClassVar[str] = "name"
-    dress_fields: ClassVar[tuple[str, ...]] = ("title", "description", "enabled", "permission", "position", "icons")
+    dress_fields: ClassVar[tuple[str, ...]] = (
+        "title",
+        "description",
+        "enabled",
+        "permission",
+        "position",
+        "icons",
+    )
     limit_fields: ClassVar[tuple[str, ...]] = ()
     own_fields: ClassVar[tuple[str, ...]] = ()
     definition_fields: ClassVar[tuple[str, ...]] = ("shown_definition",)
@@ -44,14 +50,16 @@ class EntryAdmin(ModelAdmin[Any]):
     change_form_template = "mcp_admin/entry_form.html"
     add_form_template = "mcp_admin/entry_form.html"
     list_display_links = ("key",)
-    list_filter = ("source", "enabled", RestrictedFilter, DriftFilter, MissingFilter)
-    actions = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
+    list_filter: ClassVar[Any] = ("source", "enabled", RestrictedFilter, DriftFilter, MissingFilter)
+    actions: ClassVar[Any] = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
 
     # What may be done, and by whom.
 
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Only entries made here, or whose code is gone, can go; others are disabled: code would bring them back."""
-        return super().has_delete_permission(request, obj) and (obj is None or obj.source == Source.ADMIN or obj.missing)
+        """Only entries made here, or whose code is gone, can go; code would bring back others."""
+        return super().has_delete_permission(request, obj) and (
+            obj is None or obj.source == Source.ADMIN or obj.missing
+        )
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """What can be edited first; the definition after it."""
@@ -80,7 +88,7 @@ class EntryAdmin(ModelAdmin[Any]):
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         """The form, knowing who asks."""
-        form = super().get_form(request, obj, change=change, **kwargs)
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.actor = request.user
         return form
 
@@ -89,9 +97,12 @@ class EntryAdmin(ModelAdmin[Any]):
         if isinstance(db_field, models.JSONField):
             shape = db_field.default if db_field.default in (list, dict) else None
             return JsonField(
-                shape=shape, label=db_field.verbose_name.capitalize(), help_text=db_field.help_text,
-                required=not db_field.blank, initial=shape() if shape else None,
-            )  # fmt: skip
+                shape=shape,
+                label=db_field.verbose_name.capitalize(),
+                help_text=db_field.help_text,
+                required=not db_field.blank,
+                initial=shape() if shape else None,
+            )
         if db_field.name == "permission":
             return PermissionField(
                 current=self._current_permission(request), label="Permission", help_text=db_field.help_text
@@ -120,17 +131,23 @@ class EntryAdmin(ModelAdmin[Any]):
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """The columns; the switch is a button only for those who may use it."""
-        return ("key", "shown_title", "shown_source", self._switch_column(request), "shown_permission", "updated")
+        return (
+            "key",
+            "shown_title",
+            "shown_source",
+            self._switch_column(request),
+            "shown_permission",
+            "updated",
+        )
 
     def _switch_column(self, request: HttpRequest) -> Callable[[Entry], SafeString]:
         may_switch = self.has_change_permission(request)
-        filters = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
 
         @admin.display(description="enabled", ordering="enabled")
         def enabled_switch(entry: Entry) -> SafeString:
             if not may_switch:
                 return badge("on" if entry.enabled else "off", "good" if entry.enabled else "plain")
-            return _switch(entry, add_preserved_filters(filters, self.page_url("switch", entry)))
+            return _switch(entry, self.with_filters(request, self.page_url("switch", entry)))
 
         return enabled_switch
 
@@ -212,7 +229,9 @@ class EntryAdmin(ModelAdmin[Any]):
             except ValidationError as error:
                 self._refuse(request, entry, "was not duplicated: " + " ".join(error.messages))
             else:
-                self.message_user(request, f"{marked(entry)} was duplicated as {marked(copy)}.", messages.SUCCESS)
+                self.message_user(
+                    request, f"{marked(entry)} was duplicated as {marked(copy)}.", messages.SUCCESS
+                )
 
     def duplicate(self, entry: Entry, actor: Any) -> Entry:
         """A disabled copy under a free name; raises ValidationError."""
@@ -251,7 +270,9 @@ class EntryAdmin(ModelAdmin[Any]):
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
         set_enabled(entries=[entry], enabled=enabled, actor=request.user)
-        self.message_user(request, f"{marked(entry)} is {'enabled' if enabled else 'disabled'}.", messages.SUCCESS)
+        self.message_user(
+            request, f"{marked(entry)} is {'enabled' if enabled else 'disabled'}.", messages.SUCCESS
+        )
 
     def accept(self, request: HttpRequest, entry: Entry) -> None:
         """Take the definition as code has it now as reviewed."""
@@ -261,7 +282,11 @@ class EntryAdmin(ModelAdmin[Any]):
         self.message_user(request, f"The new definition of {marked(entry)} is accepted.", messages.SUCCESS)
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The form, with what changed in code since the last review."""
         entry = self.get_object(request, unquote(object_id))
@@ -288,8 +313,10 @@ class EntryAdmin(ModelAdmin[Any]):
         if not self.has_view_permission(request, entry):
             raise PermissionDenied
         if entry is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-        page = Paginator(self._changes(entry).select_related("actor"), CHANGES_PER_PAGE).get_page(request.GET.get("p"))
+            return self.not_there(request, object_id)
+        page = Paginator(self._changes(entry).select_related("actor"), CHANGES_PER_PAGE).get_page(
+            request.GET.get("p")
+        )
         context = {
             **self.object_context(request, f"History of {marked(entry)}"),
             "changes": [(change, diff(change.before, change.after)) for change in page],
@@ -307,8 +334,8 @@ def _member(value: Any, name: str) -> Any:
 def _switch(entry: Entry, address: str) -> SafeString:
     # A submit button of the list's own form: it carries that form's CSRF token and needs no script.
     return format_html(
-        '<button type="submit" class="mcp-switch" role="switch" aria-checked="{}" formnovalidate formaction="{}"'
-        ' name="mcp-enabled" value="{}" title="{}"><span class="mcp-hidden">{}</span></button>',
+        '<button type="submit" class="mcp-switch" role="switch" aria-checked="{}" formnovalidate'
+        ' formaction="{}" name="mcp-enabled" value="{}" title="{}"><span class="mcp-hidden">{}</span></button>',
         "true" if entry.enabled else "false",
         address,
         "0" if entry.enabled else "1",

@@ -1,4 +1,4 @@
-"""Owns the forms of catalogue entries; the last step of validation is the catalogue service that writes the entry."""
+"""Owns the forms of catalogue entries; the last step of validation is the service that writes the entry."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ToolForm(EntryForm):
 
     class Meta:
         model = Tool
-        fields = "__all__"  # noqa: DJ007  The page's field sets decide.
+        fields = "__all__"
 
     def write_own(self, row: Any, wanted: dict[str, Any]) -> Any:
         """Write a preset."""
@@ -85,7 +85,7 @@ class PromptForm(EntryForm):
 
     class Meta:
         model = Prompt
-        fields = "__all__"  # noqa: DJ007
+        fields = "__all__"
 
     def write_own(self, row: Any, wanted: dict[str, Any]) -> Any:
         """Write a prompt."""
@@ -97,7 +97,7 @@ class ResourceForm(EntryForm):
 
     class Meta:
         model = Resource
-        fields = "__all__"  # noqa: DJ007
+        fields = "__all__"
 
     def write_own(self, row: Any, wanted: dict[str, Any]) -> Any:
         """Write a text or file resource."""

@@ -18,10 +18,17 @@ def dress() -> None:
     skinned_user = type(
         "UserAdmin",
         (UserAdmin, UnfoldAdmin),
-        {"form": UserChangeForm, "add_form": UserCreationForm, "change_password_form": AdminPasswordChangeForm},
+        {
+            "form": UserChangeForm,
+            "add_form": UserCreationForm,
+            "change_password_form": AdminPasswordChangeForm,
+        },
     )
     skinned_group = type("GroupAdmin", (GroupAdmin, UnfoldAdmin), {})
-    for model, stock, skinned in ((get_user_model(), UserAdmin, skinned_user), (Group, GroupAdmin, skinned_group)):
+    for model, stock, skinned in (
+        (get_user_model(), UserAdmin, skinned_user),
+        (Group, GroupAdmin, skinned_group),
+    ):
         if type(admin.site._registry.get(model)) is stock:
             admin.site.unregister(model)
             admin.site.register(model, skinned)

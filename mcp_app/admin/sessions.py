@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
@@ -128,7 +128,7 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Ending a session is a change of it."""
-        return request.user.has_perm("mcp_app.change_session")  # type: ignore[union-attr]
+        return request.user.has_perm("mcp_app.change_session")
 
     @admin.action(description="End selected sessions", permissions=["end"])
     def end_sessions(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
@@ -150,15 +150,19 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
             self.message_user(request, "The session had already ended.", messages.INFO)
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The session's facts and its timeline on one page."""
         session = self.get_object(request, unquote(object_id))
         if not self.has_view_permission(request, session):
             raise PermissionDenied
         if session is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-        may_read = request.user.has_perm("mcp_app.view_message")  # type: ignore[union-attr]
+            return self.not_there(request, object_id)
+        may_read = request.user.has_perm("mcp_app.view_message")
         context = {
             **self.object_context(request, f"Session of {marked(session.client_name or '(no name)')[:60]}"),
             "session": session,
@@ -177,8 +181,10 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
 class MessageAdmin(ReadOnlyAdmin[Message]):
     """The message log of all sessions."""
 
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The log as a timeline: a table that counts and pages by offset does not survive millions of rows."""
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The log as a timeline: a list that counts and pages by offset fails with millions of rows."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         context = {
@@ -191,14 +197,18 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
         return TemplateResponse(request, "mcp_admin/messages.html", context)
 
     def change_view(
-        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """One message whole: its facts, its request beside its answer."""
         message = self.get_object(request, unquote(object_id))
         if not self.has_view_permission(request, message):
             raise PermissionDenied
         if message is None:
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return self.not_there(request, object_id)
         context = {
             **self.object_context(request, f"Message {message.pk}"),
             "message": message,

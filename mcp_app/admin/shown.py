@@ -1,4 +1,4 @@
-"""Owns the small pieces of markup that lists and pages share: badges, times, differences; all data is escaped."""
+"""Owns the pieces of markup that pages share: badges, times, differences; all data is escaped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
         return format_html('<span class="mcp-dim">{}</span>', never)
     local = timezone.localtime(at)
     return format_html(
-        '<time class="mcp-time" datetime="{}">{}</time>', local.isoformat(), local.strftime("%Y-%m-%d %H:%M:%S")
+        '<time class="mcp-time" datetime="{}">{}</time>',
+        local.isoformat(),
+        local.strftime("%Y-%m-%d %H:%M:%S"),
     )
 
 
@@ -59,5 +61,6 @@ def diff(before: Any, after: Any) -> list[DiffLine]:
     lines = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
     kinds = {"+": "added", "-": "removed", "@": "skip"}
     return [
-        DiffLine(kinds.get(line[:1], "same"), visible_block("…" if line.startswith("@@") else line)) for line in lines
+        DiffLine(kinds.get(line[:1], "same"), visible_block("…" if line.startswith("@@") else line))
+        for line in lines
     ]

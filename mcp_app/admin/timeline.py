@@ -20,12 +20,31 @@ LONGEST_SHOWN = 200_000
 
 # Offered as suggestions; any other method can be typed.
 METHODS = (
-    "initialize", "ping", "tools/list", "tools/call", "prompts/list", "prompts/get", "resources/list", "resources/read",
-    "resources/templates/list", "resources/subscribe", "resources/unsubscribe", "completion/complete", "logging/setLevel",
-    "roots/list", "sampling/createMessage", "elicitation/create", "notifications/initialized", "notifications/cancelled",
-    "notifications/progress", "notifications/message", "notifications/tools/list_changed",
-    "notifications/prompts/list_changed", "notifications/resources/list_changed", "notifications/resources/updated",
-)  # fmt: skip
+    "initialize",
+    "ping",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "completion/complete",
+    "logging/setLevel",
+    "roots/list",
+    "sampling/createMessage",
+    "elicitation/create",
+    "notifications/initialized",
+    "notifications/cancelled",
+    "notifications/progress",
+    "notifications/message",
+    "notifications/tools/list_changed",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+)
 
 _EQUALS = ("session", "method", "target", "request_id", "direction", "outcome")
 
@@ -100,7 +119,7 @@ def row(message: Message, limit: int = SHOWN_CHARACTERS) -> Row:
 
 
 def timeline(messages: QuerySet[Message], query: Any, *, size: int = PAGE_SIZE) -> Timeline:
-    """The page that ``query`` (a QueryDict) asks for; an unusable filter gives an empty page and the form's errors."""
+    """The page that ``query`` (a QueryDict) asks for; unusable filters give no rows and the form's errors."""
     form = TimelineForm(query)
     if not form.is_valid():
         return Timeline(form, [], newest_first=True, newer=None, older=None, filtered=True)

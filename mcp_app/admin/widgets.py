@@ -1,4 +1,4 @@
-"""Owns the form fields of the admin that Django lacks: JSON with an editor and clear errors, permissions, uploads."""
+"""Owns the form fields Django lacks: JSON with an editor and clear errors, permissions, uploads."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ class JsonWidget(Textarea):
     def __init__(self, attrs: dict[str, Any] | None = None) -> None:
         super().__init__({"rows": 10, "spellcheck": "false", **(attrs or {})})
 
-    def render(self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None) -> SafeString:
+    def render(
+        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
+    ) -> SafeString:
         """The text area in a box of its own, so that the editor has a place to stand."""
         attrs = dict(attrs or {})
         if apps.is_installed("django_svelte_jsoneditor"):
             attrs["data-json-editor"] = static("django_svelte_jsoneditor/js/svelte_jsoneditor.js")
-        return format_html('<div class="mcp-json-field">{}</div>', super().render(name, value, attrs, renderer))
+        return format_html(
+            '<div class="mcp-json-field">{}</div>', super().render(name, value, attrs, renderer)
+        )
 
     @property
     def media(self) -> forms.Media:
         """The module that starts the editor."""
-        return forms.Media(
-            css={"all": ["mcp_app/admin.css"]},
-            js=[forms.Script("mcp_app/json_editor.js", type="module")],
-        )
+        scripts: list[Any] = [forms.Script("mcp_app/json_editor.js", type="module")]
+        return forms.Media(css={"all": ["mcp_app/admin.css"]}, js=scripts)
 
 
 class JsonField(forms.JSONField):
-    """JSON typed by a person: errors name line and column, and nothing a database would choke on gets through."""
+    """JSON typed by a person: errors name line and column; nothing a database cannot hold gets through."""
 
     widget = JsonWidget
 
@@ -113,7 +115,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_storable(value: Any) -> None:
-    """Refuse what PostgreSQL cannot hold (NUL, lone surrogates) and what nests too deeply. Iterative on purpose."""
+    """Refuse what PostgreSQL cannot hold (NUL, lone surrogates) and what nests too deeply."""
     pending: list[tuple[Any, int]] = [(value, 1)]
     while pending:
         item, depth = pending.pop()
@@ -124,7 +126,9 @@ def _check_storable(value: Any) -> None:
             children = (*item.keys(), *item.values())
         elif isinstance(item, list):
             children = item
-        elif isinstance(item, str) and ("\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item)):
+        elif isinstance(item, str) and (
+            "\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item)
+        ):
             raise ValidationError("Text may not contain NUL or lone surrogate characters.", code="invalid")
         pending.extend((child, depth + 1) for child in children)
 
@@ -151,7 +155,7 @@ class PermissionField(forms.ChoiceField):
 
 
 class UploadWidget(forms.FileInput):
-    """A file field without a link to the stored file: uploads are served to MCP clients only, never by Django."""
+    """A file field without a link to the stored file: uploads go to MCP clients only."""
 
     def __init__(self) -> None:
         super().__init__({"class": "mcp-input"})

@@ -1,4 +1,4 @@
-"""Owns showing text of unknown origin: hidden characters become visible marks, JSON is indented; nothing is trusted."""
+"""Owns showing text of unknown origin: hidden characters become visible, JSON is indented."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from django.utils.safestring import SafeString
 
 register = template.Library()
 
-# Control and escape characters, bidirectional controls (they reorder what is read), invisible and tag characters (they
-# hide text from people but not from models), line separators, lone surrogates. Tab and line feed stay.
+# Control and escape characters, bidirectional controls (they reorder what is read), invisible and tag characters
+# (they hide text from people but not from models), line separators, lone surrogates. Tab and line feed stay.
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef\ud800-\udfff"
 )
 _IN_BLOCK = re.compile(f"([{_HIDDEN}])")
 _IN_LINE = re.compile(f"([\t\n{_HIDDEN}])")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 # Indenting must not turn a deeply nested text of a few KiB into megabytes.
 _DEEPEST_INDENT = 40
 
@@ -65,25 +65,29 @@ def visible_block(text: object) -> SafeString:
 
 def _indented(text: str) -> Iterator[str]:
     depth, opened = 0, False
-    for token in _TOKEN.findall(text):
-        closes = token in "}]"
+    for piece in _PIECE.findall(text):
+        closes = piece in "}]"
         depth -= closes
-        if (closes and not opened) or (opened and not closes):
-            yield "\n" + "  " * min(max(depth, 0), _DEEPEST_INDENT)
-        yield token
-        opened = token in "{["
+        if opened != closes:
+            yield _line_start(depth)
+        yield piece
+        opened = piece in "{["
         depth += opened
-        if token == ",":
-            yield "\n" + "  " * min(max(depth, 0), _DEEPEST_INDENT)
-        elif token == ":":
+        if piece == ",":
+            yield _line_start(depth)
+        elif piece == ":":
             yield " "
+
+
+def _line_start(depth: int) -> str:
+    return "\n" + "  " * min(max(depth, 0), _DEEPEST_INDENT)
 
 
 def indented_json(text: str, limit: int) -> str:
     """At most about ``limit`` characters of ``text``, indented when it looks like JSON, otherwise as it is.
 
-    Works on tokens without building values: numbers, escapes and duplicate names stay as they were sent, a text
-    that was cut off is still indented, and nesting cannot exhaust the stack.
+    Works on tokens without building values: numbers, escapes and duplicate names stay as sent, a text that
+    was cut off is still indented, and nesting cannot exhaust the stack.
     """
     if text.lstrip()[:1] not in ("{", "["):
         return text[:limit]
