@@ -15,6 +15,7 @@ from django.db import Error as DatabaseFault
 from mcp_app import conf
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.presence import Presence
+from mcp_app.transports.application import mcp
 
 CHECK_SECONDS = 2.0
 
@@ -46,10 +47,12 @@ async def _missing() -> list[str]:
 
 
 async def _check() -> list[str]:
-    answers = await asyncio.gather(
-        _within(_missing_database, "database"), _within(_missing_of_redis, "redis")
+    database, redis, connected = await asyncio.gather(
+        _within(_missing_database, "database"), _within(_missing_of_redis, "redis"), mcp.healthy()
     )
-    return [name for names in answers for name in names]
+    # Redis may answer while this process has not yet found its way back to it.
+    own = [] if connected or "redis" in redis else ["redis"]
+    return [*database, *own, *redis]
 
 
 async def _within(check: Callable[[], list[str]], name: str) -> list[str]:

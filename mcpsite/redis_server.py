@@ -151,7 +151,11 @@ class RedisServer:
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 cwd=self.directory, start_new_session=True, preexec_fn=_dies_with_parent(),  # noqa: PLW1509 - only prctl
             )
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except RedisServerError:
+            self.stop()
+            raise
         return self.url
 
     def _open_log(self) -> _Log:

@@ -38,6 +38,10 @@ class Application:
         if self._endpoint is not None:
             self._endpoint.connections.drain()
 
+    async def healthy(self) -> bool:
+        """Whether the connections of this process to Redis work; true before its first request."""
+        return self._dispatcher is None or await self._dispatcher.streams.healthy()
+
     async def close(self) -> None:
         """Finish running calls, write what is buffered, disconnect."""
         self.drain()

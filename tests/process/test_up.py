@@ -56,6 +56,14 @@ def answers_echo(port: int, token: str | None = None) -> bool:
         return "hello" in json.dumps(client.tool("echo", text="hello"))
 
 
+def opens_a_session(port: int) -> bool:
+    """The same, where a refusal is an answer too."""
+    try:
+        return answers_echo(port)
+    except (AssertionError, OSError):
+        return False
+
+
 def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_secrets_to_itself(
     installation: Installation,
 ) -> None:
@@ -115,8 +123,8 @@ def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(
     os.kill(old, signal.SIGKILL)
     wait_until(lambda: running.pid(name) not in (0, old), 2.0, f"{name} is replaced")
     running.remember()
+    wait_until(lambda: opens_a_session(running.port), 30.0, "a session opens again")
     wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
-    assert answers_echo(running.port)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
