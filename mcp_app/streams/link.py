@@ -63,7 +63,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports do not inherit from asyncio's, so nothing can be asserted here.
-        self.transport = cast(asyncio.Transport, transport)
+        self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
@@ -138,6 +138,7 @@ class Link:
     def drop(self) -> None:
         """Give the present connection up (it does not answer) and make a new one."""
         if self._connection is not None:
+            self.state = "down"
             self._connection.abort()
 
     async def _run(self) -> None:

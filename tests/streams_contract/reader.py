@@ -92,7 +92,7 @@ async def test_a_poked_reader_returns_soon_without_events(streams: Streams) -> N
 
 @pytest.mark.requirement("SES-07")
 @pytest.mark.parametrize("how", ["drop", "end"])
-async def test_a_waiting_reader_learns_within_a_second_of_its_stream_s_end(connect: Connect, how: str) -> None:
+async def test_a_waiting_reader_learns_within_a_second_of_a_lost_stream(connect: Connect, how: str) -> None:
     here, there = await connect(), await connect()
     await here.sessions.create("s", {"a": "b"}, 60)
     epoch, _ = await here.log.open("s", "a")

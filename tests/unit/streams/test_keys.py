@@ -1,0 +1,82 @@
+"""Names that become keys, and addresses that become connections."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from mcp_app.streams import keys, scripts
+from mcp_app.streams.base import BadName
+from mcp_app.streams.client import Endpoint
+
+
+def test_all_keys_of_a_session_share_its_hash_tag() -> None:
+    made = (*keys.session_keys("s-1"), *keys.stream_keys("s-1", "a"), keys.request_key("s-1", "r"))
+    assert all(key.startswith("mcp:{s-1}:") for key in made)
+    assert all(keys.is_known(key) for key in made if key != "mcp:{s-1}:")
+
+
+@pytest.mark.parametrize("key", ["other", "mcp:{s}:", "mcp:{s}:unknown", "mcp:window:", "mcp:{s}:stream:A"])
+def test_a_key_that_is_not_listed_is_not_known(key: str) -> None:
+    assert not keys.is_known(key)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "}", "x" * 65, "a:b", "\n"])
+def test_a_request_id_that_could_forge_a_key_is_refused(name: str) -> None:
+    with pytest.raises(BadName):
+        keys.request_key("s", name)
+
+
+@pytest.mark.parametrize("key", ["plain/user:1", "", "a b", "x" * 200, "\ud800", "{x}"])
+def test_any_text_becomes_a_listed_window_key_of_its_own(key: str) -> None:
+    assert keys.is_known(keys.window_key(key))
+    assert keys.is_known(keys.places_key(key))
+    assert keys.window_key(key) != keys.window_key(key + "2")
+
+
+def test_channels_of_two_databases_differ_and_are_read_back() -> None:
+    here, there = keys.Channels(0), keys.Channels(1)
+    assert here.wake("s") != there.wake("s")
+    assert here.session_of(here.wake("s")) == "s"
+    assert here.session_of(there.wake("s")) is None
+    assert here.topic_of(here.topic("catalogue")) == "catalogue"
+    assert here.topic_of(here.wake("s")) is None
+
+
+@pytest.mark.parametrize(("url", "expected"), [
+    ("redis://h", ("h", 6379, "", "", "", 0)),
+    ("redis://:p%40ss@127.0.0.1:7000/3", ("127.0.0.1", 7000, "", "", "p@ss", 3)),
+    ("redis://u:p@h:1/0", ("h", 1, "", "u", "p", 0)),
+    ("unix:///run/r.sock?db=2", ("localhost", 6379, "/run/r.sock", "", "", 2)),
+])
+def test_an_address_is_read(url: str, expected: tuple[object, ...]) -> None:
+    found = Endpoint.parse(url)
+    assert (found.host, found.port, found.path, found.username, found.password, found.database) == expected
+    assert found.tls is None
+    assert "p@ss" not in repr(found)
+
+
+def test_a_secure_address_checks_certificates_unless_told_otherwise() -> None:
+    strict = Endpoint.parse("rediss://h").tls
+    loose = Endpoint.parse("rediss://h?ssl_cert_reqs=none").tls
+    assert strict is not None
+    assert loose is not None
+    assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert loose.verify_mode == ssl.CERT_NONE
+
+
+@pytest.mark.parametrize("url", ["", "http://h", "h:6379"])
+def test_an_address_of_another_kind_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="scheme"):
+        Endpoint.parse(url)
+
+
+def test_every_script_says_first_what_it_does_and_every_file_is_loaded() -> None:
+    files = sorted(Path(scripts.__file__).parent.glob("lua/*.lua"))
+    sources = "\n".join(script.source for script in scripts.ALL)
+    assert len(files) == len(scripts.ALL) + 1
+    for file in files:
+        assert file.read_text().startswith("-- ")
+        assert file.read_text() in sources
