@@ -84,11 +84,15 @@ class Reply:
 
     async def settled(self, grace: float) -> bool:
         """Wait until all answers are held (True) or a stream is open (False), at most ``grace`` seconds."""
+        # One turn of the loop is all that most calls need; only the others are worth a timer.
+        await asyncio.sleep(0)
         if self._expected == 0 and not self.stream:
             return True
         loop = asyncio.get_running_loop()
         self._settled = loop.create_future()
-        timer = loop.call_later(grace, self._grace_over)
+        # Of a loop that was held up, the timer is the first to know: what is ready to run goes before it, or
+        # a busy moment would turn quick answers into streams, which are more work.
+        timer = loop.call_later(grace, loop.call_soon, self._grace_over)
         try:
             await self._settled
         finally:
@@ -96,6 +100,8 @@ class Reply:
         return not self.stream or self.broken
 
     def _grace_over(self) -> None:
+        if self._expected == 0:
+            return
         for call in self.calls:
             call.watch()
         if not self.stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from functools import cache
 from typing import Any
 
 from mcp_app.catalogue.current import current
@@ -42,6 +43,7 @@ def read(context: RequestContext, params: Params) -> Result:
     return None
 
 
+@cache
 def read_for(runner: Runner) -> Any:
     """How ``Context.read_resource`` reads for the caller of a call."""
 

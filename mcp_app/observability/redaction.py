@@ -56,16 +56,18 @@ class Redactor:
             return [self.value(item) for item in value]
         return self.text(value) if isinstance(value, str) else value
 
-    def _is_suspect(self, encoded: bytes) -> bool:
+    def is_suspect(self, encoded: bytes) -> bool:
+        """Whether secrets are possible at all in some text, such as many messages joined."""
         lower = encoded.lower()
         return any(suspect in lower for suspect in self._suspects)
 
-    def message(self, encoded: bytes, limit: int) -> str:
+    def message(self, encoded: bytes, limit: int, *, clean: bool = False) -> str:
         """One encoded JSON message as text without secrets, cut to about ``limit`` bytes.
 
-        A message that is cut says so; a message that is not JSON is treated as plain text.
+        A message that is cut says so; a message that is not JSON is treated as plain text. ``clean``: it was
+        found not suspect before.
         """
-        if self._is_suspect(encoded):
+        if not clean and self.is_suspect(encoded):
             try:
                 encoded = orjson.dumps(self.value(orjson.loads(encoded)))
             except orjson.JSONDecodeError:
