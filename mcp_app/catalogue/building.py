@@ -10,6 +10,7 @@ from typing import Any
 from mcp_app import conf
 from mcp_app.catalogue import json_schema, static_content
 from mcp_app.catalogue.definitions import (
+    InvalidArgumentsError,
     PromptDefinition,
     ResourceDefinition,
     ToolDefinition,

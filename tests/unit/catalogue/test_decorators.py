@@ -69,8 +69,8 @@ def test_a_bare_decorator_takes_everything_from_the_function(registered: Registr
 def test_what_the_decorator_says_wins(registered: Registry) -> None:
     @tool(
         name="sum.of-two", title="Sum", description="Adds.", read_only=True, destructive=False,
-        idempotent=True, open_world=False, icons=["https://example.com/i.png"], meta={"example.com/a": 1}, tags={"b", "a"},
-        permission="app.use", timeout=3, background=True, calls_per_minute=5,
+        idempotent=True, open_world=False, icons=["https://example.com/i.png"], meta={"example.com/a": 1},
+        tags={"b", "a"}, permission="app.use", timeout=3, background=True, calls_per_minute=5,
     )  # fmt: skip
     def function(ctx: Context) -> str:
         """Unused."""

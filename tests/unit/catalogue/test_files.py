@@ -29,7 +29,8 @@ def root(tmp_path: Path) -> Path:
     "path",
     [
         "../secret.txt", "folder/../../secret.txt", "/etc/passwd", "link.txt", "out/secret.txt", "folder",
-        "pipe", "folder//a.txt", "./folder/a.txt", "folder\\a.txt", "folder/a.txt\0", "", "missing", "folder/a.txt/",
+        "pipe", "folder//a.txt", "./folder/a.txt", "folder\\a.txt", "folder/a.txt\0", "", "missing",
+        "folder/a.txt/",
     ],
 )  # fmt: skip
 def test_nothing_outside_and_nothing_but_plain_files_is_read(root: Path, path: str) -> None:
