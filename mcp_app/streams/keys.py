@@ -7,7 +7,7 @@ mcp:{<session>}:session              hash    fields given by the session code   
 mcp:{<session>}:subscriptions        set     limit of add_subscription            limits.session_ttl
 mcp:{<session>}:index                zset    streams and requests still alive     limits.session_ttl
 mcp:{<session>}:stream:<name>        stream  limits.events, limits.event_bytes    limits.ttl after a write
-mcp:{<session>}:meta:<name>          hash    six fields                           limits.ttl after a write
+mcp:{<session>}:meta:<name>          hash    seven fields                         limits.ttl, less up to 1/8
 mcp:{<session>}:request:<id>         string  one answer                           ttl of open
 mcp:subscribers:<digest of the URI>  set     sessions (dead ones are swept)       limits.session_ttl
 mcp:window:<key>                     string  one number                           the window

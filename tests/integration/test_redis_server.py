@@ -28,7 +28,8 @@ def test_only_who_knows_the_password_gets_in_and_nobody_sees_it(tmp_path: Path, 
     for protocol in (2, 3):
         with redis.Redis.from_url(url, protocol=protocol) as client:
             assert client.ping()
-        with redis.Redis(port=server.port, protocol=protocol, retry=once) as stranger, pytest.raises(redis.RedisError):
+        stranger = redis.Redis(port=server.port, protocol=protocol, retry=once)
+        with stranger, pytest.raises(redis.RedisError):
             stranger.get("x")
     guesser = redis.Redis(port=server.port, password="wrong", protocol=2, retry=once)
     with guesser, pytest.raises(redis.AuthenticationError):

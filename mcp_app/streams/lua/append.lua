@@ -13,7 +13,13 @@ facts = facts or create()
 facts.fence = fence
 add(facts, ARGV[6], ARGV[7])
 trim(facts, tonumber(ARGV[9]), tonumber(ARGV[10]))
-store(facts)
-refresh()
+if now() - facts.kept > tonumber(ARGV[3]) / 8 then
+  keep(facts)
+else
+  -- Most appends come soon after another. The events' key is new with the first of them, so it always gets its
+  -- expiry; should it outlive the facts by a little, create() clears it away.
+  store(facts)
+  redis.call('EXPIRE', KEYS[1], ARGV[3])
+end
 redis.call('PUBLISH', ARGV[5], ARGV[2])
 return {facts.epoch, facts.last}

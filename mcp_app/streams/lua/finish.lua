@@ -17,7 +17,6 @@ if fence then facts.fence = fence end
 facts.final = 1
 add(facts, 'f', ARGV[6])
 trim(facts, tonumber(ARGV[8]), tonumber(ARGV[9]))
-store(facts)
-refresh()
+keep(facts)
 redis.call('PUBLISH', ARGV[5], ARGV[2])
 return {facts.epoch, facts.last}

@@ -2,5 +2,5 @@
 
 if ended() then return 'ended' end
 local facts = load() or create()
-refresh()
+keep(facts)
 return {facts.epoch, 0}

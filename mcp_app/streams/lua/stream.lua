@@ -7,28 +7,29 @@
 -- ARGV[5]  channel that wakes readers
 --
 -- Facts: epoch, last (offset of the newest event), first (offset of the oldest kept), bytes (data kept),
--- fence (highest attempt that has written), final (1 when nothing may follow).
+-- fence (highest attempt that has written), final (1 when nothing may follow), kept (when expiry was set, s).
 
 local function ended()
   return redis.call('HEXISTS', KEYS[4], 'ended') == 1
 end
 
 local function load()
-  local facts = redis.call('HMGET', KEYS[2], 'epoch', 'last', 'first', 'bytes', 'fence', 'final')
+  local facts = redis.call('HMGET', KEYS[2], 'epoch', 'last', 'first', 'bytes', 'fence', 'final', 'kept')
   if not facts[1] then return nil end
   return {
     epoch = facts[1], last = tonumber(facts[2]), first = tonumber(facts[3]),
     bytes = tonumber(facts[4]), fence = tonumber(facts[5]), final = tonumber(facts[6]),
+    kept = tonumber(facts[7]) or 0,
   }
 end
 
 local function store(facts)
   redis.call('HSET', KEYS[2], 'epoch', facts.epoch, 'last', facts.last, 'first', facts.first,
-    'bytes', facts.bytes, 'fence', facts.fence, 'final', facts.final)
+    'bytes', facts.bytes, 'fence', facts.fence, 'final', facts.final, 'kept', facts.kept)
 end
 
 local function create()
-  local facts = {epoch = ARGV[1], last = 0, first = 1, bytes = 0, fence = 0, final = 0}
+  local facts = {epoch = ARGV[1], last = 0, first = 1, bytes = 0, fence = 0, final = 0, kept = 0}
   -- HSET before DEL: a full Redis refuses the first HSET, but nothing after a write that it did allow.
   store(facts)
   -- Events whose facts were evicted belong to an earlier life.
@@ -42,12 +43,18 @@ local function add(facts, kind, data)
   facts.bytes = facts.bytes + #data
 end
 
-local function refresh()
-  local now = tonumber(redis.call('TIME')[1])
+local function now()
+  return tonumber(redis.call('TIME')[1])
+end
+
+-- Store the facts and let the stream and its place in the index live for their full time from now.
+local function keep(facts)
+  facts.kept = now()
+  store(facts)
   redis.call('EXPIRE', KEYS[1], ARGV[3])
   redis.call('EXPIRE', KEYS[2], ARGV[3])
-  redis.call('ZADD', KEYS[3], now + ARGV[3], 'stream:' .. ARGV[2])
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. now)
+  redis.call('ZADD', KEYS[3], facts.kept + ARGV[3], 'stream:' .. ARGV[2])
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. facts.kept)
   redis.call('EXPIRE', KEYS[3], ARGV[4])
 end
 
