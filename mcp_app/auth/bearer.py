@@ -16,7 +16,6 @@ RECHECK_SECONDS = 10.0
 KNOWN_LIMIT = 10_000
 NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
 BAD_CREDENTIAL = "The API key is unknown, expired or revoked."
-LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 
 @dataclass(slots=True)
@@ -38,10 +37,13 @@ class Authenticator:
         self._known: dict[bytes, _Known] = {}
         self.used: dict[int, float] = {}
 
-    def known(self, authorization: bytes | None, address: str | None) -> Principal | None:
-        """The principal when no look-up is needed (hot path), else None. Raises nothing."""
+    def known(self, authorization: bytes | None, *, local: bool) -> Principal | None:
+        """The principal when no look-up is needed (hot path), else None.
+
+        ``local``: the request came from this machine, named it, and no proxy forwarded it.
+        """
         if authorization is None:
-            return LOOPBACK if self._loopback and address in LOOPBACK_ADDRESSES else None
+            return LOOPBACK if self._loopback and local else None
         known = self._known.get(authorization)
         if known is None or known.recheck_at < time.monotonic():
             return None
@@ -50,9 +52,9 @@ class Authenticator:
             return None
         return principal
 
-    async def authenticate(self, authorization: bytes | None, address: str | None) -> Principal:
+    async def authenticate(self, authorization: bytes | None, *, local: bool) -> Principal:
         """The principal of one request; raises Unauthorized with a Bearer challenge."""
-        principal = self.known(authorization, address)
+        principal = self.known(authorization, local=local)
         if principal is not None:
             return principal
         if authorization is None:

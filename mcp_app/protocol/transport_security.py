@@ -77,6 +77,13 @@ def _parse_origin(text: str) -> _Origin | None:
 _Parsed = TypeVar("_Parsed", _Authority, _Origin)
 
 
+@lru_cache(maxsize=256)
+def names_loopback(host: bytes) -> bool:
+    """Whether a Host field names this machine itself."""
+    authority = _parse_authority(host.decode("latin-1"))
+    return authority is not None and authority.name in _LOOPBACK
+
+
 class HostPolicy:
     """Decides by the Host and Origin fields alone whether a request may go on (SEC-01, SEC-02)."""
 

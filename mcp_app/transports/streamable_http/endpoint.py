@@ -18,7 +18,7 @@ from mcp_app.protocol.errors import (
     UnsupportedMediaType,
 )
 from mcp_app.protocol.http_headers import accepts_both, accepts_sse, collect, is_identity, is_json
-from mcp_app.protocol.transport_security import HostPolicy
+from mcp_app.protocol.transport_security import HostPolicy, names_loopback
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports.connections import Connections
@@ -32,6 +32,8 @@ CORS_HEADERS = (
     b"authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, "
     b"mcp-method, mcp-name"
 )
+LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 Scope = MutableMapping[str, Any]
 
 log = logging.getLogger("mcp.http")
@@ -94,10 +96,10 @@ class Endpoint:
 
     async def _principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
-        address = scope["client"][0] if scope.get("client") else None
         authorization = fields.get(b"authorization")
-        principal = self._dispatcher.authenticator.known(authorization, address)
-        return principal or await self._dispatcher.authenticator.authenticate(authorization, address)
+        local = authorization is None and is_local(fields, scope)
+        principal = self._dispatcher.authenticator.known(authorization, local=local)
+        return principal or await self._dispatcher.authenticator.authenticate(authorization, local=local)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self._principal(fields, scope)
@@ -150,10 +152,21 @@ class Endpoint:
         await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
 
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
-        address = scope["client"][0] if scope.get("client") else ""
-        return EventStream(
-            self._dispatcher, self.connections, session, principal, fields.get(b"authorization"), address
-        )
+        authorization = fields.get(b"authorization")
+        local = is_local(fields, scope)
+        return EventStream(self._dispatcher, self.connections, session, principal, authorization, local=local)
+
+
+def is_local(fields: Fields, scope: Scope) -> bool:
+    """Whether a request comes from this machine and is meant for it.
+
+    A proxy on this machine also connects from a loopback address: it gives itself away by the public name it
+    passes on or by its forwarding headers.
+    """
+    address = scope["client"][0] if scope.get("client") else ""
+    if address not in LOOPBACK_ADDRESSES or not FORWARDED.isdisjoint(fields):
+        return False
+    return names_loopback(fields.get(b"host", b""))
 
 
 def _fault(scope: Scope) -> McpError:

@@ -53,14 +53,15 @@ class EventStream:
         session: Session,
         principal: Principal,
         authorization: bytes | None,
-        address: str,
+        *,
+        local: bool,
     ) -> None:
         self._dispatcher = dispatcher
         self._connections = connections
         self._session = session
         self._principal = principal
         self._authorization = authorization
-        self._address = address
+        self._local = local
         self._settings = dispatcher.settings
         self._last_write = 0.0
         self._noted = asyncio.get_running_loop().time()
@@ -176,7 +177,9 @@ class EventStream:
         """A keep-alive, and the time to ask again who is there; False to end the stream (S5, AUTH-18)."""
         await self._write(sse.KEEP_ALIVE)
         try:
-            principal = await self._dispatcher.authenticator.authenticate(self._authorization, self._address)
+            principal = await self._dispatcher.authenticator.authenticate(
+                self._authorization, local=self._local
+            )
             self._session = await self._dispatcher.sessions.load(self._session.id, principal.key)
             self._note_seen()
             if connection.token:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
-from mcp_app.protocol.transport_security import HostPolicy
+from mcp_app.protocol.transport_security import HostPolicy, names_loopback
 
 LOOPBACK = HostPolicy(loopback=True)
 PUBLIC = HostPolicy(
@@ -233,3 +233,22 @@ def test_a_host_that_can_never_match_is_a_configuration_error(entry: str) -> Non
 def test_an_origin_that_can_never_match_is_a_configuration_error(entry: str) -> None:
     with pytest.raises(ValueError, match="is not a host or origin"):
         HostPolicy([], [entry])
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (b"localhost", True),
+        (b"LOCALHOST:8000", True),
+        (b"127.0.0.1:1", True),
+        (b"[::1]:8000", True),
+        (b"localhost.", True),
+        (b"localhost.evil.example", False),
+        (b"mcp.example", False),
+        (b"127.0.0.1.evil.example", False),
+        (b"", False),
+        (b"\xff", False),
+    ],
+)
+def test_only_the_loopback_names_name_this_machine(host: bytes, expected: bool) -> None:
+    assert names_loopback(host) is expected
