@@ -1,0 +1,101 @@
+"""The servers of the HTTP tests, each started once, and sessions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+from tests.integration.http.app.mcp import DELIBERATE
+from tests.integration.http.other_process import OtherProcess
+from tests.live import LiveServer
+from tests.raw_http import Mcp
+
+CAPABILITIES: dict[str, Any] = {
+    "elicitation": {"form": {}, "url": {}},
+    "sampling": {"tools": {}},
+    "roots": {"listChanged": True},
+}
+OpenSession = Callable[..., Mcp]
+
+
+def check_logs(server: LiveServer) -> None:
+    """Nothing went wrong that no test provoked."""
+    logs = server.logs()
+    unforeseen = [line for line in server.trouble() if "Traceback" not in line]
+    assert not unforeseen
+    assert logs.count("Traceback (most recent call last)") == logs.count(f"RuntimeError: {DELIBERATE}"), logs
+
+
+def opener(server: LiveServer, stack: ExitStack) -> OpenSession:
+    """How a test begins sessions: ``open_session(version=…, process=0, token=None, capabilities=…)``."""
+
+    def open_session(
+        version: str = "2025-11-25",
+        process: int = 0,
+        token: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        *,
+        confirm: bool = True,
+    ) -> Mcp:
+        client = stack.enter_context(closing(server.mcp(process, token)))
+        client.initialize(version, CAPABILITIES if capabilities is None else capabilities, confirm=confirm)
+        return client
+
+    return open_session
+
+
+@pytest.fixture(scope="package")
+def live() -> Iterator[LiveServer]:
+    """Two web processes that ask nobody for a credential."""
+    with LiveServer(2, settings="tests.integration.http.settings") as server:
+        yield server
+        check_logs(server)
+
+
+@pytest.fixture(scope="package")
+def strict() -> Iterator[LiveServer]:
+    """Two web processes that ask everybody for a credential; low limits, short times."""
+    with LiveServer(2, settings="tests.integration.http.strict_settings") as server:
+        yield server
+        check_logs(server)
+
+
+@pytest.fixture(scope="package")
+def admin(live: LiveServer) -> Iterator[OtherProcess]:
+    """A third process of the live installation."""
+    with OtherProcess(live) as process:
+        yield process
+
+
+@pytest.fixture(scope="package")
+def keys(strict: LiveServer) -> Iterator[OtherProcess]:
+    """A third process of the strict installation."""
+    with OtherProcess(strict) as process:
+        yield process
+
+
+@pytest.fixture
+def open_session(live: LiveServer) -> Iterator[OpenSession]:
+    with ExitStack() as stack:
+        yield opener(live, stack)
+
+
+@pytest.fixture
+def open_strict(strict: LiveServer) -> Iterator[OpenSession]:
+    with ExitStack() as stack:
+        yield opener(strict, stack)
+
+
+@pytest.fixture
+def client(open_session: OpenSession) -> Mcp:
+    """A fresh session of the newest revision at the first process."""
+    return open_session()
+
+
+@pytest.fixture
+def key(keys: OtherProcess, request: pytest.FixtureRequest) -> str:
+    """An API key that only this test uses, so that no other test's use counts against its limits."""
+    return keys.issue_key(request.node.nodeid[-100:])

@@ -1,0 +1,94 @@
+"""Another process of a LiveServer's installation, such as a command, the admin or a job would be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import traceback
+from types import TracebackType
+from typing import Any, Self
+
+from tests.live import ROOT, LiveServer
+
+PRELUDE = """
+import time
+from datetime import timedelta
+from django.contrib.auth import get_user_model
+from django.utils import timezone
+from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.catalogue.services import set_enabled
+from mcp_app.models import ApiKey, Tool
+"""
+
+
+class OtherProcess:
+    """Runs Python code inside the installation; one start serves many runs."""
+
+    def __init__(self, server: LiveServer) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.http.other_process"],
+            cwd=ROOT, env=server.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, code: str, **names: Any) -> Any:
+        """Run ``code`` there with these names; returns the JSON value it leaves in ``result``."""
+        assert self._child.stdin is not None and self._child.stdout is not None
+        print(json.dumps({"code": code, "names": names}), file=self._child.stdin, flush=True)
+        answer = json.loads(self._child.stdout.readline())
+        if "fault" in answer:
+            raise AssertionError(answer["fault"])
+        return answer["result"]
+
+    def issue_key(self, user: str, seconds: float | None = None) -> str:
+        """A fresh API key of a user, who is made when there is none."""
+        return str(self.run(
+            "user, _ = get_user_model().objects.get_or_create(username=user)\n"
+            "ends = None if seconds is None else timezone.now() + timedelta(seconds=seconds)\n"
+            "result = issue_api_key(user=user, name='test', expires_at=ends)[1]",
+            user=user, seconds=seconds,
+        ))  # fmt: skip
+
+    def revoke_key(self, secret: str) -> None:
+        self.run("revoke_api_key(key=ApiKey.objects.filter(prefix=secret[:12]).latest('pk'))", secret=secret)
+
+    def switch(self, tool: str, *, on: bool) -> float:
+        """Enable or disable a tool; returns the wall-clock time just after the commit."""
+        code = "set_enabled(entries=Tool.objects.filter(name=tool), enabled=on, actor=None); result = time.time()"
+        return float(self.run(code, tool=tool, on=on))
+
+    def close(self) -> None:
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._child.stdin.close()
+        self._child.wait(10)
+        self._child.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def main() -> None:
+    """Serve runs, one line each, until the input ends."""
+    import django
+
+    django.setup()
+    known: dict[str, Any] = {}
+    exec(PRELUDE, known)
+    for line in sys.stdin:
+        job = json.loads(line)
+        names = {**known, **job["names"]}
+        try:
+            exec(job["code"], names)
+            answer = {"result": names.get("result")}
+        except Exception:
+            answer = {"fault": traceback.format_exc()}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""The installation most HTTP tests talk to: the conformance fixture's entries and our own, quick keep-alives."""
+
+from __future__ import annotations
+
+from tests.conformance.settings import *  # noqa: F403
+from tests.conformance.settings import INSTALLED_APPS as _APPS
+from tests.conformance.settings import MCP as _MCP
+
+INSTALLED_APPS = [*_APPS, "tests.integration.http.app"]
+MCP = {**_MCP, "KEEP_ALIVE_SECONDS": 1.0, "LOG_MESSAGES_PER_CALL": 5_000, "INSTRUCTIONS": "Be gentle."}

@@ -1,0 +1,216 @@
+"""The standalone stream of a session (GET): what it carries, to whom, and what waits while nobody reads."""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from tests.integration.http.conftest import OpenSession
+from tests.integration.http.other_process import OtherProcess
+from tests.live import LiveServer, eventually
+from tests.raw_http import Answer, EventStream, Mcp
+
+WATCHED = "test://watched-resource"
+LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
+
+
+def refused(found: EventStream | Answer) -> Answer:
+    assert isinstance(found, Answer)
+    return found
+
+
+@pytest.mark.requirement("T-GET-01")
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [("text/event-stream", 200), ("*/*", 200), ("text/*", 200), ("application/json", 406), ("text/html", 406)],
+)
+def test_get_opens_an_event_stream_for_those_who_accept_one(client: Mcp, accept: str, status: int) -> None:
+    headers = {**client.headers(), "Accept": accept}
+    opened = client.client.open_stream("GET", "/mcp", headers)
+    assert opened.status == status
+    if isinstance(opened, EventStream):
+        opened.cut()
+
+
+@pytest.mark.requirement("T-GET-02", "SES-04", "SES-05")
+@pytest.mark.parametrize(
+    ("session", "status"),
+    [(None, 400), ("no-such-session-0123456789", 404), ("x", 404), ("ended", 404)],
+)
+def test_get_needs_a_living_session(client: Mcp, session: str | None, status: int) -> None:
+    if session == "ended":
+        client.delete()
+    else:
+        client.session = session
+    answer = refused(client.try_get_stream())
+    assert answer.status == status
+    assert answer.json()["error"]["code"] == -32600
+
+
+@pytest.mark.requirement("T-GET-03", "T-GET-05", "T-GET-04")
+@pytest.mark.parametrize("version", LEGACY)
+def test_what_belongs_to_no_call_comes_once_and_on_the_standalone_stream(
+    open_session: OpenSession, admin: OtherProcess, version: str
+) -> None:
+    client = open_session(version)
+    client.call("resources/subscribe", {"uri": WATCHED})
+    with client.get_stream() as standalone:
+        call = client.open_call("tools/call", {"name": "chatter", "arguments": {"name": "c", "seconds": 1.0}})
+        admin.switch("spare", on=False)
+        client.tool("touch", uri=WATCHED)
+        admin.switch("spare", on=True)
+        with call:
+            on_call = [message.get("method", "response") for message in call.messages()]
+        found = [standalone.message()["method"] for _ in range(2)]
+        while not standalone.quiet(0.3):
+            found.append("more")
+    assert set(on_call) == {"notifications/message", "response"}
+    # Both switches may be told by one notice (a level) or by two; an update is an event and comes once.
+    assert found.count("notifications/resources/updated") == 1
+    assert "notifications/tools/list_changed" in found
+
+
+@pytest.mark.requirement("T-GET-05")
+def test_an_update_is_delivered_to_each_subscriber_once(open_session: OpenSession) -> None:
+    first, second, stranger = (open_session(process=number) for number in (0, 1, 0))
+    streams = []
+    for client in (first, second, stranger):
+        streams.append(client.get_stream())
+        streams[-1].next()
+    for client in (first, second):
+        client.call("resources/subscribe", {"uri": WATCHED})
+    stranger.tool("touch", uri=WATCHED)
+    for stream in streams[:2]:
+        notice = stream.message()
+        assert notice["method"] == "notifications/resources/updated"
+        assert notice["params"] == {"uri": WATCHED}
+    assert all(stream.quiet(0.2) for stream in streams)
+    for stream in streams:
+        stream.close()
+
+
+@pytest.mark.requirement("T-GET-04")
+def test_responses_stay_off_the_standalone_stream(client: Mcp) -> None:
+    with client.get_stream() as standalone:
+        standalone.next()
+        assert client.tool("steps", count=3)["result"]["content"][0]["text"] == "done"
+        assert client.call("ping")["result"] == {}
+        assert standalone.quiet(0.3)
+
+
+@pytest.mark.requirement("T-GET-06")
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_second_reader_is_refused(live: LiveServer, client: Mcp, process: int) -> None:
+    with client.get_stream() as stream:
+        stream.next()
+        answer = refused(client.via(live.ports[process]).try_get_stream())
+        assert answer.status == 409
+        assert "Last-Event-ID" in answer.json()["error"]["message"]
+        assert stream.quiet(0.1)
+
+
+@pytest.mark.requirement("T-GET-06", "SEC-06")
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_resuming_reader_takes_over_and_ends_the_older(
+    live: LiveServer, client: Mcp, process: int
+) -> None:
+    client.call("resources/subscribe", {"uri": WATCHED})
+    older = client.get_stream()
+    older.next()
+    newer = client.via(live.ports[process]).get_stream(older.last_event_id)
+    assert newer.status == 200
+    while older.next(2) is not None:  # a retry event may come before the end
+        pass
+    client.tool("touch", uri=WATCHED)
+    assert newer.message(2)["method"] == "notifications/resources/updated"
+    newer.close()
+
+
+@pytest.mark.requirement("T-GET-06")
+def test_a_client_that_lost_its_connection_is_let_in_again_at_once(live: LiveServer, client: Mcp) -> None:
+    stream = client.get_stream()
+    stream.next()
+    for number in range(6):
+        # The old connection is left open: to the server it looks alive, as after a cut cable.
+        again = client.via(live.ports[number % 2]).get_stream(stream.last_event_id)
+        assert again.next() is not None
+        stream.close()
+        stream = again
+    stream.close()
+
+
+@pytest.mark.requirement("T-GET-07")
+def test_when_the_server_ends_the_stream_it_says_when_to_return(
+    live: LiveServer, open_session: OpenSession
+) -> None:
+    client = open_session()
+    stream = client.get_stream()
+    stream.next()
+    newer = client.via(live.ports[1]).get_stream(stream.last_event_id)
+    events = list(stream)
+    assert events[-1].retry is not None
+    newer.close()
+
+
+@pytest.mark.requirement("T-GET-09", "SES-11")
+@pytest.mark.parametrize("version", LEGACY)
+def test_what_happens_while_nobody_reads_waits_for_the_next_reader(
+    live: LiveServer, open_session: OpenSession, admin: OtherProcess, version: str
+) -> None:
+    client = open_session(version)
+    client.call("resources/subscribe", {"uri": WATCHED})
+    client.tool("touch", uri=WATCHED)
+    admin.switch("spare", on=False)
+    admin.switch("spare", on=True)
+    elsewhere = client.via(live.ports[1])
+    with elsewhere.get_stream() as stream:
+        found = sorted(stream.message()["method"] for _ in range(2))
+    assert found == ["notifications/resources/updated", "notifications/tools/list_changed"]
+    # And only once: a further reader has nothing to be told.
+    def reopened() -> bool:
+        opened = client.try_get_stream()
+        if isinstance(opened, EventStream):
+            with opened:
+                found.append("quiet" if opened_quietly(opened) else "more")
+            return True
+        return False
+
+    eventually(reopened, 2, "the stream opens again")
+    assert found[-1] == "quiet"
+
+
+def opened_quietly(stream: EventStream) -> bool:
+    """Whether nothing but a priming event comes."""
+    try:
+        while (event := stream.next(0.4)) is not None:
+            if event.data:
+                return False
+    except TimeoutError:
+        return True
+    return False
+
+
+@pytest.mark.requirement("LIFE-04")
+def test_nothing_is_sent_before_initialized(
+    live: LiveServer, open_session: OpenSession, admin: OtherProcess
+) -> None:
+    client = open_session(confirm=False)
+    with client.via(live.ports[1]).get_stream() as stream:
+        stream.next()
+        admin.switch("spare", on=False)
+        admin.switch("spare", on=True)
+        assert stream.quiet(0.5)
+        client.notify("notifications/initialized")
+        assert stream.message(2)["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.requirement("T-GET-05")
+def test_updates_of_one_session_never_reach_another(open_session: OpenSession) -> None:
+    mine, other = open_session(), open_session()
+    marker = secrets.token_hex(4)
+    with other.get_stream() as stream:
+        stream.next()
+        assert mine.tool("steps", count=2, marker=marker)["result"]["content"][0]["text"] == f"{marker}done"
+        assert stream.quiet(0.3)
+        assert marker.encode() not in stream.raw
