@@ -143,7 +143,10 @@ class RedisServer:
         return [self.program.executable, str(config)]
 
     def start(self) -> str:
-        """Run the server as our child and return its URL once it answers; raises RedisServerError."""
+        """Run the server as our child and return its URL once it answers; raises RedisServerError.
+
+        On Linux the server ends with the thread that calls this, so call it from one that lasts.
+        """
         if self.banner:
             sys.stderr.write(self.banner)
         with self._open_log() as log:

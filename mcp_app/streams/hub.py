@@ -47,7 +47,7 @@ class RedisHub:
         self._link = Link(
             Endpoint.parse(url), on_reply=self._reply, on_up=self._up, on_down=self._down,
         )
-        self._scheduled = False
+        self._missing: list[str] = []  # of these, not sent yet
         self._silent = False
         self._ticker: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -85,7 +85,7 @@ class RedisHub:
         """See ``Hub.subscribe``."""
         callbacks = self._callbacks.setdefault(topic, [])
         callbacks.append(callback)
-        self._schedule()
+        self._want(self._channels.topic(topic))
 
         def stop() -> None:
             if callback in callbacks:
@@ -108,27 +108,24 @@ class RedisHub:
 
     def _session_watched(self, session: str) -> None:
         self._leaving.discard(session)
-        if self._channels.wake(session) not in self._subscribed:
-            self._schedule()
+        self._want(self._channels.wake(session))
 
     def _session_left(self, session: str) -> None:
         # Not at once: a busy session opens and closes a stream with every call.
         self._leaving.add(session)
 
-    def _schedule(self) -> None:
-        if not self._scheduled and self.is_up:
-            self._scheduled = True
+    def _want(self, channel: str) -> None:
+        """Subscribe in this turn of the loop, together with others; a later connection asks for all anew."""
+        if not self.is_up or channel in self._subscribed:
+            return
+        if not self._missing:
             self._loop.call_soon(self._subscribe_missing)
-
-    def _wanted(self) -> set[str]:
-        topics = {self._channels.topic(topic) for topic in self._callbacks}
-        return topics | {self._channels.wake(waiter.session) for waiter in self.watchers}
+        self._missing.append(channel)
+        self._subscribed.add(channel)
 
     def _subscribe_missing(self) -> None:
-        self._scheduled = False
+        missing, self._missing = self._missing, []
         if self.is_up:
-            missing = sorted(self._wanted() - self._subscribed)
-            self._subscribed.update(missing)
             self._say("SUBSCRIBE", missing)
 
     def _say(self, command: str, channels: list[str]) -> None:
@@ -136,11 +133,12 @@ class RedisHub:
             self._link.write(pack([(command, *channels[start : start + CHANNELS_PER_COMMAND])]))
 
     def _up(self) -> None:
-        self._subscribed.clear()
         self._silent = False
-        # A connection without any subscription could not be pinged in the way _tick does it.
-        self._link.write(pack([("SUBSCRIBE", self._channels.topic("resync"))]))
-        self._subscribe_missing()
+        # One that nobody asked for: a connection without any subscription answers a ping in another shape.
+        wanted = {self._channels.topic("resync"), *(self._channels.topic(topic) for topic in self._callbacks)}
+        wanted.update(self._channels.wake(waiter.session) for waiter in self.watchers)
+        self._subscribed = wanted
+        self._say("SUBSCRIBE", sorted(wanted))
         self._resync()
 
     def _resync(self) -> None:
@@ -150,6 +148,7 @@ class RedisHub:
 
     def _down(self) -> None:
         self._subscribed.clear()
+        self._missing.clear()
 
     def _call(self, callbacks: list[Callback], payload: dict[str, Any]) -> None:
         # By the loop, so that one callback's fault reaches neither the others nor this connection.

@@ -59,12 +59,17 @@ local function keep(facts)
 end
 
 local function trim(facts, max_events, max_bytes)
-  -- The newest event always stays, so the final one does.
-  while facts.first < facts.last
-    and (facts.last - facts.first + 1 > max_events or facts.bytes > max_bytes) do
+  while facts.last - facts.first + 1 > max_events or facts.bytes > max_bytes do
     local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+    local offset = tonumber(string.match(oldest[1], '%d+$'))
+    if offset >= facts.last then
+      -- The newest event always stays, so the final one does, even if a foreign hand has removed the others.
+      facts.first = offset
+      facts.bytes = #oldest[2][4]
+      break
+    end
     redis.call('XDEL', KEYS[1], oldest[1])
     facts.bytes = facts.bytes - #oldest[2][4]
-    facts.first = facts.first + 1
+    facts.first = offset + 1
   end
 end

@@ -268,3 +268,30 @@ async def test_events_whose_facts_were_evicted_do_not_mix_with_a_new_life(
     new = await streams.log.append("s", "a", b"new")
     assert new.epoch != old.epoch
     assert [event.data for event in (await streams.log.read("s", "a", new.epoch, 0)).events] == [b"new"]
+
+
+async def test_the_newest_event_stays_even_if_a_foreign_hand_removed_the_older_ones(
+    connect: Callable[..., Any], clean_redis: str
+) -> None:
+    streams: Streams = await connect(StreamLimits(events=3, event_bytes=100))
+    for _ in range(3):
+        epoch, _ = await streams.log.append("s", "a", b"x" * 30)
+    administer(clean_redis, "DEL", "mcp:{s}:stream:a")
+    assert await streams.log.finish("s", "a", b"answer") == Position(epoch, 4)
+    page = await streams.log.read("s", "a", epoch, 0)
+    assert [(event.offset, event.data) for event in page.events] == [(4, b"answer")]
+    assert page.gap
+
+
+async def test_a_thousand_sessions_are_watched_without_asking_for_each_twice(
+    streams: Streams, clean_redis: str
+) -> None:
+    readers = [streams.reader(f"s{number}", "a", 1, 0) for number in range(1000) for _ in range(2)]
+    await until(lambda: _subscribed(streams, "s999"))
+    calls = administer(clean_redis, "INFO", "commandstats")["cmdstat_subscribe"]["calls"]
+    assert len(administer(clean_redis, "PUBSUB", "CHANNELS", "mcp:0:wake:*")) == 1000
+    readers.append(streams.reader("s0", "b", 1, 0))
+    await streams.log.open("s0", "b")
+    assert administer(clean_redis, "INFO", "commandstats")["cmdstat_subscribe"]["calls"] == calls
+    for reader in readers:
+        reader.close()
