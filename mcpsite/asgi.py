@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -33,6 +34,9 @@ async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
     ROUTES["/mcp"] = mcp
     await mcp(scope, receive, send)
 
+
+# A static file is read from disk in one go; that is what the warning says, and they are small.
+warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
 ROUTES: dict[str, Endpoint] = {"/mcp": first_request, "/healthz": healthz, "/readyz": readyz}
 

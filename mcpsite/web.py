@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import socket
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from mcpsite import environment
 
 BACKLOG = 2048
+MAX_DESCRIPTORS = 65_536
 TCP_USER_TIMEOUT_MS = 30_000
 HEADER_SECONDS = 10.0
 HEADER_BYTES = 32 * 1024
@@ -101,6 +103,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; then tell the supervisor."""
+        allow_many_connections()
         await super().startup(sockets)
         announce_ready()
 
@@ -125,6 +128,14 @@ class Server(uvicorn.Server):
 
         application.drain()
         await super().shutdown(sockets)
+
+
+def allow_many_connections() -> None:
+    """Use as many descriptors as the system lets this process have: each open event stream is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def announce_ready() -> None:
