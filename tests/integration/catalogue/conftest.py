@@ -1,0 +1,66 @@
+"""A registry with three entries of every kind's sort, and the list of announced revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_app import prompt, resource, tool
+from mcp_app.catalogue import announce, current
+from mcp_app.catalogue.registry import Registry, registry
+from mcp_app.catalogue.snapshot import EMPTY
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def code_review(code: str) -> str:
+    """Review code."""
+    return code
+
+
+def today() -> str:
+    """Today's note."""
+    return "today"
+
+
+def note(slug: str) -> str:
+    """One note."""
+    return slug
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[Registry]:
+    """A tool, a prompt, a resource and a template."""
+    with registry.isolated() as alone:
+        tool(add)
+        prompt(code_review)
+        resource("notes://today")(today)
+        resource("notes://{slug}")(note)
+        yield alone
+
+
+@pytest.fixture(autouse=True)
+def announced() -> Iterator[list[int]]:
+    """The revisions announced so far."""
+    heard: list[int] = []
+    announce.set_announcer(heard.append)
+    yield heard
+    announce.set_announcer(None)
+
+
+@pytest.fixture(autouse=True)
+def _unloaded() -> Iterator[None]:
+    before = current.replace(EMPTY)
+    yield
+    current.replace(before)
+
+
+@pytest.fixture
+def someone(db: Any, django_user_model: Any) -> Any:
+    """An administrator."""
+    return django_user_model.objects.create_superuser("someone", password="x")

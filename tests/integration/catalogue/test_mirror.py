@@ -1,0 +1,140 @@
+"""The code's entries stand as rows, and administrators keep what they said of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+from mcp_app import tool
+from mcp_app.catalogue import current, services
+from mcp_app.catalogue.mirror import Mirrored, mirror
+from mcp_app.catalogue.registry import Registry
+from mcp_app.models import (
+    AuditEvent,
+    CatalogueChange,
+    CatalogueRevision,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+NOBODY: frozenset[str] = frozenset()
+
+
+def test_the_first_run_makes_a_row_of_every_entry_and_one_revision(announced: list[int]) -> None:
+    assert mirror() == Mirrored(revision=1, changed=4)
+    row = Tool.objects.get(name="add")
+    assert (row.source, row.enabled, row.missing, row.title, row.drifted) == ("code", True, False, "", False)
+    assert row.definition["description"] == "Add two numbers."
+    assert row.input_schema == row.definition["inputSchema"]
+    assert row.code_path.endswith("conftest.add")
+    assert Prompt.objects.get().arguments == [{"name": "code", "required": True}]
+    assert Resource.objects.get().uri == "notes://today"
+    assert ResourceTemplate.objects.get().uri_template == "notes://{slug}"
+    stored = CatalogueRevision.objects.get()
+    assert (stored.number, stored.tools, stored.prompts, stored.resources) == (1, 1, 1, 1)
+    assert announced == [1]
+    assert CatalogueChange.objects.filter(revision=1, action="mirrored").count() == 4
+
+
+def test_a_second_run_changes_nothing(announced: list[int]) -> None:
+    mirror()
+    audited = AuditEvent.objects.count()
+    assert mirror() == Mirrored()
+    assert announced == [1]
+    assert AuditEvent.objects.count() == audited
+
+
+def test_runs_at_once_agree() -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite in memory has no waiting for locks; tests/process proves this for files")
+    results: list[Mirrored] = []
+
+    def run() -> None:
+        try:
+            results.append(mirror())
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(result.changed for result in results) == [0, 0, 4]
+
+
+@pytest.mark.requirement("TOOL-04")
+def test_code_entries_come_in_the_order_of_the_code_and_before_those_of_administrators(
+    registered: Registry,
+) -> None:
+    for name in ("zebra", "ant"):
+        tool(name=name)(lambda: None)
+    mirror()
+    services.save_tool_preset(
+        actor=None, name="aaa", preset_of=Tool.objects.get(name="add"), fixed_arguments={"b": 1}
+    )
+    held = current.refresh_now()
+    listed = held.page("tools", "2025-11-25", NOBODY).decode()
+    places = [listed.index(f'"name":"{name}"') for name in ("add", "zebra", "ant", "aaa")]
+    assert places == sorted(places)
+
+
+def test_an_entry_whose_code_is_gone_is_marked_and_comes_back_as_it_was(registered: Registry) -> None:
+    mirror()
+    services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Mine")
+    gone = registered.tools.pop("add")
+    assert mirror().changed == 1
+    assert Tool.objects.get(name="add").missing
+    assert current.refresh_now().tool("add", NOBODY) is None
+    registered.tools["add"] = gone
+    assert mirror().changed == 1
+    entry = current.refresh_now().tool("add", NOBODY)
+    assert entry is not None
+    assert entry.wire["title"] == "Mine"
+
+
+def test_changed_code_is_drift_until_an_administrator_accepts_it(registered: Registry) -> None:
+    mirror()
+    services.update_entry(entry=Tool.objects.get(name="add"), actor=None, description="Mine")
+    registered.tools.clear()
+    tool(name="add")(lambda: None)
+    assert mirror().changed == 1
+    row = Tool.objects.get(name="add")
+    assert row.drifted
+    assert row.description == "Mine"
+    assert row.definition["inputSchema"] == {"type": "object", "additionalProperties": False}
+    services.accept_definition(entry=row, actor=None)
+    assert not Tool.objects.get(name="add").drifted
+    history = CatalogueChange.objects.filter(kind="tool", key="add", action="mirrored").first()
+    assert history is not None
+    assert history.before["definition"]["inputSchema"]["required"] == ["a"]
+
+
+def test_an_administrators_entry_keeps_its_name_when_code_wants_it_later(registered: Registry) -> None:
+    mirror()
+    services.save_prompt(actor=None, name="taken", template="Hi")
+    from mcp_app import prompt
+
+    prompt(name="taken")(lambda: "code")
+    assert mirror() == Mirrored(refused=("taken",))
+    entry = current.refresh_now().prompt("taken", NOBODY)
+    assert entry is not None
+    assert entry.render({}) == "Hi"
+
+
+def test_a_permission_given_in_code_cannot_be_emptied_only_replaced(registered: Registry) -> None:
+    tool(name="guarded", permission="app.use")(lambda: None)
+    mirror()
+    row = Tool.objects.get(name="guarded")
+    assert row.permission == "app.use"
+    services.update_entry(entry=row, actor=None, permission="")
+    held: Any = current.refresh_now()
+    assert held.tool("guarded", NOBODY) is None
+    services.update_entry(entry=row, actor=None, permission="app.other")
+    assert current.refresh_now().tool("guarded", {"app.other"}) is not None
