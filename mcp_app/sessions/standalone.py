@@ -49,9 +49,16 @@ class Standalone:
     async def position(self, session: Session) -> tuple[int, int]:
         """Where a new reader starts: after what an earlier connection was sent."""
         epoch, _ = await self._streams.log.open(session.id, STANDALONE)
-        fields = await self._streams.sessions.load(session.id) or {}
+        fields = await self.catch_up(session)
         seen_epoch, _, seen = fields.get("delivered", "").partition("-")
         return epoch, int(seen) if seen and seen_epoch == str(epoch) else 0
+
+    async def catch_up(self, session: Session) -> dict[str, str]:
+        """Learn what other processes told this client, so that no notice is repeated; the stored fields."""
+        fields = await self._streams.sessions.load(session.id) or {}
+        if fields:
+            session.refresh(fields)
+        return fields
 
     async def delivered(self, session: Session, epoch: int, offset: int) -> None:
         """Remember what was sent; at least once, because the connection may have broken under it."""

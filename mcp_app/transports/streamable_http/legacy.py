@@ -106,6 +106,7 @@ class Legacy:
         if position.stream == STANDALONE:
             token = secrets.token_hex(8)
             await self._dispatcher.standalone.listen(session, token, take_over=True)
+            await self._dispatcher.standalone.catch_up(session)
         return session, StreamReference(position.stream, position.epoch, position.offset), token
 
     async def delete(self, fields: Fields, principal: Principal) -> None:

@@ -33,7 +33,8 @@ class OtherProcess:
 
     def run(self, code: str, **names: Any) -> Any:
         """Run ``code`` there with these names; returns the JSON value it leaves in ``result``."""
-        assert self._child.stdin is not None and self._child.stdout is not None
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
         print(json.dumps({"code": code, "names": names}), file=self._child.stdin, flush=True)
         answer = json.loads(self._child.stdout.readline())
         if "fault" in answer:
@@ -54,11 +55,12 @@ class OtherProcess:
 
     def switch(self, tool: str, *, on: bool) -> float:
         """Enable or disable a tool; returns the wall-clock time just after the commit."""
-        code = "set_enabled(entries=Tool.objects.filter(name=tool), enabled=on, actor=None); result = time.time()"
-        return float(self.run(code, tool=tool, on=on))
+        code = "set_enabled(entries=Tool.objects.filter(name=tool), enabled=on, actor=None)"
+        return float(self.run(f"{code}; result = time.time()", tool=tool, on=on))
 
     def close(self) -> None:
-        assert self._child.stdin is not None and self._child.stdout is not None
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
         self._child.stdin.close()
         self._child.wait(10)
         self._child.stdout.close()
@@ -85,7 +87,7 @@ def main() -> None:
         try:
             exec(job["code"], names)
             answer = {"result": names.get("result")}
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever went wrong there is told here
             answer = {"fault": traceback.format_exc()}
         print(json.dumps(answer), flush=True)
 

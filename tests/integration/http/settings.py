@@ -1,4 +1,4 @@
-"""The installation most HTTP tests talk to: the conformance fixture's entries and our own, quick keep-alives."""
+"""The installation most HTTP tests talk to: the conformance fixture's entries and ours, quick keep-alives."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 
 
 def fields_of(raw: bytes) -> list[list[tuple[str, str]]]:
-    """The events of a stream as lists of fields, read by the letter of the standard and by nothing of ours."""
+    """The events of a stream as lists of fields, read by the letter of the standard, not by our parser."""
     events = []
     for block in raw.decode("utf-8").split("\n\n"):
         lines = [line for line in block.split("\n") if line and not line.startswith(":")]
@@ -47,7 +47,9 @@ def test_a_silent_stream_carries_comments(client: Mcp) -> None:
     with client.get_stream() as standalone, client.open_call("tools/call", {"name": "greet"}) as call:
         call.message()
         # This server's keep-alives come every second.
-        eventually(lambda: comments(standalone) >= 2 and comments(call) >= 2, 6, "two comments on each stream")
+        eventually(
+            lambda: comments(standalone) >= 2 and comments(call) >= 2, 6, "two comments on each stream"
+        )
 
 
 def comments(stream: EventStream) -> int:

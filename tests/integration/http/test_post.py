@@ -75,7 +75,16 @@ def test_only_json_bodies_are_read(client: Mcp, content_type: str | None, status
 
 @pytest.mark.requirement("T-POST-04", "RPC-07", "GEN-03")
 @pytest.mark.parametrize(
-    "body", [b"{", b"", b"ping", b'{"a":1}x', b"\xef\xbb\xbf{}", b'{"jsonrpc":"2.0","id":1,"method":"p\xff"}', b"\x00"]
+    "body",
+    [
+        b"{",
+        b"",
+        b"ping",
+        b'{"a":1}x',
+        b"\xef\xbb\xbf{}",
+        b'{"jsonrpc":"2.0","id":1,"method":"p\xff"}',
+        b"\x00",
+    ],
 )
 def test_what_is_no_json_is_a_parse_error_without_id(client: Mcp, body: bytes) -> None:
     answer = client.post(body)
@@ -200,7 +209,9 @@ def test_a_dropped_post_stream_is_not_a_cancel(
     live: LiveServer, open_session: OpenSession, version: str
 ) -> None:
     client = open_session(version)
-    stream = client.open_call("tools/call", {"name": "steps", "arguments": {"count": 4, "delay_seconds": 0.1}})
+    stream = client.open_call(
+        "tools/call", {"name": "steps", "arguments": {"count": 4, "delay_seconds": 0.1}}
+    )
     while not stream.last_event_id:
         stream.next()
     stream.cut()
@@ -255,7 +266,9 @@ def test_answers_forbid_caching_and_say_what_they_are(client: Mcp) -> None:
 
 def test_many_requests_share_one_connection(client: Mcp) -> None:
     started = time.monotonic()
-    assert {client.call("ping")["id"] for _ in range(50)} == set(range(client.next_id - 49, client.next_id + 1))
+    assert {client.call("ping")["id"] for _ in range(50)} == set(
+        range(client.next_id - 49, client.next_id + 1)
+    )
     assert time.monotonic() - started < 5
 
 
