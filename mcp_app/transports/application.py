@@ -8,7 +8,6 @@ from typing import Any
 
 from mcp_app import conf
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.streams.base import StreamLimits
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -57,21 +56,14 @@ class Application:
 
     async def _build(self) -> Endpoint:
         settings = conf.get()
-        dispatcher = Dispatcher(Streams.connect(settings.redis_url, _stream_limits(settings)), settings)
+        # Without Redis (a bare `runserver`) this process is alone and its streams end with it.
+        url = settings.redis_url
+        streams = Streams.connect(url, settings) if url else Streams.in_memory(settings)
+        dispatcher = Dispatcher(streams, settings)
         await dispatcher.start()
         self._dispatcher = dispatcher
         self._endpoint = Endpoint(dispatcher)
         return self._endpoint
-
-
-def _stream_limits(settings: conf.Settings) -> StreamLimits:
-    return StreamLimits(
-        events=settings.max_stream_events,
-        event_bytes=settings.max_stream_bytes,
-        ttl=settings.stream_ttl_seconds,
-        session_ttl=settings.session_max_seconds,
-        slow_poll=settings.slow_poll_seconds,
-    )
 
 
 mcp = Application()
