@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 from django.contrib import admin
+from django.core.files import File
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
@@ -128,9 +130,21 @@ class ResourceAdmin(EntryAdmin):
         """The same content under another URI."""
         fields = _copied(entry, "name", "mime_type", "text", "annotations")
         if entry.file:
-            with entry.file.open("rb") as content:
-                return self._save_copy(entry, actor, {**fields, "file": content})
+            with entry.file.open("rb") as stored:
+                # A file of its own: two entries that share one would lose it together.
+                copy = File(stored.file, name=PurePath(entry.file.name).name)
+                return self._save_copy(entry, actor, {**fields, "file": copy})
         return self._save_copy(entry, actor, fields)
+
+    def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
+        """For an upload also what is kept now."""
+        facts = super().definition_fields_of(entry)
+        return (*facts, "current_file") if entry.file else facts
+
+    @admin.display(description="uploaded file")
+    def current_file(self, resource: Resource) -> SafeString:
+        """The stored file's name."""
+        return visible(PurePath(resource.file.name).name)
 
     def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
         return save_resource(

@@ -51,7 +51,7 @@ class EntryAdmin(ModelAdmin[Any]):
     add_form_template = "mcp_admin/entry_form.html"
     list_display_links = ("key",)
     list_filter: ClassVar[Any] = ("source", "enabled", RestrictedFilter, DriftFilter, MissingFilter)
-    actions: ClassVar[Any] = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
+    actions: Any = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
 
     # What may be done, and by whom.
 
@@ -229,9 +229,8 @@ class EntryAdmin(ModelAdmin[Any]):
             except ValidationError as error:
                 self._refuse(request, entry, "was not duplicated: " + " ".join(error.messages))
             else:
-                self.message_user(
-                    request, f"{marked(entry)} was duplicated as {marked(copy)}.", messages.SUCCESS
-                )
+                text = f"Duplicated {marked(entry)} as {marked(copy)}."
+                self.message_user(request, text, messages.SUCCESS)
 
     def duplicate(self, entry: Entry, actor: Any) -> Entry:
         """A disabled copy under a free name; raises ValidationError."""
@@ -247,7 +246,8 @@ class EntryAdmin(ModelAdmin[Any]):
         raise ValidationError("Every name for a copy is taken.")
 
     def _refuse(self, request: HttpRequest, entry: Entry, why: str) -> None:
-        self.message_user(request, f"{marked(entry)} {why}.", messages.WARNING)
+        # Never first in the sentence: Django's own skin turns the first letter of a message into a capital.
+        self.message_user(request, f"Left alone: {marked(entry)} {why}.", messages.WARNING)
 
     @admin.action(description="Delete selected", permissions=["delete"])
     def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -270,9 +270,8 @@ class EntryAdmin(ModelAdmin[Any]):
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
         set_enabled(entries=[entry], enabled=enabled, actor=request.user)
-        self.message_user(
-            request, f"{marked(entry)} is {'enabled' if enabled else 'disabled'}.", messages.SUCCESS
-        )
+        text = f"{'Enabled' if enabled else 'Disabled'}: {marked(entry)}."
+        self.message_user(request, text, messages.SUCCESS)
 
     def accept(self, request: HttpRequest, entry: Entry) -> None:
         """Take the definition as code has it now as reviewed."""
@@ -334,8 +333,9 @@ def _member(value: Any, name: str) -> Any:
 def _switch(entry: Entry, address: str) -> SafeString:
     # A submit button of the list's own form: it carries that form's CSRF token and needs no script.
     return format_html(
-        '<button type="submit" class="mcp-switch" role="switch" aria-checked="{}" formnovalidate'
-        ' formaction="{}" name="mcp-enabled" value="{}" title="{}"><span class="mcp-hidden">{}</span></button>',
+        '<button type="submit" class="mcp-switch" role="switch" formnovalidate name="mcp-enabled"'
+        ' aria-checked="{}" formaction="{}" value="{}" title="{}">'
+        '<span class="mcp-hidden">{}</span></button>',
         "true" if entry.enabled else "false",
         address,
         "0" if entry.enabled else "1",

@@ -1,0 +1,43 @@
+"""The addresses of every admin page of ours, for tests that visit them all."""
+
+from __future__ import annotations
+
+from django.urls import reverse
+
+from tests.admin_seed import Seed
+
+MODELS = ("tool", "prompt", "resource", "resourcetemplate", "apikey", "session", "message", "auditevent")
+ADDABLE = ("tool", "prompt", "resource", "apikey")
+
+
+def page(model: str, view: str, *args: object) -> str:
+    """The address of one page, for example ``page("tool", "change", 1)``."""
+    return reverse(f"admin:mcp_app_{model}_{view}", args=args)
+
+
+def lists() -> list[str]:
+    """Every list."""
+    return [page(model, "changelist") for model in MODELS]
+
+
+def rows(seed: Seed) -> list[str]:
+    """The pages of ordinary and of hostile rows, and their histories."""
+    from mcp_app.models import ApiKey, AuditEvent, Prompt, Resource, Tool
+
+    entries = [
+        (name, row.pk)
+        for name, model in (("tool", Tool), ("prompt", Prompt), ("resource", Resource))
+        for row in model.objects.all()
+    ]
+    entries.append(("resourcetemplate", seed.template.pk))
+    others = [("apikey", row.pk) for row in ApiKey.objects.all()]
+    others += [("auditevent", row.pk) for row in AuditEvent.objects.all()]
+    others += [("session", seed.session.pk), ("session", seed.hostile_session.pk)]
+    others += [("message", seed.message.pk), ("message", seed.hostile_message.pk)]
+    changes = [page(model, "change", pk) for model, pk in entries + others]
+    return changes + [page(model, "history", pk) for model, pk in entries]
+
+
+def forms() -> list[str]:
+    """The pages on which something new is made."""
+    return [page(model, "add") for model in ADDABLE]

@@ -1,0 +1,325 @@
+"""The catalogue is edited through its services: code's entries are dressed, ours are made and deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Source, Tool
+from tests.admin_seed import Seed
+from tests.integration.admin.addresses import page
+
+COMMON = {
+    "title": "",
+    "description": "",
+    "enabled": "on",
+    "permission": "",
+    "position": "0",
+    "icons": "[]",
+    "meta": "{}",
+}
+LIMITS = {"timeout_seconds": "", "calls_per_minute": ""}
+PROMPT = COMMON | {
+    "name": "hello",
+    "template": "Hello {{who}}",
+    "arguments": '[{"name": "who", "required": true}]',
+}
+RESOURCE = COMMON | {
+    "uri": "notes://a",
+    "name": "A",
+    "mime_type": "text/plain",
+    "text": "x",
+    "annotations": "{}",
+}
+
+
+def _preset(seeded: Seed, **more: Any) -> dict[str, Any]:
+    fixed = {"name": "shout", "preset_of": seeded.echo.pk, "fixed_arguments": '{"text": "HI"}'}
+    return COMMON | LIMITS | fixed | more
+
+
+def _errors(answer: Any) -> dict[str, list[str]]:
+    assert answer.status_code == 200, answer
+    return {name: list(texts) for name, texts in answer.context["adminform"].form.errors.items()}
+
+
+def _choose(client: Client, model: str, action: str, *rows: Any, **more: str) -> Any:
+    data = {"action": action, "_selected_action": [row.pk for row in rows], **more}
+    return client.post(page(model, "changelist"), data, follow=True)
+
+
+def test_a_preset_is_made_and_remembered(root: Client, seeded: Seed) -> None:
+    assert root.post(page("tool", "add"), _preset(seeded)).status_code == 302
+    made = Tool.objects.get(name="shout")
+    assert (made.source, made.preset_of, made.fixed_arguments) == (Source.ADMIN, seeded.echo, {"text": "HI"})
+    assert made.updated_by == seeded.root
+    change = CatalogueChange.objects.get(kind="tool", key="shout")
+    assert (change.action, change.actor) == ("created", seeded.root)
+    assert AuditEvent.objects.filter(
+        action="catalogue.created", object_key="shout", actor=seeded.root
+    ).exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "says"),
+    [
+        ({"fixed_arguments": '{"text": 7}'}, "fixed_arguments", "text: expected string, got 7"),
+        (
+            {"fixed_arguments": '{"nope": 1}'},
+            "fixed_arguments",
+            "The tool has no argument 'nope'. It has: text.",
+        ),
+        ({"fixed_arguments": '{"text": "a",}'}, "fixed_arguments", "Not valid JSON: line 1, column 14"),
+        ({"fixed_arguments": "[]"}, "fixed_arguments", "Must be an object"),
+        ({"name": "has space"}, "name", ""),
+        ({"name": "echo"}, "name", "already exists"),
+        ({"preset_of": ""}, "preset_of", "required"),
+        ({"icons": '[{"src": "javascript:x"}]'}, "icons", "https:"),
+        ({"icons": '{"src": "x"}'}, "icons", "Must be a list"),
+        ({"timeout_seconds": "0"}, "timeout_seconds", "more than 0"),
+        ({"permission": "no.such"}, "permission", "not one of the available choices"),
+        ({"title": "x" * 201}, "title", "at most 200"),
+    ],
+)
+def test_what_is_wrong_with_a_preset_is_said_beside_the_field(
+    changed: dict[str, str], field: str, says: str, root: Client, seeded: Seed
+) -> None:
+    errors = _errors(root.post(page("tool", "add"), _preset(seeded, **changed)))
+    assert list(errors) == [field]
+    assert says in " ".join(errors[field])
+    assert not Tool.objects.filter(name="shout").exists()
+
+
+def test_what_was_typed_stands_in_the_form_again_after_an_error(root: Client, seeded: Seed) -> None:
+    answer = root.post(page("tool", "add"), _preset(seeded, fixed_arguments='{"text": oops'))
+    assert "{&quot;text&quot;: oops" in answer.content.decode()
+
+
+def test_only_dress_and_limits_of_a_code_defined_tool_can_be_edited(root: Client, seeded: Seed) -> None:
+    form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
+    assert set(form.fields) == {*COMMON, *LIMITS} - {"meta"}
+    posted = (
+        COMMON
+        | LIMITS
+        | {"title": "Say it again", "calls_per_minute": "5", "input_schema": "{}", "name": "evil"}
+    )
+    assert root.post(page("tool", "change", seeded.echo.pk), posted).status_code == 302
+    stored = Tool.objects.get(pk=seeded.echo.pk)
+    assert (stored.name, stored.title, stored.calls_per_minute) == ("echo", "Say it again", 5)
+    assert (stored.input_schema, stored.definition) == (seeded.echo.input_schema, seeded.echo.definition)
+
+
+def test_a_permission_that_no_longer_exists_survives_an_edit(root: Client, seeded: Seed) -> None:
+    Tool.objects.filter(pk=seeded.echo.pk).update(permission="gone.away")
+    root.post(
+        page("tool", "change", seeded.echo.pk), COMMON | LIMITS | {"permission": "gone.away", "title": "T"}
+    )
+    stored = Tool.objects.get(pk=seeded.echo.pk)
+    assert (stored.permission, stored.title) == ("gone.away", "T")
+
+
+def test_a_prompt_is_made_changed_and_deleted(root: Client, seeded: Seed) -> None:
+    assert root.post(page("prompt", "add"), PROMPT).status_code == 302
+    made = Prompt.objects.get(name="hello")
+    changed = PROMPT | {"template": "Goodbye {{who}}"}
+    assert root.post(page("prompt", "change", made.pk), changed).status_code == 302
+    made.refresh_from_db()
+    assert made.template == "Goodbye {{who}}"
+    assert root.post(page("prompt", "delete", made.pk), {"post": "yes"}).status_code == 302
+    actions = CatalogueChange.objects.filter(kind="prompt", key="hello").order_by("id")
+    assert [change.action for change in actions] == ["created", "changed", "deleted"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "says"),
+    [
+        ({"template": "Hi {{whom}}"}, "template", "{{whom}} is not among the arguments"),
+        ({"template": ""}, "template", "A prompt needs a text."),
+        ({"arguments": '[{"name": "who"}, {"name": "who"}]'}, "arguments", "listed twice"),
+        ({"arguments": '["who"]'}, "arguments", "Each argument is an object"),
+        ({"meta": '{"a": 1, "a": 2}'}, "meta", "'a' occurs twice"),
+    ],
+)
+def test_what_is_wrong_with_a_prompt_is_said_beside_the_field(
+    changed: dict[str, str], field: str, says: str, root: Client
+) -> None:
+    errors = _errors(root.post(page("prompt", "add"), PROMPT | changed))
+    assert says in " ".join(errors[field])
+
+
+def test_a_text_resource_and_an_uploaded_one_are_made(root: Client) -> None:
+    assert root.post(page("resource", "add"), RESOURCE).status_code == 302
+    assert Resource.objects.get(uri="notes://a").text == "x"
+    upload = SimpleUploadedFile("logo.svg", b"<svg onload=alert(1)>", "image/svg+xml")
+    posted = RESOURCE | {"uri": "notes://b", "text": "", "file": upload}
+    assert root.post(page("resource", "add"), posted).status_code == 302
+    made = Resource.objects.get(uri="notes://b")
+    with made.file.open("rb") as content:
+        assert content.read() == b"<svg onload=alert(1)>"
+    text = root.get(page("resource", "change", made.pk)).content.decode()
+    assert f'href="{made.file.name}"' not in text
+    assert made.file.name.split("/")[-1] in text
+    root.post(page("resource", "delete", made.pk), {"post": "yes"})
+    assert not Resource.objects.filter(uri="notes://b").exists()
+
+
+def test_saving_an_uploaded_resource_without_a_new_file_keeps_the_file(root: Client) -> None:
+    upload = SimpleUploadedFile("a.txt", b"kept", "text/plain")
+    root.post(page("resource", "add"), RESOURCE | {"text": "", "file": upload})
+    made = Resource.objects.get(uri="notes://a")
+    assert (
+        root.post(page("resource", "change", made.pk), RESOURCE | {"text": "", "title": "T"}).status_code
+        == 302
+    )
+    made.refresh_from_db()
+    with made.file.open("rb") as content:
+        assert (made.title, content.read()) == ("T", b"kept")
+
+
+def test_text_and_file_together_are_refused(root: Client) -> None:
+    upload = SimpleUploadedFile("a.txt", b"a", "text/plain")
+    errors = _errors(root.post(page("resource", "add"), RESOURCE | {"file": upload}))
+    assert errors == {"file": ["Give a text or a file, not both."]}
+
+
+def test_the_switch_in_the_list_does_what_its_button_says_and_keeps_the_filters(
+    root: Client, seeded: Seed
+) -> None:
+    listed = root.get(page("tool", "changelist") + "?enabled__exact=1").content.decode()
+    assert f"{page('tool', 'switch', seeded.echo.pk)}?_changelist_filters=enabled__exact%3D1" in listed
+    address = page("tool", "switch", seeded.echo.pk) + "?_changelist_filters=enabled__exact%3D1"
+    for _ in range(2):  # Pressed twice, by two people, the second press changes nothing.
+        answer = root.post(address, {"mcp-enabled": "0"})
+        assert answer["Location"] == page("tool", "changelist") + "?enabled__exact=1"
+        assert not Tool.objects.get(pk=seeded.echo.pk).enabled
+    assert CatalogueChange.objects.filter(key="echo", action="disabled").count() == 1
+
+
+def test_many_are_switched_as_one_revision(root: Client, seeded: Seed) -> None:
+    tools = list(Tool.objects.filter(source=Source.CODE))
+    assert "Disabled: 4 of 5." in _choose(root, "tool", "disable_entries", *tools).content.decode()
+    assert not Tool.objects.filter(source=Source.CODE, enabled=True).exists()
+    revisions = set(CatalogueChange.objects.filter(action="disabled").values_list("revision", flat=True))
+    assert len(revisions) == 1
+    assert "Enabled: 5 of 5." in _choose(root, "tool", "enable_entries", *tools).content.decode()
+
+
+def test_entries_made_here_are_duplicated_disabled_and_others_are_refused(root: Client, seeded: Seed) -> None:
+    text = _choose(root, "tool", "duplicate_entries", seeded.preset, seeded.echo).content.decode()
+    assert "Left alone: echo is defined in code: make a preset or a new entry instead." in text
+    copy = Tool.objects.get(name="greet_world-copy")
+    assert (copy.enabled, copy.fixed_arguments, copy.title) == (
+        False,
+        {"text": "Hello, world"},
+        "Greet the world",
+    )
+    _choose(root, "tool", "duplicate_entries", seeded.preset)
+    assert Tool.objects.filter(name="greet_world-copy-2").exists()
+    _choose(root, "prompt", "duplicate_entries", seeded.own_prompt)
+    _choose(root, "resource", "duplicate_entries", seeded.own_resource)
+    assert Resource.objects.get(uri="notes://house-rules-copy").text == seeded.own_resource.text
+
+
+def test_a_duplicate_of_an_upload_has_a_file_of_its_own(root: Client) -> None:
+    root.post(
+        page("resource", "add"), RESOURCE | {"text": "", "file": SimpleUploadedFile("a.bin", b"\x00\xff")}
+    )
+    first = Resource.objects.get(uri="notes://a")
+    _choose(root, "resource", "duplicate_entries", first)
+    copy = Resource.objects.get(uri="notes://a-copy")
+    assert copy.file.name != first.file.name
+    with copy.file.open("rb") as content:
+        assert content.read() == b"\x00\xff"
+
+
+def test_bulk_delete_asks_then_deletes_what_was_made_here_and_says_why_the_rest_stays(
+    root: Client, seeded: Seed
+) -> None:
+    asked = _choose(root, "tool", "delete_selected", seeded.preset, seeded.echo)
+    assert "Are you sure" in asked.content.decode()
+    assert Tool.objects.filter(pk=seeded.preset.pk).exists()
+    _choose(root, "tool", "delete_selected", seeded.preset, seeded.echo, post="yes")
+    assert not Tool.objects.filter(pk=seeded.preset.pk).exists()
+    assert Tool.objects.filter(pk=seeded.echo.pk).exists()
+    said = _choose(root, "tool", "delete_selected", seeded.echo).content.decode()
+    assert "Left alone: echo is defined in code and stays: disable it instead." in said
+
+
+def test_a_tool_whose_code_is_gone_can_be_deleted_unless_it_has_presets(root: Client, seeded: Seed) -> None:
+    Tool.objects.filter(pk=seeded.echo.pk).update(missing=True)
+    address = page("tool", "delete", seeded.echo.pk)
+    assert "greet_world" in root.get(address).content.decode()
+    root.post(address, {"post": "yes"})
+    assert Tool.objects.filter(pk=seeded.echo.pk).exists()
+    root.post(page("tool", "delete", seeded.preset.pk), {"post": "yes"})
+    assert root.post(address, {"post": "yes"}).status_code == 302
+    assert not Tool.objects.filter(pk=seeded.echo.pk).exists()
+
+
+def test_a_code_defined_entry_cannot_be_deleted(root: Client, seeded: Seed) -> None:
+    assert root.post(page("tool", "delete", seeded.echo.pk), {"post": "yes"}).status_code == 403
+    assert (
+        root.post(page("resourcetemplate", "delete", seeded.template.pk), {"post": "yes"}).status_code == 403
+    )
+
+
+def test_drift_is_shown_as_a_difference_and_accepted(root: Client, seeded: Seed) -> None:
+    text = root.get(page("tool", "change", seeded.drifted.pk)).content.decode()
+    assert "Fetches a page." in text
+    assert "Accept new definition" in text
+    root.post(page("tool", "accept", seeded.drifted.pk))
+    seeded.drifted.refresh_from_db()
+    assert not seeded.drifted.drifted
+    assert "Accept new definition" not in root.get(page("tool", "change", seeded.drifted.pk)).content.decode()
+    assert AuditEvent.objects.filter(action="catalogue.accepted", actor=seeded.root).exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("source=admin", {"greet_world"}),
+        ("source__exact=admin", {"greet_world"}),
+        ("drift=yes", {"web_scrape", "<script>window.pwned=1</script>"}),
+        ("missing=yes", {"gone"}),
+        ("restricted=yes", {"web_scrape", "<script>window.pwned=1</script>"}),
+        ("preset=yes", {"greet_world"}),
+        ("enabled__exact=0", {"burn"}),
+        ("q=page", {"web_scrape"}),
+        ("drift=no&restricted=no&missing=no&preset=no&enabled__exact=1", {"echo", "add"}),
+    ],
+)
+def test_the_list_is_narrowed(query: str, names: set[str], root: Client, seeded: Seed) -> None:
+    answer = root.get(page("tool", "changelist") + "?" + query)
+    assert {tool.name for tool in answer.context["cl"].result_list} == names
+
+
+def test_history_shows_every_change_of_the_entry_and_what_it_altered(root: Client, seeded: Seed) -> None:
+    root.post(page("prompt", "add"), PROMPT)
+    made = Prompt.objects.get(name="hello")
+    root.post(page("prompt", "change", made.pk), PROMPT | {"title": "A new title"})
+    text = root.get(page("prompt", "history", made.pk)).content.decode()
+    assert "created" in text
+    assert "-  &quot;title&quot;: &quot;&quot;" in text
+    assert "+  &quot;title&quot;: &quot;A new title&quot;" in text
+    assert "root" in text
+
+
+def test_a_json_schema_is_shown_indented(root: Client, seeded: Seed) -> None:
+    text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    shown = json.dumps(seeded.echo.input_schema, indent=2, sort_keys=True).replace('"', "&quot;")
+    assert shown in text
+
+
+def test_a_row_that_is_gone_leads_back_to_the_list(root: Client, seeded: Seed) -> None:
+    for address in (
+        page("tool", "history", 9999),
+        page("session", "change", "x"),
+        page("message", "change", 9999),
+    ):
+        answer = root.get(address, follow=True)
+        assert answer.redirect_chain, address
+        assert "There is no" in answer.content.decode()

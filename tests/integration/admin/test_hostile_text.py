@@ -1,0 +1,87 @@
+"""Nothing stored is executed in an operator's browser, and hidden characters are shown (S11)."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from django.test import Client
+
+from tests.admin_seed import HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
+from tests.integration.admin.addresses import lists, page, rows
+
+# Fields in which a person edits text: there the stored text itself has to stand.
+EDITED = {"textarea", "input", "option"}
+
+
+class Page(HTMLParser):
+    """Collects what a browser would act on, and the text outside of editable fields."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.handlers: list[str] = []
+        self.targets: list[str] = []
+        self.read: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name.startswith("on"):
+                self.handlers.append(f"<{tag} {name}={value}>")
+            if name in ("href", "src", "action", "formaction"):
+                self.targets.append(value or "")
+            if name in ("title", "aria-label"):
+                self.read.append(value or "")
+        if tag in EDITED | {"script", "style"}:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._open and self._open[-1] == tag:
+            self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not any(tag in ("textarea", "script", "style", "option") for tag in self._open):
+            self.read.append(data)
+
+
+def _pages(root: Client, seeded: Seed) -> dict[str, str]:
+    addresses = ["/admin/", *lists(), *rows(seeded), page("session", "changelist") + "?q=%3Cscript%3E"]
+    return {address: root.get(address).content.decode() for address in addresses}
+
+
+def test_no_hostile_text_becomes_markup_on_any_page(root: Client, seeded: Seed) -> None:
+    for address, text in _pages(root, seeded).items():
+        for raw in RAW_MARKUP:
+            assert raw not in text, (address, raw)
+        seen = Page(text)
+        assert not [handler for handler in seen.handlers if "pwned" in handler], address
+        assert not [target for target in seen.targets if target.startswith("javascript:")], address
+
+
+def test_hidden_characters_are_marked_wherever_text_is_read(root: Client, seeded: Seed) -> None:
+    marks = 0
+    for address, text in _pages(root, seeded).items():
+        seen = "".join(Page(text).read)
+        for character in RAW_HIDDEN:
+            assert character not in seen, (address, f"U+{ord(character):04X}")
+        marks += text.count('class="mcp-mark"')
+    assert marks > 50
+
+
+@pytest.mark.parametrize("model", ["session", "message"])
+def test_the_hostile_values_are_still_readable(model: str, root: Client, seeded: Seed) -> None:
+    pk = seeded.hostile_session.pk if model == "session" else seeded.hostile_message.pk
+    seen = "".join(Page(root.get(page(model, "change", pk)).content.decode()).read)
+    assert HOSTILE["image"] in seen
+    assert "safeU+202Egnp.exeU+202C and U+2066isolatedU+2069" in seen
+
+
+def test_a_template_in_a_stored_text_is_not_rendered(root: Client, seeded: Seed) -> None:
+    text = root.get(page("message", "change", seeded.hostile_message.pk)).content.decode()
+    assert "{{7*7}}{% load static %}${7*7}" in text
+
+
+def test_messages_about_a_row_mark_hidden_characters(root: Client, seeded: Seed) -> None:
+    answer = root.get(page("session", "change", "no\u202esuch"), follow=True)
+    assert "\u202e" not in "".join(Page(answer.content.decode()).read)

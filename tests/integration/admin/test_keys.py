@@ -1,0 +1,125 @@
+"""API keys: the secret is shown once and kept nowhere; a key is revoked, never edited (S14, S21)."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission
+from django.contrib.sessions.models import Session as BrowserSession
+from django.test import Client
+from django.utils import timezone
+
+from mcp_app.auth.services import find_principal
+from mcp_app.models import ApiKey, AuditEvent
+from tests.admin_seed import Seed
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+
+
+def _issue(client: Client, user: Any, name: str = "new laptop", **more: str) -> Any:
+    return client.post(page("apikey", "add"), {"user": user.pk, "name": name, **more})
+
+
+def _secret(answer: Any) -> str:
+    found = re.search(r'id="mcp-secret">(mcp_[\w-]+)<', answer.content.decode())
+    assert found
+    return found[1]
+
+
+def test_the_secret_is_shown_once_with_a_line_to_paste_and_works(root: Client, seeded: Seed) -> None:
+    answer = _issue(root, seeded.viewer)
+    secret = _secret(answer)
+    text = answer.content.decode()
+    assert f"--header &quot;Authorization: Bearer {secret}&quot;" in text
+    assert "claude mcp add --transport http" in text
+    assert "no-store" in answer["Cache-Control"]
+    principal = find_principal(secret)
+    assert principal is not None
+    assert principal.user_id == seeded.viewer.pk
+
+
+def test_the_secret_is_kept_nowhere(root: Client, seeded: Seed) -> None:
+    secret = _secret(_issue(root, seeded.viewer))
+    key = ApiKey.objects.get(name="new laptop")
+    pages = [
+        page("apikey", "changelist"),
+        page("apikey", "change", key.pk),
+        page("auditevent", "changelist"),
+        "/admin/",
+    ]
+    pages += [page("auditevent", "change", event.pk) for event in AuditEvent.objects.all()]
+    for address in pages:
+        assert secret not in root.get(address).content.decode(), address
+    stored = [str(row.__dict__) for model in (ApiKey, AuditEvent, LogEntry) for row in model.objects.all()]
+    stored += [str(session.get_decoded()) for session in BrowserSession.objects.all()]
+    assert not [row for row in stored if secret in row]
+    assert secret not in str(root.cookies)
+
+
+def test_issuing_and_revoking_are_audited_with_the_person(root: Client, seeded: Seed) -> None:
+    _issue(root, seeded.viewer)
+    key = ApiKey.objects.get(name="new laptop")
+    root.post(page("apikey", "revoke", key.pk))
+    done = AuditEvent.objects.filter(object_key=str(key), actor=seeded.root).order_by("id")
+    assert [event.action for event in done] == ["api_key.issue", "api_key.revoke"]
+
+
+def test_a_revoked_key_no_longer_works_and_stays_in_the_list(root: Client, seeded: Seed) -> None:
+    secret = _secret(_issue(root, seeded.viewer))
+    key = ApiKey.objects.get(name="new laptop")
+    root.post(page("apikey", "changelist"), {"action": "revoke_keys", "_selected_action": [key.pk]})
+    assert find_principal(secret) is None
+    listed = root.get(page("apikey", "changelist") + "?state=revoked").context["cl"].result_list
+    assert key in listed
+
+
+def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
+    answer = _issue(root, seeded.viewer, expires_at_0="2020-01-01", expires_at_1="00:00:00")
+    assert "a key must expire in the future" in answer.content.decode()
+    later = timezone.now() + timedelta(days=2)
+    _issue(root, seeded.viewer, expires_at_0=f"{later:%Y-%m-%d}", expires_at_1=f"{later:%H:%M:%S}")
+    assert abs(ApiKey.objects.get(name="new laptop").expires_at - later) < timedelta(seconds=2)
+
+
+def test_a_name_with_hidden_characters_is_refused(root: Client, seeded: Seed) -> None:
+    answer = _issue(root, seeded.viewer, "lap\u202etop")
+    assert "Hidden characters are not allowed: lap⟦U+202E⟧top" in answer.content.decode()
+    assert not ApiKey.objects.filter(user=seeded.viewer, name__startswith="lap").exists()
+
+
+def test_staff_who_may_add_keys_get_them_for_themselves_only(client_of: ClientOf, seeded: Seed) -> None:
+    seeded.viewer.user_permissions.add(Permission.objects.get(codename="add_apikey"))
+    viewer = client_of("viewer")
+    refused = _issue(viewer, seeded.root)
+    assert "user" in refused.context["adminform"].form.errors
+    assert not ApiKey.objects.filter(name="new laptop").exists()
+    assert _secret(_issue(viewer, seeded.viewer))
+
+
+def test_a_key_cannot_be_edited_or_deleted_but_goes_with_its_user(root: Client, seeded: Seed) -> None:
+    address = page("apikey", "change", seeded.key.pk)
+    assert root.post(address, {"name": "renamed"}).status_code == 403
+    assert root.post(page("apikey", "delete", seeded.key.pk), {"post": "yes"}).status_code == 403
+    root.post(f"/admin/auth/user/{seeded.viewer.pk}/delete/", {"post": "yes"})
+    assert not ApiKey.objects.filter(name="build server").exists()
+
+
+def test_lists_show_the_state_of_each_key(root: Client, seeded: Seed) -> None:
+    ApiKey.objects.filter(name="build server").update(expires_at=timezone.now() - timedelta(days=1))
+    for state, names in {
+        "active": {"laptop"},
+        "expired": {"build server"},
+        "revoked": {"lost phone"},
+    }.items():
+        listed = root.get(page("apikey", "changelist") + f"?state={state}").context["cl"].result_list
+        assert names <= {key.name for key in listed}
+        assert len({"laptop", "build server", "lost phone"} & {key.name for key in listed}) == 1
+
+
+def test_the_index_says_how_to_connect_without_a_secret(root: Client, seeded: Seed) -> None:
+    text = root.get("/admin/").content.decode()
+    assert "/mcp" in text
+    assert "Authorization: Bearer YOUR_API_KEY" in text

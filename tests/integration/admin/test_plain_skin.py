@@ -1,0 +1,27 @@
+"""A host project may drop Unfold: every test of this folder also holds in Django's own admin."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+
+
+def test_every_admin_test_holds_without_unfold() -> None:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("PYTEST_") and name != "TEST_DATA_DIR"
+    }
+    # A process of its own: which skin is in use is decided once, when the admin is imported.
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", str(HERE)]
+    command += [f"--ignore={__file__}", "--ds=tests.integration.admin.plain_settings"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout

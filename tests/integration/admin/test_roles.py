@@ -1,0 +1,137 @@
+"""Who may see and do what (S22): superuser, staff who may look, staff without permissions, strangers."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from mcp_app.models import ApiKey, AuditEvent, Session, Tool
+from tests.admin_seed import Seed
+from tests.integration.admin.addresses import forms, lists, page, rows
+from tests.integration.admin.conftest import ClientOf
+
+PRESET = {
+    "name": "mine",
+    "fixed_arguments": '{"text": "hi"}',
+    "enabled": "on",
+    "position": "0",
+    "icons": "[]",
+    "meta": "{}",
+}
+
+
+def test_a_superuser_sees_every_page(root: Client, seeded: Seed) -> None:
+    for address in ["/admin/", *lists(), *rows(seeded), *forms()]:
+        assert root.get(address).status_code == 200, address
+
+
+def test_staff_with_view_permissions_see_every_page_but_no_add_form(viewer: Client, seeded: Seed) -> None:
+    for address in ["/admin/", *lists(), *rows(seeded)]:
+        assert viewer.get(address).status_code == 200, address
+    for address in forms():
+        assert viewer.get(address).status_code == 403, address
+
+
+def test_staff_without_permissions_see_nothing_of_ours(client_of: ClientOf, seeded: Seed) -> None:
+    outsider = client_of("outsider")
+    for address in [*lists(), *rows(seeded), *forms()]:
+        assert outsider.get(address).status_code == 403, address
+
+
+def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+    for address in [*lists(), *rows(seeded), *forms()]:
+        answer = client.get(address)
+        assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/admin/login/"), address
+
+
+def _buttons(seeded: Seed) -> list[str]:
+    return [
+        page("tool", "switch", seeded.echo.pk),
+        page("tool", "accept", seeded.drifted.pk),
+        page("apikey", "revoke", seeded.key.pk),
+        page("session", "end", seeded.session.pk),
+    ]
+
+
+@pytest.mark.parametrize("role", ["viewer", "outsider"])
+def test_every_button_refuses_those_who_may_only_look_or_not_even_that(
+    role: str, client_of: ClientOf, seeded: Seed
+) -> None:
+    client = client_of(role)
+    for address in _buttons(seeded):
+        assert client.post(address, {"mcp-enabled": "0"}).status_code == 403, address
+    seeded.echo.refresh_from_db()
+    seeded.drifted.refresh_from_db()
+    seeded.key.refresh_from_db()
+    seeded.session.refresh_from_db()
+    assert seeded.echo.enabled
+    assert seeded.drifted.drifted
+    assert seeded.key.usable
+    assert seeded.session.ended_at is None
+
+
+def test_buttons_change_nothing_by_get(root: Client, seeded: Seed) -> None:
+    for address in _buttons(seeded):
+        assert root.get(address).status_code == 405, address
+
+
+def test_buttons_need_the_csrf_token(seeded: Seed) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(seeded.root)
+    for address in [*_buttons(seeded), *forms()]:
+        assert strict.post(address, {}).status_code == 403, address
+
+
+def test_a_viewer_cannot_post_a_form(viewer: Client, seeded: Seed) -> None:
+    before = Tool.objects.count()
+    assert viewer.post(page("tool", "add"), PRESET | {"preset_of": seeded.echo.pk}).status_code == 403
+    assert viewer.post(page("tool", "change", seeded.echo.pk), PRESET).status_code == 403
+    assert viewer.post(page("apikey", "add"), {"user": seeded.viewer.pk, "name": "x"}).status_code == 403
+    assert Tool.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("model", "action"),
+    [
+        ("tool", "enable_entries"),
+        ("tool", "disable_entries"),
+        ("tool", "duplicate_entries"),
+        ("tool", "delete_selected"),
+        ("apikey", "revoke_keys"),
+        ("session", "end_sessions"),
+    ],
+)
+def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
+    model: str, action: str, viewer: Client, seeded: Seed
+) -> None:
+    address = page(model, "changelist")
+    assert action not in viewer.get(address).content.decode()
+    chosen = {"tool": seeded.preset, "apikey": seeded.key, "session": seeded.session}[model]
+    viewer.post(address, {"action": action, "_selected_action": [chosen.pk], "post": "yes"})
+    assert type(chosen).objects.get(pk=chosen.pk).__dict__.items() >= {"id": chosen.pk}.items()
+    assert Tool.objects.get(pk=seeded.preset.pk).enabled
+    assert ApiKey.objects.get(pk=seeded.key.pk).usable
+    assert Session.objects.get(pk=seeded.session.pk).ended_at is None
+
+
+@pytest.mark.parametrize("model", ["session", "message", "auditevent"])
+def test_records_are_read_only_even_for_a_superuser(model: str, root: Client, seeded: Seed) -> None:
+    pk = {"session": seeded.session.pk, "message": seeded.message.pk}.get(model) or AuditEvent.objects.latest(
+        "pk"
+    ).pk
+    assert root.get(page(model, "add")).status_code == 403
+    assert root.post(page(model, "delete", pk), {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in root.get(page(model, "changelist")).content.decode()
+
+
+def test_a_session_page_hides_its_messages_from_those_who_may_not_read_them(
+    client_of: ClientOf, seeded: Seed
+) -> None:
+    seeded.viewer.user_permissions.remove(*seeded.viewer.user_permissions.filter(codename="view_message"))
+    page_text = client_of("viewer").get(page("session", "change", seeded.session.pk)).content.decode()
+    assert "You may not read messages." in page_text
+    assert "tools/call" not in page_text
+
+
+def test_pages_forbid_framing(root: Client) -> None:
+    assert root.get(page("tool", "changelist"))["X-Frame-Options"] == "DENY"

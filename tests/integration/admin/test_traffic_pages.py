@@ -1,0 +1,181 @@
+"""Sessions and the message log: filters, paging by key, cut payloads, and ending a session."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app.admin.timeline import PAGE_SIZE, SHOWN_CHARACTERS
+from mcp_app.models import AuditEvent, Message, Session
+from tests.admin_seed import Seed, call
+from tests.integration.admin.addresses import page
+
+
+def _ids(client: Client, address: str) -> list[int]:
+    return [row.message.pk for row in client.get(address).context["timeline"].rows]
+
+
+def _timeline(seeded: Seed, query: str = "") -> str:
+    return page("session", "change", seeded.session.pk) + "?" + query
+
+
+def test_the_timeline_pages_by_key_forwards_and_back_in_both_orders(root: Client, seeded: Seed) -> None:
+    stored = list(Message.objects.filter(session=seeded.session).order_by("pk").values_list("pk", flat=True))
+    for order, expected in (("", stored[::-1]), ("oldest", stored)):
+        address, seen, pages = _timeline(seeded, f"order={order}"), [], []
+        while address:
+            shown = root.get(address).context["timeline"]
+            seen += [row.message.pk for row in shown.rows]
+            pages.append(shown)
+            following = shown.older if shown.newest_first else shown.newer
+            address = _timeline(seeded, following) if following else ""
+        assert seen == expected
+        assert [len(shown.rows) for shown in pages] == [PAGE_SIZE, len(stored) - PAGE_SIZE]
+        back = pages[-1].newer if pages[-1].newest_first else pages[-1].older
+        assert _ids(root, _timeline(seeded, back)) == expected[:PAGE_SIZE]
+
+
+def test_a_message_that_arrives_between_two_pages_is_neither_lost_nor_shown_twice(
+    root: Client, seeded: Seed
+) -> None:
+    first = root.get(_timeline(seeded)).context["timeline"]
+    call(seeded.session, 200)
+    second = _ids(root, _timeline(seeded, first.older))
+    assert not set(second) & {row.message.pk for row in first.rows}
+    assert len(second) + len(first.rows) == 63
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("method=initialize", 1),
+        ("outcome=tool_error", 1),
+        ("outcome=error", 1),
+        ("direction=out", 1),
+        ("target=web_scrape", 1),
+        ("request_id=7", 1),
+        ("since=2026-11-20T12:00:55&until=2026-11-20T12:00:57", 3),
+        ("method=tools/call&outcome=ok&since=2026-11-20T12:00:58", 3),
+        ("method=nothing", 0),
+    ],
+)
+def test_the_timeline_is_narrowed(query: str, count: int, root: Client, seeded: Seed) -> None:
+    assert len(_ids(root, _timeline(seeded, query))) == count
+
+
+@pytest.mark.parametrize(
+    "query", ["before=x", "since=yesterday", "outcome=maybe", "method=%00", "after=-1", "before=9" + "9" * 30]
+)
+def test_an_unusable_filter_is_named_and_shows_nothing(query: str, root: Client, seeded: Seed) -> None:
+    answer = root.get(_timeline(seeded, query))
+    assert answer.status_code == 200
+    assert answer.context["timeline"].rows == []
+    assert "correct the filter" in answer.content.decode()
+
+
+def test_filters_survive_paging(root: Client, seeded: Seed) -> None:
+    shown = root.get(_timeline(seeded, "method=tools/call&direction=in")).context["timeline"]
+    assert "method=tools%2Fcall" in shown.older
+    assert "direction=in" in shown.older
+
+
+def test_the_log_of_all_sessions_is_narrowed_to_one(root: Client, seeded: Seed) -> None:
+    address = page("message", "changelist")
+    assert len(_ids(root, address)) == PAGE_SIZE
+    assert len(_ids(root, f"{address}?session={seeded.hostile_session.pk}")) == 2
+    call(None, 300)
+    assert len(_ids(root, f"{address}?request_id=300")) == 1
+
+
+def test_a_long_payload_is_cut_and_shown_whole_on_its_own_page(root: Client, seeded: Seed) -> None:
+    long = Message.objects.get(session=seeded.session, request_id="63")
+    text = root.get(_timeline(seeded)).content.decode()
+    assert f"Show all {len(long.payload)} characters" in text
+    assert text.count("long long") < SHOWN_CHARACTERS / len("long long") + 1
+    assert root.get(page("message", "change", long.pk)).content.decode().count("long ") == 2000
+
+
+def test_deep_nesting_costs_no_more_than_its_length(root: Client, seeded: Seed) -> None:
+    deep = Message.objects.get(session=seeded.hostile_session, request_id="101")
+    answer = root.get(page("message", "change", deep.pk))
+    assert answer.status_code == 200
+    assert len(answer.content) < 700_000
+
+
+def test_messages_that_were_not_logged_are_mentioned(root: Client, seeded: Seed) -> None:
+    assert "3 messages before this one were not logged." in root.get(_timeline(seeded)).content.decode()
+
+
+def test_the_list_of_sessions_counts_messages_in_one_query_for_all(root: Client, seeded: Seed) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            listed = root.get(page("session", "changelist")).context["cl"].result_list
+        assert {row.pk: row.messages_logged for row in listed}[seeded.session.pk] == 63
+        return len(captured)
+
+    before = queries()
+    for number in range(10):
+        now = timezone.now()
+        Session.objects.create(
+            id=f"more-{number}",
+            principal="p",
+            protocol_version="2025-11-25",
+            created_at=now,
+            last_seen_at=now,
+        )
+    assert queries() == before
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("version=2025-06-18", {"Visual Studio Code"}),
+        ("q=cursor", {"cursor"}),
+        ("state=open&q=claude", {"claude-code"}),
+        ("state=ended&q=cursor", {"cursor"}),
+        ("state=idle&q=claude", set()),
+    ],
+)
+def test_sessions_are_found(query: str, names: set[str], root: Client, seeded: Seed) -> None:
+    listed = root.get(page("session", "changelist") + "?" + query).context["cl"].result_list
+    assert {session.client_name for session in listed} == names
+
+
+def test_a_session_silent_for_too_long_is_shown_as_idle(root: Client, seeded: Seed) -> None:
+    Session.objects.filter(pk=seeded.session.pk).update(last_seen_at=timezone.now() - timedelta(days=1))
+    listed = root.get(page("session", "changelist") + "?state=idle").context["cl"].result_list
+    assert [session.pk for session in listed] == [seeded.session.pk]
+
+
+def test_a_session_is_ended_by_its_button_once_and_audited(root: Client, seeded: Seed) -> None:
+    address = page("session", "end", seeded.session.pk)
+    assert "The session was ended." in root.post(address + "?from_page=1", follow=True).content.decode()
+    ended = Session.objects.get(pk=seeded.session.pk)
+    assert ended.ended_at is not None
+    assert ended.end_reason == "ended by an operator"
+    assert "The session had already ended." in root.post(address, follow=True).content.decode()
+    assert AuditEvent.objects.filter(
+        action="session.end", object_key=seeded.session.pk, actor=seeded.root
+    ).exists()
+
+
+def test_sessions_are_ended_in_bulk(root: Client, seeded: Seed) -> None:
+    chosen = list(Session.objects.values_list("pk", flat=True))
+    answer = root.post(
+        page("session", "changelist"), {"action": "end_sessions", "_selected_action": chosen}, follow=True
+    )
+    assert "Sessions ended: 2." in answer.content.decode()
+    assert not Session.objects.filter(ended_at=None).exists()
+
+
+def test_request_and_answer_stand_in_two_panes(root: Client, seeded: Seed) -> None:
+    text = root.get(page("message", "change", seeded.message.pk)).content.decode()
+    assert len(re.findall('class="mcp-pane"', text)) == 2
