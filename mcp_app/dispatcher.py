@@ -26,13 +26,13 @@ from mcp_app.handlers.context import RequestContext, Services
 from mcp_app.handlers.table import TABLE
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, Unavailable
+from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, SessionNotFound, Unavailable
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.sessions.standalone import Standalone
-from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 log = logging.getLogger("mcp.dispatcher")
@@ -50,11 +50,12 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class StreamReference:
-    """A stream to follow from a position on."""
+    """A stream to follow from a position on; what came up to ``replayed`` was there before the connection."""
 
     stream: str
     epoch: int
     after: int
+    replayed: int = 0
 
 
 ACCEPTED = Answered(b"", 202)
@@ -190,6 +191,8 @@ class Dispatcher:
             encoded = jsonrpc.encode_result(request.id, result)  # type: ignore[arg-type]
         except McpError as refused:
             error = refused
+        except (SessionEnded, StreamFinished):
+            error = SessionNotFound()
         except StreamsUnavailable:
             error = Unavailable(NO_REDIS)
         except Exception:  # noqa: BLE001 - the boundary: whatever a handler raises becomes one answer

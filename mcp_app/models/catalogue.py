@@ -45,7 +45,12 @@ class Entry(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     updated_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", editable=False
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        editable=False,
     )
 
     class Meta:
@@ -70,7 +75,9 @@ class Tool(Entry):
         null=True, blank=True, help_text="Per caller; empty: no limit."
     )
     background = models.BooleanField(default=False, help_text="Long-running.")
-    preset_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets")
+    preset_of = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
+    )
     fixed_arguments = models.JSONField(default=dict, blank=True)
 
     def __str__(self) -> str:
@@ -82,7 +89,9 @@ class Prompt(Entry):
 
     name = models.CharField(max_length=128, unique=True)
     arguments = models.JSONField(default=list, blank=True, help_text="List of {name, description, required}.")
-    template = models.TextField(blank=True, help_text="Text with {{name}} placeholders. Nothing in it is executed.")
+    template = models.TextField(
+        blank=True, help_text="Text with {{name}} placeholders. Nothing in it is executed."
+    )
 
     def __str__(self) -> str:
         return self.name

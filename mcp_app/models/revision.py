@@ -29,7 +29,9 @@ class CatalogueChange(models.Model):
     action = models.CharField(max_length=20)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
-    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

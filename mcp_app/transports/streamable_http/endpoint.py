@@ -14,13 +14,14 @@ from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
     NotAcceptable,
+    SessionNotFound,
     Unavailable,
     UnsupportedMediaType,
 )
 from mcp_app.protocol.http_headers import accepts_both, accepts_sse, collect, is_identity, is_json
 from mcp_app.protocol.transport_security import HostPolicy, names_loopback
 from mcp_app.sessions.session import Session
-from mcp_app.streams.base import StreamsError
+from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
@@ -85,6 +86,8 @@ class Endpoint:
             return
         except McpError as error:
             await self._refuse(scope, send, error, extra)
+        except (SessionEnded, StreamFinished):
+            await self._refuse(scope, send, SessionNotFound(), extra)
         except StreamsError:
             await self._refuse(scope, send, Unavailable(NO_REDIS), extra)
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer

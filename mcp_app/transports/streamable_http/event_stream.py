@@ -64,7 +64,7 @@ class EventStream:
         self._local = local
         self._settings = dispatcher.settings
         self._last_write = 0.0
-        self._noted = asyncio.get_running_loop().time()
+        self._noted = self._checked = asyncio.get_running_loop().time()
 
     async def run(
         self,
@@ -77,6 +77,7 @@ class EventStream:
     ) -> None:
         """Follow the stream from the reference's position on; returns when the connection is done with."""
         self._send = send
+        self._replayed = reference.replayed
         streams = self._dispatcher.streams
         reader = streams.reader(self._session.id, reference.stream, reference.epoch, reference.after)
         standalone = reference.stream == STANDALONE
@@ -124,7 +125,9 @@ class EventStream:
             if connection.stopping or clock() >= rotate_at or self._expired():
                 await self._write(sse.encode_retry(self._settings.stream_retry_ms))
                 return
-            if clock() - self._last_write >= self._settings.keep_alive_seconds and not await self._tick(
+            if clock() - self._last_write >= self._settings.keep_alive_seconds:
+                await self._write(sse.KEEP_ALIVE)
+            if clock() - self._checked >= self._settings.keep_alive_seconds and not await self._check(
                 connection
             ):
                 return
@@ -134,16 +137,18 @@ class EventStream:
         chunks: list[bytes] = []
         closed = False
         for event in events:
+            position = EventId(stream, event.epoch, event.offset).encode()
             if event.kind == "close":
-                if self._session.version < V2025_11_25:
-                    continue  # T-POST-14: older clients cannot come back for the rest.
-                chunks.append(sse.encode_retry(int(event.data)))
+                # T-POST-14: older clients cannot come back for the rest. And a client that did come back must
+                # not be sent away again by the close that made it come.
+                if self._session.version < V2025_11_25 or event.offset <= self._replayed:
+                    continue
+                # With an id of its own: who resumes from it does not meet the same close again.
+                chunks.append(sse.encode_event(b"", position, int(event.data)))
                 closed = True
                 break
             if event.data:
-                chunks.append(
-                    sse.encode_event(event.data, EventId(stream, event.epoch, event.offset).encode())
-                )
+                chunks.append(sse.encode_event(event.data, position))
             closed = event.kind == "final"
         if chunks:
             await self._write(b"".join(chunks))
@@ -173,9 +178,9 @@ class EventStream:
             await self._write(b"".join(messages))
         await self._dispatcher.sessions.announced(session, catalogue.revision)
 
-    async def _tick(self, connection: Connection) -> bool:
-        """A keep-alive, and the time to ask again who is there; False to end the stream (S5, AUTH-18)."""
-        await self._write(sse.KEEP_ALIVE)
+    async def _check(self, connection: Connection) -> bool:
+        """Ask again who is there, however busy the stream is; False to end it (S5, AUTH-18)."""
+        self._checked = asyncio.get_running_loop().time()
         try:
             principal = await self._dispatcher.authenticator.authenticate(
                 self._authorization, local=self._local
@@ -217,8 +222,8 @@ class EventStream:
         return self._principal.expires_at is not None and self._principal.expires_at <= time.time()
 
     def _pause(self, clock: Any) -> float:
-        """Seconds until the next keep-alive or the end of the credential."""
-        pause: float = self._last_write + self._settings.keep_alive_seconds - clock()
+        """Seconds until the next keep-alive, the next check or the end of the credential."""
+        pause: float = min(self._last_write, self._checked) + self._settings.keep_alive_seconds - clock()
         if self._principal.expires_at is not None:
             pause = min(pause, self._principal.expires_at - time.time())
         return max(pause, 0.01)

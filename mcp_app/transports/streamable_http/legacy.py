@@ -11,7 +11,6 @@ from mcp_app.protocol import event_id, jsonrpc
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
-from mcp_app.streams.base import BadName, StreamUnknown
 
 MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
@@ -95,19 +94,18 @@ class Legacy:
     async def _resume(self, session: Session, last: bytes) -> tuple[Session, StreamReference, str]:
         """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
         position = event_id.parse(last.decode("latin-1"))
-        log_of_events = self._dispatcher.streams.log
-        try:
-            await log_of_events.read(session.id, position.stream, position.epoch, position.offset, 1)
-        except (StreamUnknown, BadName):
+        head = await self._dispatcher.streams.log.head(session.id, position.stream)
+        if head is None or head.epoch != position.epoch or head.offset < position.offset:
             raise event_id.InvalidEventId(
                 "This Last-Event-ID names no stream of this session, or one no longer kept."
-            ) from None
+            )
         token = ""
         if position.stream == STANDALONE:
             token = secrets.token_hex(8)
             await self._dispatcher.standalone.listen(session, token, take_over=True)
             await self._dispatcher.standalone.catch_up(session)
-        return session, StreamReference(position.stream, position.epoch, position.offset), token
+        reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
+        return session, reference, token
 
     async def delete(self, fields: Fields, principal: Principal) -> None:
         """End the session (SES-06)."""
