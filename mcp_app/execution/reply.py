@@ -135,8 +135,9 @@ class Reply:
     async def _create(self) -> bool:
         try:
             self.epoch = (await self._streams.log.open(self.session_id, self.stream))[0]
-        except StreamsUnavailable:
-            # No stream can be had: the answer is still worth waiting for, as one JSON body.
+        except (StreamsUnavailable, StreamFinished):
+            # No stream can be had, Redis is away or the session ended: the answer is still worth waiting for,
+            # as one JSON body.
             self.broken = True
             self.answers.extend(data for kind, data in self._outbox if kind in ("answer", "final"))
             self._outbox.clear()

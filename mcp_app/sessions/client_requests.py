@@ -12,6 +12,7 @@ import orjson
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
+from mcp_app.streams.base import SessionEnded
 from mcp_app.streams.gateway import Streams
 
 
@@ -45,7 +46,10 @@ class ClientRequests:
         the client that the question is withdrawn (CAN-08).
         """
         request_id = f"{method.partition('/')[0]}-{secrets.token_urlsafe(9)}"
-        await self._streams.requests.open(session.id, request_id, int(self._seconds) + 60)
+        try:
+            await self._streams.requests.open(session.id, request_id, int(self._seconds) + 60)
+        except SessionEnded:
+            raise NoAnswer("The session has ended.") from None
         encoded = jsonrpc.encode_request(request_id, method, params)
         self._log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
         send(encoded)
