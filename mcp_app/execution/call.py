@@ -49,6 +49,7 @@ class Call:
         "cancelled_for",
         "finished",
         "in_thread",
+        "meta",
         "method",
         "outcome",
         "payload",
@@ -79,6 +80,7 @@ class Call:
         progress_token: str | int | None,
         timeout: float,
         payload: bytes,
+        meta: dict[str, Any],
         finished: Callable[[Call, bytes], None],
     ) -> None:
         self.request_id = request_id
@@ -91,6 +93,7 @@ class Call:
         self.progress_token = progress_token
         self.timeout = timeout
         self.payload = payload
+        self.meta = meta
         self.finished = finished
         self.task: asyncio.Task[None] | None = None
         self.outcome = ""

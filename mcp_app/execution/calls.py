@@ -48,6 +48,7 @@ class Calls:
         method: str,
         target: str,
         payload: bytes,
+        meta: dict[str, Any],
         progress_token: str | int | None,
         timeout: float,
         work: Work,
@@ -77,6 +78,7 @@ class Calls:
             progress_token=progress_token,
             timeout=min(timeout, self._settings.tool_timeout_max_seconds),
             payload=payload,
+            meta=meta,
             finished=self._finished,
         )
         session.in_flight[request_id] = call

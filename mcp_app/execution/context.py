@@ -83,6 +83,11 @@ class Context:
         """As ``user``, for async code."""
         return await asyncio.to_thread(lambda: self.user)
 
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The ``_meta`` of the request as it was sent; untrusted (META-08)."""
+        return self._call.meta
+
     def has_permission(self, permission: str) -> bool:
         """Whether the caller holds a Django permission (``app_label.codename``)."""
         return permission in self._call.principal.permissions

@@ -68,6 +68,7 @@ class RequestContext:
         on_timeout: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
         """Start a call for this request; its answer comes on the reply."""
+        meta = request_meta(params)
         seconds = timeout or self.services.settings.tool_timeout_seconds
         self.services.calls.start(
             session=self.session,
@@ -77,7 +78,8 @@ class RequestContext:
             method=self.method,
             target=target,
             payload=self.payload,
-            progress_token=progress_token(params),
+            meta=meta,
+            progress_token=progress_token(meta),
             timeout=seconds,
             work=work,
             read=read,
@@ -88,12 +90,15 @@ class RequestContext:
 Handler = Callable[[RequestContext, Params], Result | Awaitable[Result]]
 
 
-def progress_token(params: Params) -> str | int | None:
-    """The request's progress token; raises InvalidParams for one of the wrong type (META-11)."""
+def request_meta(params: Params) -> dict[str, Any]:
+    """The request's ``_meta`` as it came (META-08); empty when there is none."""
     meta = params.get("_meta")
-    if type(meta) is not dict or "progressToken" not in meta:
-        return None
-    return check_progress_token(meta["progressToken"])
+    return meta if type(meta) is dict else {}
+
+
+def progress_token(meta: dict[str, Any]) -> str | int | None:
+    """The request's progress token; raises InvalidParams for one of the wrong type (META-11)."""
+    return check_progress_token(meta["progressToken"]) if "progressToken" in meta else None
 
 
 def _no_answer() -> dict[str, Any]:
