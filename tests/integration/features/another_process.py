@@ -1,0 +1,75 @@
+"""Another process of the installation, as a worker's would be: runs what a test asks for at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import traceback
+from typing import Any
+
+from tests.live import ROOT
+
+
+class AnotherProcess:
+    """Runs Python code inside the Django of a LiveServer, in one process that stays."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.features.another_process"],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, code: str, **values: Any) -> Any:
+        """Run ``code`` with these JSON values as names; returns what it assigned to ``result``."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"code": textwrap.dedent(code), "values": values}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["result"]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=15)
+
+
+def _serve() -> None:
+    import django
+
+    django.setup()
+    from mcp_app.catalogue import services
+    from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+
+    known = {
+        "services": services,
+        "Tool": Tool,
+        "Prompt": Prompt,
+        "Resource": Resource,
+        "ResourceTemplate": ResourceTemplate,
+    }
+    # What code prints must not be taken for an answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        names: dict[str, Any] = {**known, **request["values"]}
+        try:
+            exec(request["code"], names)
+            answer = {"result": names.get("result")}
+        except Exception:  # noqa: BLE001 - the test is shown whatever it was
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,183 @@
+"""Tools that answer at once: every kind of content, listing and limit."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from mcp_app import Annotations, Audio, Context, File, Image, Link, Text, ToolResult, tool
+from tests.conformance.fixture.samples import PIXEL, SILENCE
+
+PERMISSION = "auth.view_group"
+ICON = "data:image/png;base64,iVBORw0KGgo="
+MARKED = Annotations(audience=["user", "assistant"], priority=0.5, last_modified="2025-11-25T12:00:00Z")
+
+EVERY_KEYWORD: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "place": {"$anchor": "placeHere", "type": "object", "properties": {"city": {"type": "string"}}}
+    },
+    "properties": {
+        "place": {"$ref": "#placeHere"},
+        "way": {"enum": ["phone", "post"]},
+        "phone": {"type": "string", "pattern": "^[0-9]+$"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["place"]}]}],
+    "if": {"properties": {"way": {"const": "phone"}}, "required": ["way"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["place"]},
+    "additionalProperties": False,
+    "x-vendor": {"kept": True},
+}
+SEVENTH_DRAFT: dict[str, Any] = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "definitions": {"count": {"type": "integer", "minimum": 1}},
+    # A list under "items" is a tuple in draft 7 and not allowed in 2020-12.
+    "properties": {"pair": {"type": "array", "items": [{"$ref": "#/definitions/count"}, {"type": "string"}]}},
+    "required": ["pair"],
+}
+
+
+@tool
+def plain_text() -> str:
+    """Answers one fixed text."""
+    return "plain"
+
+
+@tool
+async def plain_text_async() -> str:
+    """Answers one fixed text from a coroutine."""
+    return "plain"
+
+
+@tool
+def echo(text: str) -> str:
+    """Answers the text it was given."""
+    return text
+
+
+@tool
+def measure(
+    size: Annotated[int, Field(ge=1, le=10, description="How large.")],
+    unit: Literal["m", "km"] = "m",
+    tags: list[str] | None = None,
+) -> str:
+    """Answers its arguments as JSON.
+
+    Args:
+        unit: What is measured in.
+    """
+    return json.dumps({"size": size, "unit": unit, "tags": tags})
+
+
+@tool
+def no_content() -> None:
+    """Answers nothing at all."""
+
+
+@tool
+def every_block() -> list[Text | Image | Audio | File | Link]:
+    """Answers one block of every kind, each with annotations."""
+    return [
+        Text("words", MARKED),
+        Image(PIXEL, "image/png", MARKED),
+        Audio(SILENCE, "audio/wav", MARKED),
+        File("inside", "text/plain", "doc://inside", MARKED),
+        File(b"\x00\xff", "application/octet-stream", "doc://inside-bytes"),
+        Link(
+            "doc://text",
+            "text",
+            title="A text",
+            description="Read it.",
+            mime_type="text/plain",
+            size=4,
+            annotations=MARKED,
+        ),
+    ]
+
+
+@tool(
+    title="A dressed tool",
+    icons=[{"src": ICON, "mimeType": "image/png", "sizes": ["48x48"]}],
+    meta={"example.com/colour": "green"},
+    read_only=True,
+    destructive=False,
+    idempotent=True,
+    open_world=False,
+)
+def dressed() -> dict[str, int]:
+    """Has every member a definition can have."""
+    return {"one": 1}
+
+
+@tool(input_schema=EVERY_KEYWORD)
+def every_keyword(**arguments: Any) -> str:
+    """Takes arguments described by many keywords."""
+    return json.dumps(arguments, sort_keys=True)
+
+
+@tool(input_schema=SEVENTH_DRAFT)
+def seventh_draft(**arguments: Any) -> str:
+    """Takes arguments described in an older dialect."""
+    return json.dumps(arguments, sort_keys=True)
+
+
+@tool(permission=PERMISSION)
+def restricted() -> str:
+    """Only for those who may."""
+    return "for the few"
+
+
+@tool(calls_per_minute=3)
+def limited() -> str:
+    """May be called three times a minute."""
+    return "within the limit"
+
+
+@tool
+def large(size: int) -> str:
+    """Answers a text of that many characters."""
+    return "x" * size
+
+
+@tool
+def with_metadata() -> ToolResult:
+    """Answers with metadata and structure of its own."""
+    return ToolResult("told", structured={"told": True}, meta={"example.com/trace": "1"})
+
+
+@tool
+async def caller(ctx: Context) -> dict[str, Any]:
+    """Answers what it sees of its caller."""
+    user = await ctx.auser()
+    return {
+        "request_id": ctx.request_id,
+        "version": ctx.protocol_version,
+        "session": ctx.session_id,
+        "client": ctx.client.name,
+        "samples": ctx.client.can("sampling"),
+        "user": user.get_username(),
+        "permitted": ctx.has_permission(PERMISSION),
+    }
+
+
+@tool
+async def read(ctx: Context, uri: str) -> str:
+    """Answers what its caller would read at a URI."""
+    return json.dumps(await ctx.aread_resource(uri))
+
+
+@tool
+def read_in_thread(ctx: Context, uri: str) -> str:
+    """Answers what its caller would read at a URI, from a thread."""
+    return json.dumps(ctx.read_resource(uri))
+
+
+@tool
+def metadata(ctx: Context) -> str:
+    """Answers the metadata of its request."""
+    return json.dumps(ctx.meta)

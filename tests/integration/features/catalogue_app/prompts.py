@@ -1,0 +1,91 @@
+"""Prompts of every kind of message, completion and failure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from mcp_app import Audio, Context, File, Image, Link, Message, ToolError, prompt
+from tests.conformance.fixture.samples import PIXEL, SILENCE
+from tests.integration.features.catalogue_app.answers import ICON, MARKED, PERMISSION
+
+WORDS = [f"word{number:03}" for number in range(150)]
+CITIES = {"ch": ["Bern", "Basel", "Zug"], "it": ["Rome", "Bari"]}
+
+
+def cities(value: str, others: Mapping[str, str]) -> list[str]:
+    """The cities of the country that was filled in, else all."""
+    known = CITIES.get(others.get("country", ""), [city for found in CITIES.values() for city in found])
+    return [city for city in known if city.lower().startswith(value.lower())]
+
+
+@prompt
+def simple() -> str:
+    """One fixed message."""
+    return "A simple prompt."
+
+
+@prompt(
+    title="Greeting",
+    icons=[{"src": ICON, "mimeType": "image/png"}],
+    meta={"example.com/colour": "blue"},
+)
+def greet(name: str, tone: Literal["warm", "cold"] = "warm") -> str:
+    """Greets somebody.
+
+    Args:
+        name: Who is greeted.
+    """
+    return f"Greet {name} in a {tone} tone."
+
+
+@prompt(completions={"word": WORDS, "city": cities})
+def travel(word: str = "", country: str = "", city: str = "") -> str:
+    """Has arguments with completions."""
+    return f"{word} {country} {city}"
+
+
+@prompt
+async def every_content() -> list[Any]:
+    """One message of each kind of content."""
+    return [
+        "words",
+        Message("an answer", role="assistant"),
+        Image(PIXEL, "image/png", MARKED),
+        Audio(SILENCE, "audio/wav"),
+        File("inside", "text/plain", "doc://inside"),
+        File(b"\x00\xff", "application/octet-stream", "doc://inside-bytes"),
+        Link("doc://text", "text", title="A text"),
+    ]
+
+
+@prompt
+async def slow_prompt(ctx: Context, uri: str) -> str:
+    """Reads a resource of its caller and reports while it works."""
+    ctx.progress(1, 2)
+    contents = (await ctx.aread_resource(uri))["contents"]
+    return f"Summarise: {contents[0]['text']}"
+
+
+@prompt
+def broken_prompt() -> str:
+    """Fails with words that must not leave the server."""
+    raise RuntimeError("password hunter2")
+
+
+@prompt
+def refusing_prompt() -> str:
+    """Fails with words for the client."""
+    raise ToolError("There is nothing to review today.")
+
+
+@prompt
+def no_message() -> Any:
+    """Answers something that is no message."""
+    return object()
+
+
+@prompt(permission=PERMISSION, completions={"name": ["secret-project"]})
+def restricted_prompt(name: str) -> str:
+    """Only for those who may."""
+    return f"About {name}."

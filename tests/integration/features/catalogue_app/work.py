@@ -1,0 +1,118 @@
+"""Tools that take their time: progress, log messages, cancellation, deadlines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from mcp_app import Context, tool
+from mcp_app.protocol.logging import LEVELS
+
+STOPPED: list[str] = []
+_late: set[asyncio.Task[None]] = set()
+
+
+@tool
+async def report(ctx: Context, values: list[float], total: float | None = None) -> str:
+    """Reports these values as progress."""
+    for value in values:
+        ctx.progress(value, total, f"at {value:g}")
+    return "reported"
+
+
+@tool
+def report_in_thread(ctx: Context, values: list[float]) -> str:
+    """Reports these values as progress from a thread."""
+    for value in values:
+        ctx.progress(value)
+    return "reported"
+
+
+@tool
+async def report_late(ctx: Context) -> str:
+    """Goes on reporting after its answer."""
+
+    async def late() -> None:
+        await asyncio.sleep(0.05)
+        ctx.progress(2)
+        ctx.info("too late")
+
+    task = asyncio.create_task(late())
+    _late.add(task)
+    task.add_done_callback(_late.discard)
+    ctx.progress(1)
+    return "answered"
+
+
+@tool
+def track(ctx: Context, count: int) -> str:
+    """Reports progress by itself over a list."""
+    return ",".join(str(item) for item in ctx.track(range(count), "item {}"))
+
+
+@tool
+async def track_async(ctx: Context, count: int) -> str:
+    """Reports progress by itself over a list, in a coroutine."""
+    return ",".join([str(item) async for item in ctx.atrack(list(range(count)), "item {}")])
+
+
+@tool
+def log_every_level(ctx: Context) -> str:
+    """Logs once at each level."""
+    for level in LEVELS:
+        ctx.log(level, f"at {level}", logger="levels")
+    return "logged"
+
+
+@tool
+def log_data(ctx: Context) -> str:
+    """Logs a text with data."""
+    ctx.warning("low on paper", tray=2, left=0.1)
+    return "logged"
+
+
+@tool
+async def log_much(ctx: Context, count: int) -> str:
+    """Logs as many messages as asked for."""
+    for number in range(count):
+        ctx.info(number)
+    return "logged"
+
+
+@tool
+async def wait(ctx: Context, seconds: float, mark: str) -> str:
+    """Waits; notes its mark when it is stopped."""
+    ctx.info("waiting")
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        STOPPED.append(mark)
+        raise
+    return "waited"
+
+
+@tool
+def wait_in_thread(ctx: Context, seconds: float, mark: str) -> str:
+    """Waits in a thread, looking whether anybody still waits for it."""
+    ctx.info("waiting")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if ctx.cancelled:
+            STOPPED.append(mark)
+            ctx.raise_if_cancelled()
+        time.sleep(0.01)
+    return "waited"
+
+
+@tool
+def stopped() -> Any:
+    """Which marks were noted by this process."""
+    return {"marks": STOPPED}
+
+
+@tool(timeout=0.4)
+async def short_deadline(seconds: float) -> str:
+    """May take less than half a second."""
+    await asyncio.sleep(seconds)
+    return "in time"

@@ -1,0 +1,111 @@
+"""One installation with two web processes for all feature tests, and clients for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.features.another_process import AnotherProcess
+from tests.integration.features.conversation import VERSIONS, Client, Reply
+from tests.live import TROUBLE, LiveServer
+
+SETTINGS = "tests.integration.features.settings"
+TIGHT = {"PAGE_SIZE": 2, "CLIENT_REQUEST_SECONDS": 1.0, "MAX_SUBSCRIPTIONS": 3, "LOG_MESSAGES_PER_CALL": 20}
+KEYS = """
+    from django.contrib.auth.models import Permission, User
+    from mcp_app.auth.services import issue_api_key
+
+    result = {}
+    for name in ("reader", "stranger"):
+        user = User.objects.create_user(name)
+        if name == "reader":
+            user.user_permissions.add(Permission.objects.get(codename="view_group"))
+        result[name] = issue_api_key(user=user, name="features")[1]
+"""
+Connect = Callable[..., Client]
+
+
+def unexplained(server: LiveServer) -> list[str]:
+    """Lines of the logs that must not be there; the failures of our own tools are logged as incidents."""
+    lines = server.logs().splitlines()
+    return [
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if any(mark in line for mark in TROUBLE) and "Incident" not in before
+    ]
+
+
+def connector(server: LiveServer) -> Iterator[Connect]:
+    """Makes clients with open sessions, and closes them at the end."""
+    opened: list[Client] = []
+
+    def connect(
+        version: str = VERSIONS[-1],
+        capabilities: dict[str, Any] | None = None,
+        *,
+        process: int = 0,
+        token: str | None = None,
+        replies: dict[str, Reply] | None = None,
+        confirm: bool = True,
+    ) -> Client:
+        client = Client.at(server.ports[process], token=token, replies=replies or {})
+        assert isinstance(client, Client)
+        opened.append(client)
+        return client.open(version, capabilities, confirm=confirm)
+
+    yield connect
+    for client in opened:
+        client.delete()
+        client.close()
+
+
+@pytest.fixture(scope="package")
+def server() -> Iterator[LiveServer]:
+    """Web processes A and B with ordinary limits."""
+    with LiveServer(2, settings=SETTINGS) as running:
+        yield running
+        assert not unexplained(running)
+
+
+@pytest.fixture(scope="package")
+def tight() -> Iterator[LiveServer]:
+    """Web processes A and B with small pages and short patience."""
+    with LiveServer(2, settings=SETTINGS, env={"FEATURES_MCP": json.dumps(TIGHT)}) as running:
+        yield running
+        assert not unexplained(running)
+
+
+@pytest.fixture(scope="package")
+def operator(server: LiveServer) -> Iterator[AnotherProcess]:
+    """A third process of the same installation."""
+    made = AnotherProcess(server.environment)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="package")
+def keys(operator: AnotherProcess) -> dict[str, str]:
+    """API keys: ``reader`` holds the permission the restricted entries need, ``stranger`` holds none."""
+    found: dict[str, str] = operator.run(KEYS)
+    return found
+
+
+@pytest.fixture
+def connect(server: LiveServer) -> Iterator[Connect]:
+    """``connect(version, capabilities)`` opens a session at process A (or ``process=1``)."""
+    yield from connector(server)
+
+
+@pytest.fixture
+def connect_tight(tight: LiveServer) -> Iterator[Connect]:
+    """As ``connect``, to the installation with small limits."""
+    yield from connector(tight)
+
+
+@pytest.fixture(params=VERSIONS)
+def client(request: pytest.FixtureRequest, connect: Connect) -> Client:
+    """A session of each revision that is served."""
+    return connect(request.param)

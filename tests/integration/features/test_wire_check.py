@@ -1,0 +1,63 @@
+"""The judge of the wire notices what a revision does not publish; otherwise it would prove nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.features.wire_check import problems
+
+TOOL: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object", "additionalProperties": False}}
+
+
+def listed(**members: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "result": {"tools": [TOOL | members]}}
+
+
+def asked(**members: Any) -> dict[str, Any]:
+    form = {"type": "object", "properties": {"name": {"type": "string"} | members}}
+    params = {"message": "m", "requestedSchema": form}
+    return {"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params}
+
+
+def told(**members: Any) -> dict[str, Any]:
+    params = {"progressToken": 1, "progress": 1} | members
+    return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+
+
+@pytest.mark.parametrize(
+    ("version", "method", "message", "fault"),
+    [
+        ("2025-03-26", "tools/list", listed(), ""),
+        ("2025-03-26", "tools/list", listed(annotations={"readOnlyHint": True}), ""),
+        ("2025-03-26", "tools/list", listed(title="T"), "title is not published"),
+        ("2025-06-18", "tools/list", listed(title="T"), ""),
+        (
+            "2025-06-18",
+            "tools/list",
+            listed(icons=[{"src": "https://a.example/i"}]),
+            "icons is not published",
+        ),
+        ("2025-11-25", "tools/list", listed(icons=[{"src": "https://a.example/i"}]), ""),
+        ("2025-11-25", "tools/list", listed(icons=[{"url": "https://a.example/i"}]), "required"),
+        ("2025-11-25", "tools/list", listed(resultType="complete"), "resultType is not published"),
+        ("2025-03-26", "", asked(), "not published"),
+        ("2025-06-18", "", asked(), ""),
+        ("2025-06-18", "", asked(default="Ada"), "default is not published"),
+        ("2025-11-25", "", asked(default="Ada"), ""),
+        ("2025-11-25", "", told(message="half"), ""),
+        ("2025-11-25", "", told(value=1), "value is not published"),
+        ("2025-11-25", "", {"jsonrpc": "2.0", "method": "roots/list"}, "members"),
+        ("2025-11-25", "ping", {"jsonrpc": "2.0", "id": 1, "result": {"pong": True}}, "empty"),
+        ("2025-11-25", "ping", {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": ""}}, "null"),
+        ("2025-11-25", "ping", {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, "members"),
+        ("2025-11-25", "ping", {"id": 1, "result": {}}, "jsonrpc"),
+    ],
+)
+def test_a_message_is_judged_by_the_published_schema(
+    version: str, method: str, message: dict[str, Any], fault: str
+) -> None:
+    found = problems(version, message, method)
+    assert bool(found) == bool(fault), found
+    assert fault in " ".join(found)

@@ -1,0 +1,155 @@
+"""Judges messages of the server by the published schema of a revision, unpublished members included."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from tests.published_schema import DIRECTORY
+
+Schema = dict[str, Any]
+
+RESULTS = {
+    "initialize": "InitializeResult",
+    "ping": "EmptyResult",
+    "tools/list": "ListToolsResult",
+    "tools/call": "CallToolResult",
+    "prompts/list": "ListPromptsResult",
+    "prompts/get": "GetPromptResult",
+    "resources/list": "ListResourcesResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/read": "ReadResourceResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/unsubscribe": "EmptyResult",
+    "completion/complete": "CompleteResult",
+    "logging/setLevel": "EmptyResult",
+}
+MESSAGES = {
+    "notifications/cancelled": "CancelledNotification",
+    "notifications/progress": "ProgressNotification",
+    "notifications/message": "LoggingMessageNotification",
+    "notifications/tools/list_changed": "ToolListChangedNotification",
+    "notifications/prompts/list_changed": "PromptListChangedNotification",
+    "notifications/resources/list_changed": "ResourceListChangedNotification",
+    "notifications/resources/updated": "ResourceUpdatedNotification",
+    "notifications/elicitation/complete": "ElicitationCompleteNotification",
+    "roots/list": "ListRootsRequest",
+    "sampling/createMessage": "CreateMessageRequest",
+    "elicitation/create": "ElicitRequest",
+}
+# Their content is the application's, not the protocol's.
+OPEN = frozenset(("inputSchema", "outputSchema"))
+
+
+def problems(version: str, message: dict[str, Any], method: str = "") -> list[str]:
+    """What is wrong with a message of the server; ``method`` is that of the request it answers."""
+    if message.get("jsonrpc") != "2.0":
+        return ["the member 'jsonrpc' is not '2.0'"]
+    bare = {name: value for name, value in message.items() if name != "jsonrpc"}
+    if "method" in message:
+        return _message_problems(version, bare)
+    if "id" not in message or bare.keys() not in ({"id", "result"}, {"id", "error"}):
+        return [f"a response has the members {sorted(message)}"]
+    if "error" in message:
+        return _error_problems(version, message)
+    if method == "ping" or RESULTS[method] == "EmptyResult":
+        return [] if message["result"] == {} else [f"{method} has an empty result"]
+    return _by_definition(version, RESULTS[method], message["result"])
+
+
+def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
+    name = MESSAGES[bare["method"]]
+    if name not in _definitions(version):
+        return [f"{bare['method']} is not published in {version}"]
+    published = _definitions(version)[name]["properties"]
+    asks = bare["method"] in ("roots/list", "sampling/createMessage", "elicitation/create")
+    if asks != ("id" in bare):
+        return [f"{bare['method']} has the members {sorted(bare)}"]
+    # Older schemas leave the envelope out of each message.
+    whole = (
+        {"jsonrpc": "2.0", **bare} if "jsonrpc" in published else {k: v for k, v in bare.items() if k != "id"}
+    )
+    return _by_definition(version, name, whole)
+
+
+def _error_problems(version: str, message: dict[str, Any]) -> list[str]:
+    names = ("JSONRPCErrorResponse", "JSONRPCError")
+    name = next(name for name in names if name in _definitions(version))
+    return _by_definition(version, name, message)
+
+
+def _by_definition(version: str, name: str, instance: Any) -> list[str]:
+    node = {"$ref": f"#/{_key(version)}/{name}"}
+    wrong = [
+        f"{error.instance_path}: {error.message}"
+        for error in _validator(version, _text(node)).iter_errors(instance)
+    ]
+    return wrong or list(_unpublished(version, node, instance, name))
+
+
+def _unpublished(version: str, node: Schema, instance: Any, path: str) -> list[str]:
+    """The members that no published form of the instance has."""
+    if "$ref" in node:
+        return _unpublished(version, _definitions(version)[node["$ref"].rpartition("/")[2]], instance, path)
+    if "anyOf" in node:
+        fitting = [
+            branch for branch in node["anyOf"] if _validator(version, _text(branch)).is_valid(instance)
+        ]
+        return min((_unpublished(version, branch, instance, path) for branch in fitting), key=len, default=[])
+    if isinstance(instance, list):
+        items = node.get("items", {})
+        return [
+            found
+            for n, item in enumerate(instance)
+            for found in _unpublished(version, items, item, f"{path}[{n}]")
+        ]
+    if not isinstance(instance, dict) or "properties" not in node:
+        return [] if not isinstance(instance, dict) else _values(version, node, instance, path)
+    found = []
+    for member, value in instance.items():
+        if member in node["properties"]:
+            if member not in OPEN:
+                found += _unpublished(version, node["properties"][member], value, f"{path}.{member}")
+        elif "additionalProperties" not in node:
+            found.append(f"{path}.{member} is not published in {version}")
+    return found
+
+
+def _values(version: str, node: Schema, instance: dict[str, Any], path: str) -> list[str]:
+    inner = node.get("additionalProperties")
+    if not isinstance(inner, dict):
+        return []
+    return [
+        found
+        for name, value in instance.items()
+        for found in _unpublished(version, inner, value, f"{path}.{name}")
+    ]
+
+
+@cache
+def _document(version: str) -> Schema:
+    document: Schema = orjson.loads((DIRECTORY / f"{version}.json").read_bytes())
+    return document
+
+
+def _key(version: str) -> str:
+    return "$defs" if "$defs" in _document(version) else "definitions"
+
+
+def _definitions(version: str) -> dict[str, Schema]:
+    found: dict[str, Schema] = _document(version)[_key(version)]
+    return found
+
+
+def _text(node: Schema) -> bytes:
+    return orjson.dumps(node)
+
+
+@cache
+def _validator(version: str, node: bytes) -> Any:
+    key = _key(version)
+    schema = {"$schema": _document(version)["$schema"], key: _definitions(version), **orjson.loads(node)}
+    return jsonschema_rs.validator_for(schema, validate_formats=True)
