@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from mcp_app.catalogue.decorators import prompt, resource, tool
     from mcp_app.execution.context import Context
+    from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
 _HOMES = {
     "Annotations": "mcp_app.catalogue.content",
@@ -31,6 +32,8 @@ _HOMES = {
     "Text": "mcp_app.catalogue.content",
     "ToolError": "mcp_app.catalogue.content",
     "ToolResult": "mcp_app.catalogue.content",
+    "anotify_resource_updated": "mcp_app.sessions.resource_updates",
+    "notify_resource_updated": "mcp_app.sessions.resource_updates",
     "prompt": "mcp_app.catalogue.decorators",
     "resource": "mcp_app.catalogue.decorators",
     "tool": "mcp_app.catalogue.decorators",
@@ -47,6 +50,8 @@ __all__ = [
     "Text",
     "ToolError",
     "ToolResult",
+    "anotify_resource_updated",
+    "notify_resource_updated",
     "prompt",
     "resource",
     "tool",

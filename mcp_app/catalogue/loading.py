@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any, TypeVar
 
 from django.conf import settings as django_settings
 
 from mcp_app import conf
 from mcp_app.catalogue import building
-from mcp_app.catalogue.definitions import ToolDefinition
+from mcp_app.catalogue.definitions import Definition, ToolDefinition
 from mcp_app.catalogue.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.json_schema import SchemaError
 from mcp_app.catalogue.registry import registry
-from mcp_app.catalogue.snapshot import Catalogue
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
 from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Source, Tool
 
 log = logging.getLogger("mcp.catalogue")
+D = TypeVar("D", bound=Definition)
 _ATTEMPTS = 5
 
 
@@ -41,6 +43,27 @@ def load() -> Catalogue:
         before = after
         catalogue = _read(before)
     return catalogue
+
+
+def from_code() -> Catalogue:
+    """What the code defines, as if no administrator had ever touched it; no database."""
+    return Catalogue(
+        revision=0,
+        revisions=dict.fromkeys(KINDS, 0),
+        tools=[building.code_tool(row, item) for row, item in _unsaved(Tool, registry.tools)],
+        prompts=[building.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
+        resources=[building.code_resource(row, item) for row, item in _unsaved(Resource, registry.resources)],
+        templates=[
+            building.code_resource(row, item) for row, item in _unsaved(ResourceTemplate, registry.templates)
+        ],
+        page_size=conf.get().page_size,
+        secret=django_settings.SECRET_KEY.encode(),
+    )
+
+
+def _unsaved(kind: type[Any], definitions: Mapping[str, D]) -> Iterator[tuple[Any, D]]:
+    for number, definition in enumerate(definitions.values(), start=1):
+        yield kind(pk=number, position=number, source=Source.CODE), definition
 
 
 def _read(at: CatalogueRevision) -> Catalogue:

@@ -1,0 +1,287 @@
+"""A client in the same process, for tests of applications: no server, no Redis, no database unless asked for.
+
+Messages take the way of real ones from the parser to the answer; only HTTP is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.auth.principal import EVERYTHING, Principal
+from mcp_app.catalogue import current, loading
+from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.protocol import jsonrpc
+from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
+
+WAIT_SECONDS = 30.0
+
+Params = dict[str, Any]
+Handler = Callable[[Params], Any]
+
+
+class RequestError(Exception):
+    """The server answered with an error instead of a result."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        self.code = int(error["code"])
+        self.message = str(error["message"])
+        self.data = error.get("data")
+        super().__init__(f"{self.message} ({self.code})")
+
+
+@dataclass(slots=True)
+class Answers:
+    """What the client answers when the server asks; None means that it cannot be asked.
+
+    ``elicit`` is the form's content, or "decline" or "cancel"; ``sample`` the model's text; ``roots`` a list
+    of URIs. ``elicit`` and ``sample`` may also be functions of the request's params that return these.
+    """
+
+    elicit: Params | str | Handler | None = None
+    sample: str | Handler | None = None
+    roots: Iterable[str] | None = None
+
+    def capabilities(self) -> dict[str, Any]:
+        """What a client with these answers declares."""
+        declared: dict[str, Any] = {}
+        if self.elicit is not None:
+            declared["elicitation"] = {"form": {}, "url": {}}
+        if self.sample is not None:
+            declared["sampling"] = {}
+        if self.roots is not None:
+            declared["roots"] = {}
+        return declared
+
+    async def to(self, method: str, params: Params) -> Params:
+        """The result for one request of the server."""
+        if method == "elicitation/create":
+            chosen = await _chosen(self.elicit, params)
+            return (
+                {"action": chosen}
+                if isinstance(chosen, str)
+                else {"action": "accept", "content": chosen or {}}
+            )
+        if method == "sampling/createMessage":
+            content = {"type": "text", "text": await _chosen(self.sample, params)}
+            return {"role": "assistant", "content": content, "model": "test", "stopReason": "endTurn"}
+        if method == "roots/list":
+            return {"roots": [{"uri": uri} for uri in self.roots or ()]}
+        return {}
+
+
+@dataclass(slots=True)
+class Client:
+    """A session of its own with everything the code defines.
+
+    ::
+
+        async with Client() as client:
+            result = await client.call_tool("add", {"a": 1, "b": 2})
+
+    ``user`` and ``permissions`` say who asks; a user's own permissions count unless some are given.
+    ``stored=True`` serves the database's catalogue as administrators left it, which needs
+    ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
+    ``version`` is the protocol revision. ``notifications`` collects what the server sent besides answers.
+    """
+
+    user: Any = None
+    permissions: Collection[str] | None = None
+    version: str = ""
+    stored: bool = False
+    elicit: Params | str | Handler | None = None
+    sample: str | Handler | None = None
+    roots: Iterable[str] | None = None
+    notifications: list[tuple[str, Params]] = field(default_factory=list)
+    server: Params = field(default_factory=dict)
+    _dispatcher: Dispatcher = field(init=False, repr=False)
+    _session: Session = field(init=False, repr=False)
+    _principal: Principal = field(init=False, repr=False)
+    _before: Any = field(init=False, default=None, repr=False)
+    _count: int = field(init=False, default=0, repr=False)
+
+    async def __aenter__(self) -> Self:
+        """Load the catalogue and open a session."""
+        settings = replace(conf.get(), message_log=False)
+        self._principal = await asyncio.to_thread(self._who)
+        self._before = current.replace(await asyncio.to_thread(self._catalogue))
+        self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
+        self._dispatcher.sessions.start()
+        await self._dispatcher.streams.start()
+        await self._initialize(self.version or settings.versions[0])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the session; running calls get a moment to stop."""
+        await self._dispatcher.sessions.end(self._session.id, "the test is over")
+        await self._dispatcher.close()
+        current.replace(self._before)
+
+    async def request(
+        self, method: str, params: Params | None = None, *, on_progress: Handler | None = None
+    ) -> Params:
+        """Send any request and return its result; raises RequestError for an error.
+
+        With ``on_progress`` each progress notification's params are handed to it. Cancelling the awaiting
+        task cancels the request at the server.
+        """
+        self._count += 1
+        number, sent = self._count, dict(params or {})
+        if on_progress is not None:
+            sent["_meta"] = {**sent.get("_meta", {}), "progressToken": number}
+        payload = jsonrpc.encode_request(number, method, sent)
+        request = jsonrpc.Request(number, method, orjson.loads(payload).get("params", {}))
+        try:
+            answered = await self._dispatcher.request(self._session, self._principal, request, payload)
+            return await self._result(answered, number, on_progress)
+        except asyncio.CancelledError:
+            await self.notify("notifications/cancelled", {"requestId": number})
+            raise
+
+    async def notify(self, method: str, params: Params | None = None) -> None:
+        """Send any notification."""
+        payload = jsonrpc.encode_notification(method, params)
+        message = jsonrpc.Notification(method, dict(params or {}))
+        await self._dispatcher.notification(self._session, message, payload)
+
+    async def call_tool(
+        self, name: str, arguments: Params | None = None, *, on_progress: Handler | None = None
+    ) -> Params:
+        """The ``CallToolResult``; a failed tool is a result with ``isError``."""
+        params = {"name": name, "arguments": arguments or {}}
+        return await self.request("tools/call", params, on_progress=on_progress)
+
+    async def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> Params:
+        """The ``GetPromptResult``."""
+        return await self.request("prompts/get", {"name": name, "arguments": arguments or {}})
+
+    async def read_resource(self, uri: str) -> list[Params]:
+        """The contents of a resource."""
+        contents: list[Params] = (await self.request("resources/read", {"uri": uri}))["contents"]
+        return contents
+
+    async def complete(self, ref: Params, argument: str, value: str, **known: str) -> list[str]:
+        """The completions of an argument, given other arguments that are known already."""
+        params = {"ref": ref, "argument": {"name": argument, "value": value}, "context": {"arguments": known}}
+        values: list[str] = (await self.request("completion/complete", params))["completion"]["values"]
+        return values
+
+    async def list_tools(self) -> list[Params]:
+        """Every tool this caller may use."""
+        return await self._all("tools/list", "tools")
+
+    async def list_prompts(self) -> list[Params]:
+        """Every prompt this caller may use."""
+        return await self._all("prompts/list", "prompts")
+
+    async def list_resources(self) -> list[Params]:
+        """Every resource this caller may read."""
+        return await self._all("resources/list", "resources")
+
+    async def list_templates(self) -> list[Params]:
+        """Every resource template this caller may read."""
+        return await self._all("resources/templates/list", "resourceTemplates")
+
+    async def _all(self, method: str, member: str) -> list[Params]:
+        found: list[Params] = []
+        params: Params = {}
+        while True:
+            result = await self.request(method, params)
+            found += result[member]
+            if "nextCursor" not in result:
+                return found
+            params = {"cursor": result["nextCursor"]}
+
+    async def _initialize(self, version: str) -> None:
+        params = {
+            "protocolVersion": version,
+            "capabilities": self._answers().capabilities(),
+            "clientInfo": {"name": "mcp_app.testing", "version": "1"},
+        }
+        payload = jsonrpc.encode_request(0, "initialize", params)
+        request = jsonrpc.Request(0, "initialize", params)
+        answered = await self._dispatcher.initialize(self._principal, request, payload, "")
+        self.server = _unwrap(orjson.loads(answered.body))
+        self._session = await self._dispatcher.sessions.load(answered.session_id or "", self._principal.key)
+        await self.notify("notifications/initialized")
+
+    async def _result(
+        self, answered: Answered | StreamReference, number: int, on_progress: Handler | None
+    ) -> Params:
+        if isinstance(answered, Answered):
+            return _unwrap(orjson.loads(answered.body))
+        reader = self._dispatcher.streams.reader(
+            self._session.id, answered.stream, answered.epoch, answered.after
+        )
+        try:
+            while not reader.finished:
+                for event in await reader.next(WAIT_SECONDS):
+                    message = orjson.loads(event.data) if event.kind != "close" and event.data else {}
+                    if message.get("id") == number and "method" not in message:
+                        return _unwrap(message)
+                    await self._heard(message, on_progress)
+        finally:
+            reader.close()
+        raise RuntimeError("The stream ended without an answer.")
+
+    async def _heard(self, message: Params, on_progress: Handler | None) -> None:
+        """A question or a notification that arrived before the answer."""
+        method, params = message.get("method"), message.get("params", {})
+        if method is None:
+            return
+        if "id" in message:
+            await self._answer(message["id"], method, params)
+            return
+        self.notifications.append((method, params))
+        if method == "notifications/progress" and on_progress is not None:
+            on_progress(params)
+
+    async def _answer(self, number: str | int, method: str, params: Params) -> None:
+        result = await self._answers().to(method, params)
+        payload = jsonrpc.encode_result(number, result)
+        await self._dispatcher.response(self._session, jsonrpc.Response(number, result, None), payload)
+
+    def _answers(self) -> Answers:
+        return Answers(self.elicit, self.sample, self.roots)
+
+    def _catalogue(self) -> Any:
+        return current.refresh_now(force=True) if self.stored else loading.from_code()
+
+    def _who(self) -> Principal:
+        user = self.user
+        if self.permissions is not None:
+            held: Any = frozenset(self.permissions)
+        elif user is None:
+            held = frozenset()
+        else:
+            held = EVERYTHING if user.is_superuser else frozenset(user.get_all_permissions())
+        key, name = ("test", "test") if user is None else (f"user:{user.pk}/test", str(user))
+        return Principal(key=key, name=name, permissions=held, user_id=None if user is None else user.pk)
+
+
+def call_tool(name: str, arguments: Params | None = None, **options: Any) -> Params:
+    """``Client(**options).call_tool`` for tests that are not async."""
+
+    async def call() -> Params:
+        async with Client(**options) as client:
+            return await client.call_tool(name, arguments)
+
+    return asyncio.run(call())
+
+
+async def _chosen(answer: Any, params: Params) -> Any:
+    chosen = answer(params) if callable(answer) else answer
+    return await chosen if isinstance(chosen, Awaitable) else chosen
+
+
+def _unwrap(message: Params) -> Params:
+    if "error" in message:
+        raise RequestError(message["error"])
+    result: Params = message["result"]
+    return result

@@ -1,0 +1,128 @@
+"""The in-process client for tests of applications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from mcp_app import Context, prompt, resource, tool
+from mcp_app.catalogue import current
+from mcp_app.catalogue.registry import registry
+from mcp_app.testing import Client, RequestError, call_tool
+
+
+@pytest.fixture(autouse=True)
+def _entries() -> Iterator[None]:
+    with registry.isolated():
+        for number in range(205):
+            tool(name=f"t{number}")(lambda: "x")
+        tool(ask)
+        tool(who)
+        tool(wait)
+        prompt(greet)
+        resource("notes://one")(lambda: "one")
+        resource("notes://{slug}", name="note")(note)
+        yield
+
+
+async def ask(ctx: Context) -> str:
+    answer = await ctx.aelicit("Your name?", str)
+    text = (await ctx.asample("Hello", max_tokens=5))["content"]["text"]
+    roots = await ctx.aroots()
+    return f"{answer.value} {text} {roots[0]['uri']}"
+
+
+def who(ctx: Context) -> str:
+    return f"{ctx.user} {ctx.has_permission('app.use')} {ctx.protocol_version}"
+
+
+async def wait(ctx: Context) -> str:
+    ctx.info("waiting")
+    await asyncio.Event().wait()
+    return "never"
+
+
+def greet(name: str) -> str:
+    return f"Hello {name}"
+
+
+def note(slug: str) -> str:
+    return slug
+
+
+async def test_every_page_of_a_list_is_fetched() -> None:
+    async with Client() as client:
+        assert len(await client.list_tools()) == 208
+        assert [item["name"] for item in await client.list_prompts()] == ["greet"]
+        assert [item["uri"] for item in await client.list_resources()] == ["notes://one"]
+        assert [item["uriTemplate"] for item in await client.list_templates()] == ["notes://{slug}"]
+
+
+async def test_questions_of_the_server_are_answered_by_values_or_functions() -> None:
+    async def sampled(params: dict[str, Any]) -> str:
+        return str(params["maxTokens"])
+
+    options: dict[str, Any] = {"elicit": lambda params: {"value": params["message"]}, "sample": sampled}
+    async with Client(**options, roots=["file:///home"]) as client:
+        result = await client.call_tool("ask")
+    assert result["content"][0]["text"] == "Your name? 5 file:///home"
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_the_revision_can_be_chosen(version: str) -> None:
+    async with Client(version=version) as client:
+        assert client.server["protocolVersion"] == version
+        assert version in (await client.call_tool("who"))["content"][0]["text"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_caller_is_the_user_with_their_permissions() -> None:
+    user = User.objects.create_superuser("ada", password="x")
+    assert call_tool("who", user=user)["content"][0]["text"].startswith("ada True")
+    assert call_tool("who", user=user, permissions=())["content"][0]["text"].startswith("ada False")
+
+
+async def test_an_error_has_code_message_and_data() -> None:
+    async with Client() as client:
+        with pytest.raises(RequestError) as caught:
+            await client.read_resource("other://x")
+    assert (caught.value.code, caught.value.data) == (-32002, {"uri": "other://x"})
+
+
+async def test_cancelling_the_caller_cancels_the_call() -> None:
+    async with Client() as client:
+        call = asyncio.create_task(client.call_tool("wait"))
+        async with asyncio.timeout(5):
+            while not client.notifications:
+                await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert (await client.get_prompt("greet", {"name": "Ada"}))["messages"][0]["content"][
+            "text"
+        ] == "Hello Ada"
+    assert client.notifications[0][0] == "notifications/message"
+
+
+async def test_the_catalogue_of_the_process_is_put_back() -> None:
+    before = current.current()
+    async with Client():
+        assert current.current() is not before
+    assert current.current() is before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_stored_catalogue_is_served_on_demand() -> None:
+    from mcp_app.catalogue import services
+    from mcp_app.catalogue.mirror import mirror
+    from mcp_app.models import Tool
+
+    mirror()
+    services.set_enabled(entries=[Tool.objects.get(name="who")], enabled=False, actor=None)
+    assert call_tool("who")["content"]
+    with pytest.raises(RequestError, match="Unknown tool: who"):
+        call_tool("who", stored=True)
