@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 MAX_RECEIVED: Final = 100
 
 _EXPECTATIONS: Final[dict[str, str]] = {

@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from mcp_app.catalogue import docstrings
 from mcp_app.catalogue.definitions import DefinitionError, InvalidArgumentsError, ToolFunction
+from mcp_app.catalogue.json_schema import shortened
 from mcp_app.catalogue.typing_rules import described, plain, portable
 
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
@@ -155,12 +156,6 @@ def explain(error: pydantic.ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     path = ".".join(str(part) for part in first["loc"]) or "(arguments)"
     return f"{path}: {first['msg']}, got {shortened(first.get('input'))}"
-
-
-def shortened(value: Any) -> str:
-    """A value as it was received, cut to 100 characters."""
-    text = repr(value)
-    return text if len(text) <= 100 else text[:99] + "…"
 
 
 def _hints(function: Callable[..., Any], where: str) -> Mapping[str, Any]:
