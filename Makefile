@@ -11,7 +11,7 @@ run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore=tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
 	$(BIN)/python -m tests.postgres $(ARGS)

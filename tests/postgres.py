@@ -124,7 +124,17 @@ def main(arguments: list[str]) -> int:
         with PostgreSQL(folder) as database:
             environment = {**os.environ, "TEST_DATABASE_URL": database.url}
             command = [
-                *(sys.executable, "-m", "pytest", "-p", "tests.database_only", "-n", "2"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-p",
+                    "tests.database_only",
+                    "-n",
+                    "2",
+                    "--dist",
+                    "loadfile",
+                ),
                 *(
                     "--ignore=tests/browser",
                     "--ignore=tests/process",

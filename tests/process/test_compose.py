@@ -17,7 +17,6 @@ from tests.raw_http import Mcp, RawClient
 
 pytestmark = [
     pytest.mark.process,
-    pytest.mark.xdist_group("compose"),
     pytest.mark.skipif(postgres.binaries() is None, reason="no PostgreSQL binaries (install postgresql)"),
     pytest.mark.skipif(nginx() is None, reason="no nginx binary (install nginx)"),
 ]

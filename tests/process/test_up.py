@@ -19,7 +19,7 @@ import pytest
 from tests.process.installation import ROOT, Installation, wait_until
 from tests.raw_http import Mcp, RawClient
 
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("up")]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture

@@ -53,7 +53,8 @@ def test_the_demo_apps_are_on_or_off_by_one_setting(tmp_path: Path, demo: str, e
 
 
 def test_celery_takes_json_only(tmp_path: Path) -> None:
-    code = "from mcpsite.celery import app; print(app.conf.accept_content, app.conf.task_serializer, app.conf.timezone)"
+    facts = "app.conf.accept_content, app.conf.task_serializer, app.conf.timezone"
+    code = f"from mcpsite.celery import app; print({facts})"
     done = manage(tmp_path, {}, "shell", "--no-imports", "-c", code)
     assert done.stdout.strip() == "['json'] json UTC"
 
