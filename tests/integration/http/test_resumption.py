@@ -13,7 +13,7 @@ from mcp_app.protocol import event_id
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
 from tests.live import LiveServer, eventually
-from tests.raw_http import Answer, EventStream, Mcp, events_of
+from tests.raw_http import Answer, Mcp, events_of
 
 STEPS = 10
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")

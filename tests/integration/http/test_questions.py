@@ -1,0 +1,179 @@
+"""Questions to the client: asked by one process, answered through any, once, in time, by its own session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.integration.http.conftest import OpenSession
+from tests.live import LiveServer
+from tests.raw_http import EventStream, Mcp
+
+ACCEPTED = {"action": "accept", "content": {"value": "Ada"}}
+Outcome = dict[str, Any]
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"name": name, "arguments": {}}
+
+
+def text_of(stream: EventStream) -> str:
+    message = stream.messages()[-1]
+    return str(message["result"]["content"][0]["text"])
+
+
+# Tool, what it asks, the client's result, and what the tool makes of it.
+QUESTIONS: tuple[tuple[str, str, Outcome, str], ...] = (
+    ("greet", "elicitation/create", ACCEPTED, "Hello, Ada!"),
+    ("greet_from_thread", "elicitation/create", ACCEPTED, "Hello, Ada!"),
+    ("greet", "elicitation/create", {"action": "decline"}, "No name: decline."),
+    ("greet", "elicitation/create", {"action": "cancel"}, "No name: cancel."),
+    ("visit", "elicitation/create", {"action": "accept"}, "accept"),
+    (
+        "ask_model",
+        "sampling/createMessage",
+        {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Hi"}},
+        "Hi",
+    ),
+    ("list_roots", "roots/list", {"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}, "file:///a, file:///b"),
+)  # fmt: skip
+
+
+@pytest.mark.requirement("T-POST-10", "T-POST-16", "SES-11")
+@pytest.mark.parametrize(("asked_at", "answered_at"), [(0, 1), (1, 0), (0, 0)])
+@pytest.mark.parametrize(("tool", "method", "result", "text"), QUESTIONS)
+def test_a_question_is_answered_through_any_process(
+    live: LiveServer, open_session: OpenSession, asked_at: int, answered_at: int,
+    tool: str, method: str, result: Outcome, text: str,
+) -> None:  # fmt: skip
+    client = open_session(process=asked_at)
+    with (
+        closing(client.via(live.ports[answered_at])) as answering,
+        client.open_call("tools/call", call(tool)) as stream,
+    ):
+        question = stream.message()
+        assert question["method"] == method
+        assert answering.respond(question["id"], result).status == 202
+        assert text_of(stream) == text
+
+
+@pytest.mark.requirement("T-POST-10", "T-RES-03", "T-POST-13")
+def test_a_question_that_the_client_missed_is_replayed_and_answered_elsewhere(
+    live: LiveServer, client: Mcp
+) -> None:
+    with client.open_call("tools/call", call("greet")) as stream:
+        position = str(stream.next().id)  # type: ignore[union-attr]
+        stream.cut()
+    elsewhere = client.via(live.ports[1])
+    with closing(elsewhere), elsewhere.get_stream(position) as resumed:
+        question = resumed.message()
+        elsewhere.respond(question["id"], ACCEPTED)
+        assert text_of(resumed) == "Hello, Ada!"
+
+
+@pytest.mark.requirement("T-POST-10", "T-POST-09")
+def test_only_the_first_answer_counts(live: LiveServer, client: Mcp) -> None:
+    elsewhere = client.via(live.ports[1])
+    with closing(elsewhere), client.open_call("tools/call", call("greet")) as stream:
+        question = stream.message()
+        assert elsewhere.respond(question["id"], ACCEPTED).status == 202
+        late = {"action": "accept", "content": {"value": "Mallory"}}
+        assert client.respond(question["id"], late).status == 202
+        assert text_of(stream) == "Hello, Ada!"
+
+
+@pytest.mark.requirement("T-POST-09", "SEC-06")
+def test_another_session_cannot_answer(open_session: OpenSession) -> None:
+    owner, stranger = open_session(), open_session(process=1)
+    with owner.open_call("tools/call", call("greet")) as stream:
+        question = stream.message()
+        assert (
+            stranger.respond(question["id"], {"action": "accept", "content": {"value": "Mallory"}}).status
+            == 202
+        )
+        assert stream.quiet(0.3)
+        owner.respond(question["id"], ACCEPTED)
+        assert text_of(stream) == "Hello, Ada!"
+
+
+@pytest.mark.requirement("T-POST-09", "RPC-05")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -1, "message": "User rejected sampling request"}},
+        {"result": {"action": "sideways"}},
+        {"result": {"action": "accept"}},
+        {"result": {"action": "accept", "content": {"value": 5}}},
+        {"result": {}},
+    ],
+    ids=["error", "unknown action", "no content", "wrong content", "empty"],
+)
+def test_a_refusal_or_a_wrong_answer_fails_the_tool_and_nothing_else(client: Mcp, answer: Outcome) -> None:
+    with client.open_call("tools/call", call("greet")) as stream:
+        question = stream.message()
+        assert client.post({"jsonrpc": "2.0", "id": question["id"], **answer}).status == 202
+        assert stream.messages()[-1]["result"]["isError"] is True
+    assert client.call("ping")["result"] == {}
+
+
+LACKING: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("greet", {}, "2025-11-25"),
+    ("greet", {"elicitation": {}}, "2025-03-26"),
+    ("visit", {"elicitation": {}}, "2025-11-25"),
+    ("visit", {"elicitation": {"form": {}, "url": {}}}, "2025-06-18"),
+    ("ask_model", {"elicitation": {}}, "2025-11-25"),
+    ("ask_model_with_tools", {"sampling": {}}, "2025-11-25"),
+    ("ask_model_with_tools", {"sampling": {"tools": {}}}, "2025-06-18"),
+    ("list_roots", {}, "2025-11-25"),
+)
+
+
+@pytest.mark.requirement("CAP-02", "VER-10")
+@pytest.mark.parametrize(("tool", "capabilities", "version"), LACKING)
+def test_a_client_is_never_asked_for_what_it_did_not_declare(
+    open_session: OpenSession, tool: str, capabilities: dict[str, Any], version: str
+) -> None:
+    client = open_session(version, capabilities=capabilities)
+    answer = client.tool(tool)
+    assert answer["result"]["isError"] is True
+    assert not client.received
+
+
+ASKED: tuple[tuple[str, str, dict[str, Any], Callable[[dict[str, Any]], object]], ...] = (
+    ("greet", "2025-06-18", {"elicitation": {}}, lambda params: "mode" not in params),
+    ("greet", "2025-11-25", {"elicitation": {}}, lambda params: params.get("mode", "form") == "form"),
+    ("visit", "2025-11-25", {"elicitation": {"url": {}}}, lambda params: params["mode"] == "url"),
+    ("ask_model", "2025-03-26", {"sampling": {}}, lambda params: "tools" not in params),
+    ("list_roots", "2025-03-26", {"roots": {}}, lambda params: params in (None, {})),
+)
+
+
+@pytest.mark.requirement("CAP-02", "VER-10", "GEN-01")
+@pytest.mark.parametrize(("tool", "version", "capabilities", "holds"), ASKED)
+def test_a_question_has_the_form_of_the_negotiated_revision(
+    open_session: OpenSession, tool: str, version: str, capabilities: dict[str, Any],
+    holds: Callable[[dict[str, Any]], object],
+) -> None:  # fmt: skip
+    client = open_session(version, capabilities=capabilities)
+    with client.open_call("tools/call", call(tool)) as stream:
+        question = stream.message()
+        assert holds(question.get("params"))
+        client.post({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}})
+        assert stream.messages()[-1]["result"]["isError"] is True
+
+
+@pytest.mark.requirement("LIFE-09")
+@pytest.mark.parametrize("tool", ["greet", "greet_from_thread"])
+def test_a_question_nobody_answers_is_withdrawn_and_fails_the_tool(
+    open_strict: OpenSession, key: str, tool: str
+) -> None:
+    client = open_strict("2025-06-18", token=key)
+    with client.open_call("tools/call", call(tool)) as stream:
+        question, withdrawn, answer = stream.messages(4)
+        assert withdrawn["method"] == "notifications/cancelled"
+        assert withdrawn["params"]["requestId"] == question["id"]
+        assert answer["result"]["isError"] is True
+        assert client.respond(question["id"], ACCEPTED).status == 202
