@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from django.conf import settings as django_settings
+from django.db import close_old_connections
 
 from mcp_app.catalogue.content import ToolError
 from mcp_app.execution.call import Call, Cancelled
@@ -81,7 +82,14 @@ class Context:
 
     async def auser(self) -> Any:
         """As ``user``, for async code."""
-        return await asyncio.to_thread(lambda: self.user)
+        return await asyncio.to_thread(self._user_in_thread)
+
+    def _user_in_thread(self) -> Any:
+        close_old_connections()
+        try:
+            return self.user
+        finally:
+            close_old_connections()
 
     @property
     def meta(self) -> dict[str, Any]:
