@@ -66,12 +66,12 @@ def _listener() -> socket.socket:
     return made
 
 
-@lru_cache(maxsize=4)
-def _migrated_database(settings: str) -> bytes:
-    """An SQLite database with every migration of these settings applied; made once per test process."""
-    with tempfile.TemporaryDirectory(prefix="mcp-migrate-") as folder:
-        environment = _environment(settings, Path(folder), {})
-        _manage(environment, "migrate", "--verbosity", "0")
+@lru_cache(maxsize=8)
+def _prepared_database(settings: str, env: tuple[tuple[str, str], ...]) -> bytes:
+    """An SQLite database that is migrated and mirrors the code's catalogue; made once per test process."""
+    with tempfile.TemporaryDirectory(prefix="mcp-prepare-") as folder:
+        environment = _environment(settings, Path(folder), dict(env))
+        _manage(environment, "prepare")
         return (Path(folder) / "db.sqlite3").read_bytes()
 
 
@@ -187,7 +187,7 @@ class LiveServer:
         self.shared = _listener()
         data = self.folder / "data"
         data.mkdir(mode=0o700)
-        (data / "db.sqlite3").write_bytes(_migrated_database(self.settings))
+        (data / "db.sqlite3").write_bytes(_prepared_database(self.settings, tuple(sorted(self.env.items()))))
         facts = {"PORT": str(self.port), "REDIS_URL": self.redis.url}
         self.environment = _environment(self.settings, data, {**facts, **self.env})
         for number in range(self.web_processes):

@@ -1,4 +1,4 @@
-"""A raw HTTP, SSE and MCP client for tests: sees every byte, cuts a connection anywhere, addresses any process.
+"""A raw HTTP, SSE and MCP client for tests: sees every byte, cuts a connection anywhere, reaches any process.
 
 Uses none of the server's code but the SSE parser.
 """

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tests import node
 from tests.live import LiveServer
 
 BASELINE = Path(__file__).with_name("expected-failures.yml")
-RUN_SECONDS = 400
+RUN_SECONDS = 150
 SUMMARY = re.compile(
     r"^[✓✗] (?P<scenario>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.MULTILINE
 )
@@ -47,6 +49,7 @@ class Outcome:
     run: Run
     output: str
     exit_status: int
+    details: tuple[str, ...] = ()
 
     @property
     def scenarios(self) -> dict[str, tuple[int, int]]:
@@ -64,15 +67,17 @@ class Outcome:
         found += [f"{name}: did not run" for name in sorted(self.run.must_run - set(self.scenarios))]
         if len(self.scenarios) < self.run.must_count:
             found.append(f"only {len(self.scenarios)} scenarios ran, {self.run.must_count} are required")
+        named = {problem.split(":")[0] for problem in found}
+        found += [f"{name}: against the baseline" for name in _unexpected(self.output) if name not in named]
         if self.exit_status and not found:
-            found += _unexpected(self.output) or [f"the suite ended with status {self.exit_status}"]
+            found.append(f"the suite ended with status {self.exit_status}")
         return found
 
 
 def _unexpected(output: str) -> list[str]:
     """The scenarios the suite lists as failed or passed against the baseline (a warning counts as failed)."""
     listed = re.search(r"(?:Unexpected failures|Stale baseline)[^\n]*\n((?:\s+[✗✓] [^\n]+\n?)+)", output)
-    return [f"{line.strip()} (against the baseline)" for line in listed[1].splitlines()] if listed else []
+    return [line.strip(" ✗✓") for line in listed[1].splitlines()] if listed else []
 
 
 def execute(run: Run, url: str) -> Outcome:
@@ -80,13 +85,30 @@ def execute(run: Run, url: str) -> Outcome:
     suite = node.install("conformance") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     command = [node.executable(), str(suite), "server", "--url", url, *run.options,
                "--expected-failures", str(BASELINE)]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="mcp-conformance-") as folder:
+        command += ["--output-dir", folder]
+        output, status = _call(command)
+        return Outcome(run, output, status, tuple(_details(Path(folder))))
+
+
+def _call(command: list[str]) -> tuple[str, int]:
+    """Everything the suite printed, and its exit status (124 when it did not end in time)."""
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=node.environment(),
                               timeout=RUN_SECONDS)  # fmt: skip
     except subprocess.TimeoutExpired as expired:
         output = expired.stdout or b""
-        return Outcome(run, output.decode() if isinstance(output, bytes) else output, exit_status=124)
-    return Outcome(run, _without_colour(done.stdout + done.stderr), done.returncode)
+        return output.decode() if isinstance(output, bytes) else output, 124
+    return _without_colour(done.stdout + done.stderr), done.returncode
+
+
+def _details(folder: Path) -> Iterator[str]:
+    """One line for each check that failed or warned."""
+    for file in sorted(folder.rglob("checks.json")):
+        for check in json.loads(file.read_text(encoding="utf-8")):
+            if check["status"] in ("FAILURE", "WARNING"):
+                said = f"{check['status']}: {check.get('errorMessage')}"
+                yield f"{file.parent.name}: {check['id']} {said} {json.dumps(check.get('details'))[:1500]}"
 
 
 def _without_colour(text: str) -> str:
@@ -100,7 +122,7 @@ def report(outcomes: Iterable[Outcome], trouble: list[str]) -> int:
         print(f"\n{outcome.run.name}")
         for name, (good, bad) in sorted(outcome.scenarios.items()):
             print(f"  {'FAILED' if bad or not good else 'passed'}  {name} ({good} passed, {bad} failed)")
-        for problem in outcome.problems:
+        for problem in (*outcome.problems, *outcome.details):
             print(f"  PROBLEM  {problem}")
         bad_scenarios = sum(1 for good, bad in outcome.scenarios.values() if bad or not good)
         passed += len(outcome.scenarios) - bad_scenarios
@@ -130,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
         url = f"http://localhost:{server.port}/mcp"
         for run in RUNS:
             outcomes.append(execute(run, url))
-            if wanted.verbose or outcomes[-1].problems:
+            if wanted.verbose:
                 print(outcomes[-1].output)
         trouble = server.trouble()
         if trouble:
