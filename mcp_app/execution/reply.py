@@ -8,7 +8,7 @@ import secrets
 from collections import deque
 from typing import Protocol
 
-from mcp_app.streams.base import StreamFinished, StreamsUnavailable
+from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -88,6 +88,13 @@ class Reply:
         await asyncio.sleep(0)
         if self._expected == 0 and not self.stream:
             return True
+        if not self._is_settled:
+            await self._wait(grace)
+        for call in self.calls:
+            call.watch()
+        return self.epoch == 0
+
+    async def _wait(self, grace: float) -> None:
         loop = asyncio.get_running_loop()
         self._settled = loop.create_future()
         # Of a loop that was held up, the timer is the first to know: what is ready to run goes before it, or
@@ -97,7 +104,11 @@ class Reply:
             await self._settled
         finally:
             timer.cancel()
-        return not self.stream or self.broken
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the form of the answer is certain; it may be before anyone waits for it (batches)."""
+        return self.epoch != 0 or (self._expected == 0 and (not self.stream or self.broken))
 
     def _grace_over(self) -> None:
         if self._expected == 0:
@@ -113,6 +124,9 @@ class Reply:
 
     def _open(self) -> None:
         self.stream = "post-" + secrets.token_hex(9)
+        # Members of a batch that were quick: their answers lead the stream (BATCH-04).
+        self._outbox.extend(("answer", held) for held in self.answers)
+        self.answers.clear()
         self._start_pump()
 
     def _enqueue(self, kind: str, encoded: bytes) -> None:
@@ -135,7 +149,7 @@ class Reply:
     async def _create(self) -> bool:
         try:
             self.epoch = (await self._streams.log.open(self.session_id, self.stream))[0]
-        except (StreamsUnavailable, StreamFinished):
+        except StreamsError:
             # No stream can be had, Redis is away or the session ended: the answer is still worth waiting for,
             # as one JSON body.
             self.broken = True
@@ -155,7 +169,7 @@ class Reply:
             await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind)
         except StreamFinished:
             return  # The session ended meanwhile.
-        except StreamsUnavailable:
+        except StreamsError:
             log.warning("A notification was shed: the event stream cannot be written")
 
     async def _append_answer(self, kind: str, encoded: bytes) -> None:
@@ -167,12 +181,12 @@ class Reply:
                     await events.finish(self.session_id, self.stream, encoded)
                 else:
                     await events.append(self.session_id, self.stream, encoded)
-            except StreamsUnavailable:
+            except StreamFinished:
+                return  # The session ended meanwhile; nobody may read this stream any more.
+            except StreamsError:
                 if pause is None:
                     log.error("An answer was lost: its event stream could not be written")  # noqa: TRY400
                     return
                 await asyncio.sleep(pause)
-            except StreamFinished:
-                return  # The session ended meanwhile; nobody may read this stream any more.
             else:
                 return
