@@ -1,0 +1,80 @@
+"""An event log whose store is slow or away when a test says so; otherwise the in-memory twin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from mcp_app.streams.base import Event, EventLog, Page, Position, StreamsError
+from mcp_app.streams.gateway import Streams
+
+
+class MoodyLog:
+    """``EventLog`` that fails with ``faults``, one for each write, and waits for ``gate`` before a write."""
+
+    def __init__(self, inner: EventLog) -> None:
+        self._inner = inner
+        self.limits = inner.limits
+        self.faults: list[StreamsError | None] = []
+        self.gate: asyncio.Event | None = None
+        self.streams: list[str] = []
+
+    async def _mood(self, stream: str) -> None:
+        self.streams.append(stream)
+        if self.gate is not None:
+            await self.gate.wait()
+        fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            raise fault
+
+    async def open(self, session: str, stream: str) -> Position:
+        await self._mood(stream)
+        return await self._inner.open(session, stream)
+
+    async def append(
+        self, session: str, stream: str, data: bytes, *, kind: str = "message", fence: int = 0
+    ) -> Position:
+        await self._mood(stream)
+        return await self._inner.append(session, stream, data, kind=kind, fence=fence)
+
+    async def finish(
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+    ) -> Position | None:
+        await self._mood(stream)
+        return await self._inner.finish(session, stream, data, fence=fence)
+
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
+        return await self._inner.read(session, stream, epoch, after, count)
+
+    async def head(self, session: str, stream: str) -> Position | None:
+        return await self._inner.head(session, stream)
+
+    async def keep(self, session: str, stream: str) -> None:
+        await self._inner.keep(session, stream)
+
+    async def drop(self, session: str, stream: str) -> None:
+        await self._inner.drop(session, stream)
+
+
+def moody(streams: Streams) -> MoodyLog:
+    """Put a moody log in front of the gateway's own."""
+    streams.log = log = MoodyLog(streams.log)
+    return log
+
+
+async def events_of(streams: Streams, session: str, stream: str, epoch: int) -> list[Event]:
+    """All events of a stream until its final one."""
+    reader = streams.reader(session, stream, epoch, 0)
+    found: list[Event] = []
+    try:
+        async with asyncio.timeout(5):
+            while not reader.finished:
+                found += await reader.next(1)
+    finally:
+        reader.close()
+    return found
+
+
+def told(events: Iterable[Event]) -> list[tuple[str, bytes]]:
+    """Kind and data of events."""
+    return [(event.kind, event.data) for event in events]
