@@ -1,0 +1,124 @@
+"""Revisions on one endpoint: negotiation, the version header, and what a newer client is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.http.conftest import OpenSession
+from tests.live import LiveServer
+from tests.raw_http import Answer, Mcp
+
+LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+MODERN_META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.mark.requirement("VER-02")
+@pytest.mark.parametrize(
+    ("requested", "answered"),
+    [
+        *((version, version) for version in LEGACY),
+        ("2024-11-05", "2025-11-25"),
+        (MODERN, "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+        ("9999-12-31", "2025-11-25"),
+        ("", "2025-11-25"),
+        ("DRAFT-2026", "2025-11-25"),
+    ],
+)
+def test_a_served_revision_is_agreed_to_and_any_other_met_with_the_newest(
+    client: Mcp, requested: str, answered: str
+) -> None:
+    assert client.initialize(requested)["protocolVersion"] == answered
+
+
+@pytest.mark.requirement("VER-01", "VER-02")
+def test_a_revision_that_is_switched_off_is_not_agreed_to(open_strict: OpenSession, key: str) -> None:
+    client = open_strict("2025-06-18", token=key)
+    assert client.server["protocolVersion"] == "2025-06-18"
+    client.delete()
+    assert client.initialize("2025-03-26")["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.requirement("VER-04")
+@pytest.mark.parametrize("header", ["bogus", "2026-07-28", "1999-01-01", "2025-11-25x", ""])
+def test_a_version_header_that_names_no_legacy_revision_is_refused(client: Mcp, header: str) -> None:
+    for answer in (
+        client.post(client.request_message("ping"), MCP_Protocol_Version=header),
+        client.client.request("DELETE", "/mcp", client.headers(MCP_Protocol_Version=header)),
+        client.client.request("GET", "/mcp", client.headers(MCP_Protocol_Version=header)),
+    ):
+        assert 400 <= answer.status < 500
+        assert answer.json()["error"]["code"] < 0
+    assert client.call("ping")["result"] == {}
+
+
+@pytest.mark.requirement("VER-05")
+@pytest.mark.parametrize("version", LEGACY)
+def test_without_the_header_the_negotiated_revision_counts(open_session: OpenSession, version: str) -> None:
+    client = open_session(version)
+    client.version = None
+    wrong = client.call("tools/call", {"name": "steps", "arguments": {"count": "many"}})
+    # Wrong arguments are a protocol error before 2025-11-25 and a result of the tool since then.
+    assert ("error" in wrong) == (version < "2025-11-25")
+    batch = client.post([client.request_message("ping")])
+    assert (batch.status == 200) == (version == "2025-03-26")
+
+
+@pytest.mark.requirement("VER-06")
+@pytest.mark.parametrize("header", ["2024-11-05", "2025-03-26", "2025-06-18"])
+def test_another_legacy_name_in_the_header_is_served_by_the_sessions_revision_and_logged_once(
+    live: LiveServer, open_session: OpenSession, header: str
+) -> None:
+    client = open_session("2025-11-25")
+    before = live.logs().count(f"sends version b'{header}'")
+    for _ in range(3):
+        params = {"name": "steps", "arguments": {"count": "many"}}
+        answer = client.post(client.request_message("tools/call", params), MCP_Protocol_Version=header)
+        assert answer.json()["result"]["isError"] is True
+    assert live.logs().count(f"sends version b'{header}'") == before + 1
+
+
+@pytest.mark.requirement("ERA-02")
+def test_initialize_is_legacy_whatever_legacy_headers_stand_beside_it(client: Mcp) -> None:
+    params = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    client.session = client.version = None
+    message = client.request_message("initialize", params)
+    answer = client.post(message, MCP_Protocol_Version="2025-11-25", Mcp_Method="initialize")
+    assert answer.status == 200
+    assert answer.json()["result"]["protocolVersion"] == "2025-06-18"
+
+
+def modern_probes(client: Mcp) -> list[Answer]:
+    """What a client that speaks both eras may send first."""
+    discover = client.request_message("server/discover", {"_meta": MODERN_META})
+    listing: dict[str, Any] = client.request_message("tools/list", {"_meta": MODERN_META})
+    return [
+        client.post(discover, MCP_Protocol_Version=MODERN, Mcp_Method="server/discover"),
+        client.post(listing, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list"),
+        client.post(listing),
+    ]
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_modern_probe_is_answered_so_that_its_sender_falls_back_to_initialize(
+    client: Mcp, held: bool
+) -> None:
+    if not held:
+        client.session = client.version = None
+    for answer in modern_probes(client):
+        assert answer.status == 400
+        assert answer.json()["error"]["code"] not in (-32020, -32021, -32022)
+        assert "initialize" in answer.json()["error"]["message"]
+        assert answer.json()["id"] == client.next_id or answer.json()["id"] == client.next_id - 1
+    assert client.initialize()["protocolVersion"] == "2025-11-25"
