@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass
 
+from django.db import Error as DatabaseFault
 from django.db import close_old_connections
 
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal
-from mcp_app.protocol.errors import Unauthorized
+from mcp_app.protocol.errors import Unauthorized, Unavailable
 
 RECHECK_SECONDS = 10.0
 KNOWN_LIMIT = 10_000
+MAX_CREDENTIAL = 512
 NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
 BAD_CREDENTIAL = "The API key is unknown, expired or revoked."
+NO_DATABASE = "The server cannot reach its database now. Try again in a moment."
+
+log = logging.getLogger("mcp.auth")
 
 
 @dataclass(slots=True)
@@ -53,35 +59,50 @@ class Authenticator:
         return principal
 
     async def authenticate(self, authorization: bytes | None, *, local: bool) -> Principal:
-        """The principal of one request; raises Unauthorized with a Bearer challenge."""
+        """The principal of one request.
+
+        Raises Unauthorized with a Bearer challenge, and Unavailable while the database cannot be asked.
+        """
         principal = self.known(authorization, local=local)
         if principal is not None:
             return principal
         if authorization is None:
             raise Unauthorized(NO_CREDENTIAL, challenge=_challenge())
-        principal = await asyncio.to_thread(_look_up, _token(authorization))
+        known = self._known  # a look-up that ``forget`` overtakes must not be remembered
+        principal = await _find(authorization)
         if principal is None:
-            self._known.pop(authorization, None)
+            known.pop(authorization, None)
             # One answer for unknown, expired, revoked and malformed keys: nothing to learn from it (S1).
             raise Unauthorized(BAD_CREDENTIAL, challenge=_challenge("invalid_token"))
-        if len(self._known) >= KNOWN_LIMIT:
-            self._known.clear()
-        self._known[authorization] = _Known(principal, time.monotonic() + RECHECK_SECONDS)
+        if len(known) >= KNOWN_LIMIT:
+            known.clear()
+        known[authorization] = _Known(principal, time.monotonic() + RECHECK_SECONDS)
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = time.time()
         return principal
 
     def forget(self) -> None:
         """Look every credential up again: keys or permissions changed."""
-        self._known.clear()
+        self._known = {}
 
 
 def _challenge(error: str = "") -> str:
     return 'Bearer realm="mcp"' + (f', error="{error}"' if error else "")
 
 
+async def _find(authorization: bytes) -> Principal | None:
+    try:
+        return await asyncio.to_thread(_look_up, _token(authorization))
+    except DatabaseFault as error:
+        log.warning("A credential was not checked: %s", error)
+        raise Unavailable(NO_DATABASE) from None
+
+
 def _token(authorization: bytes) -> str:
     """The bearer token, or text that matches no key, so that every refusal costs the same look-up."""
+    # One key can be spelled with any number of blanks: the long spellings must not fill the memory.
+    if len(authorization) > MAX_CREDENTIAL:
+        return ""
     scheme, _, token = authorization.decode("latin-1").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
