@@ -6,14 +6,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc, sse
-from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.event_id import EventId
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
@@ -97,6 +97,8 @@ class EventStream:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except Stalled:
             log.info("A client stopped reading stream %s and was cut off", reference.stream)
+        except OSError:
+            log.info("A client of stream %s went away", reference.stream)  # ASGI: send() says so
         finally:
             self._connections.remove(connection)
             reader.close()
@@ -153,9 +155,8 @@ class EventStream:
         if chunks:
             await self._write(b"".join(chunks))
             if stream == STANDALONE:
-                await self._dispatcher.standalone.delivered(
-                    self._session, events[-1].epoch, events[-1].offset
-                )
+                last = events[-1]
+                await _noted(self._dispatcher.standalone.delivered(self._session, last.epoch, last.offset))
         return closed
 
     async def _prime(self, reference: StreamReference) -> None:
@@ -176,7 +177,7 @@ class EventStream:
         messages = [sse.encode_event(jsonrpc.encode_notification(KINDS[kind])) for kind in changed]
         if messages:
             await self._write(b"".join(messages))
-        await self._dispatcher.sessions.announced(session, catalogue.revision)
+        await _noted(self._dispatcher.sessions.announced(session, catalogue.revision))
 
     async def _check(self, connection: Connection) -> bool:
         """Ask again who is there, however busy the stream is; False to end it (S5, AUTH-18)."""
@@ -189,8 +190,8 @@ class EventStream:
             self._note_seen()
             if connection.token:
                 await self._dispatcher.standalone.renew(self._session, connection.token)
-        except StreamsError:
-            return True
+        except (StreamsError, Unavailable):
+            return True  # Nobody can be asked now: a short outage must not send every reader away.
         except McpError:
             return False
         return True
@@ -227,6 +228,14 @@ class EventStream:
         if self._principal.expires_at is not None:
             pause = min(pause, self._principal.expires_at - time.time())
         return max(pause, 0.01)
+
+
+async def _noted(note: Awaitable[None]) -> None:
+    """Take a note of what was sent; without it something is sent twice, which is no reason to hang up."""
+    try:
+        await note
+    except StreamsError as error:
+        log.info("A note on an event stream was not kept: %s", error)
 
 
 async def _disconnected(receive: Receive) -> None:
