@@ -9,17 +9,22 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
+from functools import lru_cache
 from time import perf_counter
 from typing import Any, TypeVar
 
+import orjson
+
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
+from mcp_app.execution.json_values import encodable, jsonable
 from mcp_app.execution.reply import Reply
+from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled
 from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.progress import ProgressGate
-from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.client_requests import ClientRequests, withdrawal
 from mcp_app.sessions.session import Session
 
 log = logging.getLogger("mcp.call")
@@ -38,6 +43,7 @@ class Call:
     """
 
     __slots__ = (
+        "_asked",
         "_deadline",
         "_flush",
         "_gate",
@@ -100,6 +106,7 @@ class Call:
         self.cancelled_for: str | None = None
         self.timed_out = False
         self.in_thread = False
+        self._asked: set[str] = set()
         self._requests = requests
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -143,6 +150,9 @@ class Call:
         if self._deadline is not None:
             self._deadline.cancel()
         self.session.in_flight.pop(self.request_id, None)
+        # A thread may still wait for an answer; nothing can be said about that after ours.
+        while self._asked:
+            self.reply.send(withdrawal(self._asked.pop()))
         self.reply.answer(encoded)
         self.finished(self, encoded)
 
@@ -192,7 +202,8 @@ class Call:
             return
         if self._logged == limit + 1:
             level, data = "warning", f"More than {limit} log messages: the rest of this call's are left out."
-        self.send("notifications/message", {"level": level, "logger": logger, "data": data})
+        sent = _sendable(data, self.settings.redacted_names)
+        self.send("notifications/message", {"level": level, "logger": logger, "data": sent})
 
     def close_stream(self, retry_ms: int) -> None:
         """Let the client poll: close its connection after telling it when to come back (T-POLL-03)."""
@@ -207,7 +218,7 @@ class Call:
         if fitted is None:
             raise InternalError(f"Revision {self.session.version} has no {method}.")
         self.flush_progress()
-        return await self._requests.ask(self.session, method, fitted, self.reply.send)
+        return await self._requests.ask(self.session, method, fitted, self.reply.send, self._asked)
 
     def run_from_thread(self, question: Awaitable[T]) -> T:
         """Await ``question`` on the event loop for synchronous code, whose thread blocks meanwhile."""
@@ -230,6 +241,20 @@ class Call:
         self.timed_out = True
         if self.task is not None:
             self.task.cancel()
+
+
+@lru_cache(maxsize=1)
+def _redactor(names: tuple[str, ...]) -> Redactor:
+    return Redactor(names)
+
+
+def _sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
+    """Log data as JSON without credentials (LOG-05); what has no JSON form is named, not raised."""
+    try:
+        value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
+    except TypeError as error:
+        return f"not sent: {error}"
+    return _redactor(secret_names).value(value)
 
 
 Work = Callable[[], Awaitable[dict[str, Any]]]

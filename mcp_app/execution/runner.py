@@ -20,7 +20,14 @@ from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.context import Context
 from mcp_app.execution.json_values import settle
 from mcp_app.execution.results import error_result, to_result
-from mcp_app.protocol.errors import InvalidParams, McpError, ResourceNotFound
+from mcp_app.protocol.errors import (
+    InvalidParams,
+    McpError,
+    PeerError,
+    ResourceNotFound,
+    UrlElicitationRequired,
+)
+from mcp_app.protocol.versions import V2025_11_25
 
 log = logging.getLogger("mcp.tool")
 
@@ -58,6 +65,14 @@ class Runner:
         try:
             value = await self.invoke(entry.function, arguments, call, context)
             return to_result(value, entry)
+        except UrlElicitationRequired as error:
+            if call.session.version >= V2025_11_25:
+                raise
+            # ELI-08: older clients do not know the error, so the model is told.
+            return error_result(error.message)
+        except PeerError as error:
+            # A question that went wrong inside the tool is the tool's failure, not the request's (TOOL-12).
+            return error_result(_words(error))
         except McpError:
             raise
         except Cancelled:
@@ -104,6 +119,11 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
         return settle(function(**keywords))
     finally:
         close_old_connections()
+
+
+def _words(error: PeerError) -> str:
+    uri = (error.data or {}).get("uri")
+    return error.message if uri is None else f"{error.message}: {uri}"
 
 
 def _failure(name: str, error: Exception) -> str:

@@ -38,9 +38,14 @@ class ClientRequests:
         self._seconds = seconds
 
     async def ask(
-        self, session: Session, method: str, params: dict[str, Any], send: Callable[[bytes], None]
+        self,
+        session: Session,
+        method: str,
+        params: dict[str, Any],
+        send: Callable[[bytes], None],
+        asked: set[str],
     ) -> dict[str, Any]:
-        """Send a request and return the client's result.
+        """Send a request and return the client's result; its id is in ``asked`` as long as it is open.
 
         Raises ClientFailed for an error response and NoAnswer after the time limit (LIFE-09), having told
         the client that the question is withdrawn (CAN-08).
@@ -52,15 +57,17 @@ class ClientRequests:
             raise NoAnswer("The session has ended.") from None
         encoded = jsonrpc.encode_request(request_id, method, params)
         self._log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
+        asked.add(request_id)
         send(encoded)
         try:
             payload = await self._streams.requests.wait(session.id, request_id, self._seconds)
         except asyncio.CancelledError:
-            await asyncio.shield(self._withdraw(session, request_id, send))
+            await asyncio.shield(self._withdraw(session, request_id, send, asked))
             raise
         if payload is None:
-            await self._withdraw(session, request_id, send)
+            await self._withdraw(session, request_id, send, asked)
             raise NoAnswer(f"The client did not answer {method} within {self._seconds:g} seconds.")
+        asked.discard(request_id)
         return _result(orjson.loads(payload))
 
     async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
@@ -70,13 +77,19 @@ class ClientRequests:
             payload = {"error": response.error}
         return await self._streams.requests.answer(session.id, str(response.id), orjson.dumps(payload))
 
-    async def _withdraw(self, session: Session, request_id: str, send: Callable[[bytes], None]) -> None:
+    async def _withdraw(
+        self, session: Session, request_id: str, send: Callable[[bytes], None], asked: set[str]
+    ) -> None:
+        if request_id in asked:
+            asked.discard(request_id)
+            send(withdrawal(request_id))
         await self._streams.requests.drop(session.id, request_id)
-        send(
-            jsonrpc.encode_notification(
-                "notifications/cancelled", {"requestId": request_id, "reason": "timed out"}
-            )
-        )
+
+
+def withdrawal(request_id: str) -> bytes:
+    """The notice that nobody waits for the answer to a question any more (CAN-08)."""
+    params = {"requestId": request_id, "reason": "the answer is no longer awaited"}
+    return jsonrpc.encode_notification("notifications/cancelled", params)
 
 
 def _result(payload: dict[str, Any]) -> dict[str, Any]:
