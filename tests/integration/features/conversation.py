@@ -85,6 +85,15 @@ class Client(Mcp):
             other.close()
         super().close()
 
+    def listen(self) -> EventStream:
+        """The standalone stream, past the priming event that 2025-11-25 begins with."""
+        stream = self.get_stream()
+        if self.version == VERSIONS[-1]:
+            priming = stream.next()
+            assert priming is not None
+            assert not priming.data
+        return stream
+
     def open(self, version: str, capabilities: dict[str, Any] | None = None, **more: Any) -> Client:
         """Begin a session of that revision."""
         result = self.initialize(version, capabilities, **more)

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app.catalogue.snapshot import EMPTY
 from mcp_app.protocol.names import check_name
-from tests.integration.features.catalogue_app.failures import SECRET
+from tests.integration.features.catalogue_app.values import SECRET
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client
 from tests.live import LiveServer, eventually

@@ -7,39 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from mcp_app import Annotations, Audio, Context, File, Image, Link, Text, ToolResult, tool
+from mcp_app import Audio, Context, File, Image, Link, Text, ToolResult, tool
 from tests.conformance.fixture.samples import PIXEL, SILENCE
-
-PERMISSION = "auth.view_group"
-ICON = "data:image/png;base64,iVBORw0KGgo="
-MARKED = Annotations(audience=["user", "assistant"], priority=0.5, last_modified="2025-11-25T12:00:00Z")
-
-EVERY_KEYWORD: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "$defs": {
-        "place": {"$anchor": "placeHere", "type": "object", "properties": {"city": {"type": "string"}}}
-    },
-    "properties": {
-        "place": {"$ref": "#placeHere"},
-        "way": {"enum": ["phone", "post"]},
-        "phone": {"type": "string", "pattern": "^[0-9]+$"},
-    },
-    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["place"]}]}],
-    "if": {"properties": {"way": {"const": "phone"}}, "required": ["way"]},
-    "then": {"required": ["phone"]},
-    "else": {"required": ["place"]},
-    "additionalProperties": False,
-    "x-vendor": {"kept": True},
-}
-SEVENTH_DRAFT: dict[str, Any] = {
-    "$schema": "http://json-schema.org/draft-07/schema#",
-    "type": "object",
-    "definitions": {"count": {"type": "integer", "minimum": 1}},
-    # A list under "items" is a tuple in draft 7 and not allowed in 2020-12.
-    "properties": {"pair": {"type": "array", "items": [{"$ref": "#/definitions/count"}, {"type": "string"}]}},
-    "required": ["pair"],
-}
+from tests.integration.features.catalogue_app.values import (
+    EVERY_KEYWORD,
+    ICON,
+    MARKED,
+    PERMISSION,
+    SEVENTH_DRAFT,
+)
 
 
 @tool

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_app import File, resource
 from tests.conformance.fixture.samples import PIXEL
-from tests.integration.features.catalogue_app.answers import ICON, PERMISSION
+from tests.integration.features.catalogue_app.values import ICON, PERMISSION
 
 
 @resource(

@@ -8,8 +8,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied, ValidationError
 
 from mcp_app import ToolError, tool
-
-SECRET = "hunter2"
+from tests.integration.features.catalogue_app.values import SECRET
 
 
 @tool

@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 from mcp_app import Audio, Context, File, Image, Link, Message, ToolError, prompt
 from tests.conformance.fixture.samples import PIXEL, SILENCE
-from tests.integration.features.catalogue_app.answers import ICON, MARKED, PERMISSION
+from tests.integration.features.catalogue_app.values import ICON, MARKED, PERMISSION, WORDS
 
-WORDS = [f"word{number:03}" for number in range(150)]
 CITIES = {"ch": ["Bern", "Basel", "Zug"], "it": ["Rome", "Bari"]}
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 from mcp_app import Context, tool
 from mcp_app.protocol.logging import LEVELS
+from tests.integration.features.catalogue_app.structures import Weather
+from tests.integration.features.catalogue_app.values import SECRET
 
 STOPPED: list[str] = []
 _late: set[asyncio.Task[None]] = set()
@@ -116,3 +119,22 @@ async def short_deadline(seconds: float) -> str:
     """May take less than half a second."""
     await asyncio.sleep(seconds)
     return "in time"
+
+
+@tool
+def log_values(ctx: Context) -> str:
+    """Logs values that are not JSON yet, and one that cannot be."""
+    ctx.info(datetime(2025, 11, 25, 12, tzinfo=UTC))
+    ctx.info("a model", found=Weather(city="Bern", degrees=21.5))
+    ctx.info("half \ud83d")
+    ctx.info(object())
+    return "logged"
+
+
+@tool
+def log_secrets(ctx: Context) -> str:
+    """Logs what should not leave the server."""
+    ctx.info("signing in", user="ada", password=SECRET)
+    ctx.info({"headers": {"Authorization": f"Bearer {SECRET}-and-more"}})
+    ctx.info(f"opening https://ada:{SECRET}@db.example/")
+    return "logged"

@@ -1,0 +1,112 @@
+"""Completing the arguments of prompts and templates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.features.catalogue_app.values import WORDS
+from tests.integration.features.conftest import Connect
+from tests.integration.features.conversation import Client
+
+TRAVEL = {"type": "ref/prompt", "name": "travel"}
+ITEM = {"type": "ref/resource", "uri": "doc://item/{key}"}
+
+
+def params(ref: Any, name: str, value: str, **known: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"ref": ref, "argument": {"name": name, "value": value}}
+    return {**found, "context": {"arguments": known}} if known else found
+
+
+def complete(client: Client, ref: Any, name: str, value: str, **known: str) -> dict[str, Any]:
+    asked = params(ref, name, value, **known)
+    found: dict[str, Any] = client.converse("completion/complete", asked).result["completion"]
+    return found
+
+
+@pytest.mark.requirement("COMP-01")
+def test_completions_are_declared(client: Client) -> None:
+    assert client.server["capabilities"]["completions"] == {}
+
+
+@pytest.mark.requirement("COMP-02")
+@pytest.mark.parametrize(
+    ("ref", "name", "value", "values"),
+    [
+        (TRAVEL, "city", "B", ["Bern", "Basel", "Bari"]),
+        ({**TRAVEL, "title": "ignored"}, "city", "Z", ["Zug"]),
+        (TRAVEL, "city", "x", []),
+        (TRAVEL, "country", "c", []),
+        ({"type": "ref/prompt", "name": "greet"}, "tone", "w", ["warm"]),
+        ({"type": "ref/prompt", "name": "greet"}, "name", "A", []),
+        (ITEM, "key", "alp", ["alpha", "alphabet"]),
+        ({"type": "ref/resource", "uri": "doc://item/7"}, "key", "b", ["beta", "alphabet"]),
+    ],
+)
+def test_arguments_of_prompts_and_templates_are_completed(
+    ref: dict[str, Any], name: str, value: str, values: list[str], client: Client
+) -> None:
+    assert complete(client, ref, name, value)["values"] == values
+
+
+@pytest.mark.requirement("COMP-03")
+def test_at_most_a_hundred_values_are_given_and_a_cut_is_marked(client: Client) -> None:
+    cut = complete(client, TRAVEL, "word", "word")
+    assert cut == {"values": WORDS[:100], "total": 150, "hasMore": True}
+    assert complete(client, TRAVEL, "word", "WORD14")["hasMore"] is False
+    assert complete(client, TRAVEL, "word", "149") == {"values": ["word149"], "total": 1, "hasMore": False}
+
+
+@pytest.mark.requirement("COMP-03")
+def test_values_that_begin_with_the_text_come_before_those_that_contain_it(client: Client) -> None:
+    assert complete(client, ITEM, "key", "b")["values"] == ["beta", "alphabet"]
+
+
+@pytest.mark.requirement("COMP-04")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        params({"type": "ref/prompt", "name": "nobody"}, "word", ""),
+        params({"type": "ref/resource", "uri": "doc://unknown"}, "key", ""),
+        params({"type": "ref/tool", "name": "echo"}, "text", ""),
+        params({"type": "ref/prompt"}, "word", ""),
+        params("travel", "word", ""),
+        params(TRAVEL, "nothing", ""),
+        params(ITEM, "nothing", ""),
+        {"ref": TRAVEL},
+        {"ref": TRAVEL, "argument": {"name": "word"}},
+        {"ref": TRAVEL, "argument": {"name": "word", "value": 5}},
+        {"argument": {"name": "word", "value": ""}},
+        {},
+    ],
+)
+def test_an_unknown_reference_or_argument_is_an_invalid_params_error(
+    wrong: dict[str, Any], client: Client
+) -> None:
+    assert client.converse("completion/complete", wrong).error["code"] == -32602
+
+
+@pytest.mark.requirement("COMP-05")
+@pytest.mark.parametrize(
+    ("ref", "secret"),
+    [
+        ({"type": "ref/prompt", "name": "restricted_prompt"}, "secret-project"),
+        ({"type": "ref/resource", "uri": "vault://{name}"}, "gold"),
+        ({"type": "ref/resource", "uri": "vault://silver"}, "gold"),
+    ],
+)
+def test_completion_reveals_nothing_the_caller_may_not_read(
+    ref: dict[str, Any], secret: str, connect: Connect, keys: dict[str, str]
+) -> None:
+    reader, stranger = connect(token=keys["reader"]), connect(token=keys["stranger"])
+    assert complete(reader, ref, "name", "")["values"] == [secret]
+    said = stranger.converse("completion/complete", params(ref, "name", ""))
+    assert said.error["code"] == -32602
+    assert secret not in str(said.response)
+
+
+@pytest.mark.requirement("COMP-06")
+def test_arguments_given_so_far_narrow_the_values_where_the_revision_has_them(client: Client) -> None:
+    narrowed = complete(client, TRAVEL, "city", "B", country="it", unknown="x")["values"]
+    assert narrowed == (["Bern", "Basel", "Bari"] if client.version == "2025-03-26" else ["Bari"])

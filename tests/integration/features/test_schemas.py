@@ -1,0 +1,105 @@
+"""Schemas of tools as they are listed and applied, and icons."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_app.catalogue import current
+from mcp_app.catalogue.decorators import tool
+from mcp_app.catalogue.definitions import DefinitionError
+from mcp_app.catalogue.registry import registry
+from tests.integration.features.catalogue_app.values import EVERY_KEYWORD, ICON, SEVENTH_DRAFT
+from tests.integration.features.conversation import Client
+
+
+def function(**arguments: Any) -> str:
+    return json.dumps(arguments)
+
+
+@pytest.mark.requirement("SCHEMA-02")
+@pytest.mark.parametrize(
+    ("name", "schema"), [("every_keyword", EVERY_KEYWORD), ("seventh_draft", SEVENTH_DRAFT)]
+)
+def test_every_keyword_of_a_schema_is_listed_untouched(
+    name: str, schema: dict[str, Any], client: Client
+) -> None:
+    assert client.entry("tools/list", name)["inputSchema"] == schema
+
+
+@pytest.mark.requirement("SCHEMA-01", "SCHEMA-02")
+@pytest.mark.parametrize(
+    ("name", "arguments", "fits"),
+    [
+        ("every_keyword", {"way": "phone", "phone": "123"}, True),
+        ("every_keyword", {"way": "phone", "phone": "12a"}, False),
+        ("every_keyword", {"way": "phone", "place": {"city": "Bern"}}, False),
+        ("every_keyword", {"way": "post", "place": {"city": "Bern"}}, True),
+        ("every_keyword", {"way": "post", "place": {"city": 5}}, False),
+        ("every_keyword", {"way": "post", "phone": "123"}, False),
+        ("every_keyword", {}, False),
+        ("every_keyword", {"phone": "1", "place": {}, "more": 1}, False),
+        ("seventh_draft", {"pair": [1, "one"]}, True),
+        ("seventh_draft", {"pair": ["one", 1]}, False),
+        ("seventh_draft", {"pair": [0, "zero"]}, False),
+    ],
+)
+def test_every_keyword_of_a_schema_is_applied_in_its_dialect(
+    name: str, arguments: dict[str, Any], fits: bool, client: Client
+) -> None:
+    said = client.use(name, **arguments)
+    if fits:
+        assert json.loads(said.text) == arguments
+    elif client.version == "2025-11-25":
+        assert said.failed
+    else:
+        assert said.error["code"] == -32602
+
+
+@pytest.mark.requirement("SCHEMA-01", "SCHEMA-03")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": "https://example.com/my-dialect", "type": "object"},
+        {"type": "object", "properties": {"a": {"$ref": "https://example.com/a.json"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/nowhere"}}},
+        {"type": "object", "properties": {"a": {"type": "text"}}},
+        {"type": "object", "properties": []},
+    ],
+)
+def test_a_schema_of_an_unknown_dialect_or_with_a_foreign_reference_is_refused(
+    schema: dict[str, Any],
+) -> None:
+    with registry.isolated(), pytest.raises(DefinitionError):
+        tool(input_schema=schema)(function)
+
+
+@pytest.mark.requirement("SCHEMA-05")
+def test_validators_are_compiled_once_per_catalogue_revision() -> None:
+    assert current.current() is current.current()
+
+
+@pytest.mark.requirement("ICON-01")
+def test_icons_are_listed_from_2025_11_25_on(client: Client) -> None:
+    icon = {"src": ICON, "mimeType": "image/png", "sizes": ["48x48"]}
+    entry = client.entry("tools/list", "dressed")
+    assert entry.get("icons") == ([icon] if client.version == "2025-11-25" else None)
+
+
+@pytest.mark.requirement("ICON-02")
+@pytest.mark.parametrize(
+    "src",
+    [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "ftp://example.com/i.png",
+        "ws://example.com/i",
+        "i.png",
+        "",
+    ],
+)
+def test_an_icon_of_another_scheme_is_refused(src: str) -> None:
+    with registry.isolated(), pytest.raises(DefinitionError):
+        tool(icons=[{"src": src}])(lambda: "x")
