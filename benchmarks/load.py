@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,8 +97,16 @@ def content_length(buffer: bytes, end: int) -> int:
     return int(head[at + 17 :].split(b"\r", 1)[0])
 
 
-async def drive(port: int, scripts: list[Script], seconds: float) -> float:
-    """Run each script on its own connection for ``seconds``; returns finished operations a second.
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The outcome of one round: finished operations a second, and the server's processor time for each."""
+
+    per_second: float
+    cpu_microseconds: float
+
+
+async def drive(port: int, scripts: list[Script], seconds: float, cpu: Callable[[], float]) -> Rate:
+    """Run each script on its own connection for ``seconds``; ``cpu`` tells the server's processor seconds.
 
     Raises WrongAnswer when any answer was wrong or any connection was lost.
     """
@@ -110,9 +118,9 @@ async def drive(port: int, scripts: list[Script], seconds: float) -> float:
     gc.disable()
     try:
         await asyncio.sleep(WARM_UP_SECONDS)
-        before, started = _total(connections), time.perf_counter()
+        before, used, started = _total(connections), cpu(), time.perf_counter()
         await asyncio.sleep(seconds)
-        after, elapsed = _total(connections), time.perf_counter() - started
+        done, used, elapsed = _total(connections) - before, cpu() - used, time.perf_counter() - started
     finally:
         gc.enable()
         for connection in connections:
@@ -120,7 +128,7 @@ async def drive(port: int, scripts: list[Script], seconds: float) -> float:
     for connection in connections:
         if connection.error is not None:
             raise WrongAnswer(str(connection.error))
-    return (after - before) / elapsed
+    return Rate(done / elapsed, used * 1e6 / max(done, 1))
 
 
 def _total(connections: list[Connection]) -> int:

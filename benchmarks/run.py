@@ -17,6 +17,7 @@ import uvloop
 from benchmarks import floor, load, scenarios, streams
 from benchmarks.processes import cores
 from benchmarks.servers import SIZES, Servers
+from tests.live import cpu_seconds
 
 CONNECTIONS = 32
 CONDITIONS = {
@@ -36,15 +37,24 @@ class Row:
     server: str
     script: Callable[[], load.Script]
     port: int
+    pid: int
     rates: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
 
     @property
     def median(self) -> float:
         return statistics.median(self.rates)
 
+    @property
+    def cost(self) -> float:
+        """Median processor time of the server for one operation, in microseconds."""
+        return statistics.median(self.costs)
+
     def once(self, seconds: float) -> None:
         scripts = [self.script() for _ in range(CONNECTIONS)]
-        self.rates.append(uvloop.run(load.drive(self.port, scripts, seconds)))
+        measured = uvloop.run(load.drive(self.port, scripts, seconds, lambda: cpu_seconds(self.pid)))
+        self.rates.append(measured.per_second)
+        self.costs.append(measured.cpu_microseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ def rows(servers: Servers) -> list[Row]:
     found = []
 
     def add(work: str, server: str, port: int, make: Callable[[int], load.Script]) -> None:
-        found.append(Row(work, server, lambda: make(port), port))
+        found.append(Row(work, server, lambda: make(port), port, servers.pid(port)))
 
     ten = servers.port(10)
     add("fixed body", "floor", servers.floor, lambda port: scenarios.fixed(port, scenarios.ECHO, floor.BODY))
@@ -132,13 +142,14 @@ def table(found: list[Row]) -> None:
     for row in found:
         by_work.setdefault(row.work, {})[row.server] = row
     base = by_work["fixed body"]["floor"].median
-    print(f"\n{'work':<18}{'ours/s':>10}{'sdk/s':>10}{'ours:sdk':>10}{'of floor':>10}")
+    print(f"\n{'work':<18}{'ours/s':>10}{'sdk/s':>10}{'ours:sdk':>10}{'of floor':>10}{'ours cpu us':>13}")
     for work, servers in by_work.items():
         ours, sdk = servers.get("ours"), servers.get("sdk")
         ratio = f"{ours.median / sdk.median:.1f}" if ours and sdk else ""
-        share = f"{(ours or next(iter(servers.values()))).median / base:.0%}"
-        shown = [f"{row.median:,.0f}" if row else "" for row in (ours or servers.get("floor"), sdk)]
-        print(f"{work:<18}{shown[0]:>10}{shown[1]:>10}{ratio:>10}{share:>10}")
+        first = ours or next(iter(servers.values()))
+        shown = [f"{row.median:,.0f}" if row else "" for row in (first, sdk)]
+        share = f"{first.median / base:.0%}"
+        print(f"{work:<18}{shown[0]:>10}{shown[1]:>10}{ratio:>10}{share:>10}{first.cost:>13.1f}")
 
 
 def judge(found: list[Row]) -> bool:
@@ -179,10 +190,12 @@ def measure(servers: Servers, wanted: argparse.Namespace) -> int:
     for number in range(wanted.rounds):
         for row in found:
             row.once(wanted.seconds)
-            emit(work=row.work, server=row.server, round=number + 1, per_second=round(row.rates[-1]))
+            emit(work=row.work, server=row.server, round=number + 1, per_second=round(row.rates[-1]),
+                 cpu_us=round(row.costs[-1], 1))  # fmt: skip
     small = idle_streams(servers, wanted.streams)
     for row in found:
-        emit(work=row.work, server=row.server, median_per_second=round(row.median), rounds=len(row.rates))
+        emit(work=row.work, server=row.server, median_per_second=round(row.median), rounds=len(row.rates),
+             median_cpu_us=round(row.cost, 1))  # fmt: skip
     met = judge(found)
     emit(target="KiB of an idle GET stream", at_most=MOST_KIB, met=small)
     table(found)

@@ -49,6 +49,13 @@ class Servers:
         """Where our server with so many tools listens."""
         return self.ours[size].ports[0]
 
+    def pid(self, port: int) -> int:
+        """The process that listens on ``port``."""
+        for server in self.ours.values():
+            if server.ports[0] == port:
+                return server.processes[0].pid
+        return self.processes["floor" if port == self.floor else "sdk"].pid
+
     def stop(self) -> None:
         for process in self.processes.values():
             process.stop()

@@ -57,6 +57,15 @@ def resident_bytes(pid: int) -> int:
     return int(shown.stdout) * 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time a process has used so far; 0.0 where the system does not tell."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return 0.0
+    fields = stat.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _listener() -> socket.socket:
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -135,7 +135,8 @@ def problem(case: Case, reply: Reply | None) -> str | None:
     """What is wrong with an answer, None when nothing is."""
     if reply is None:
         return None
-    if reply.status == 503 and "retry-after" not in reply.headers:
+    # /readyz says by 503 what is missing; without a worker that is the truth here.
+    if reply.status == 503 and "retry-after" not in reply.headers and b"/readyz " not in case.data:
         return "503 without Retry-After"
     if reply.status not in DOCUMENTED:
         return f"undocumented status {reply.status}"
@@ -150,7 +151,7 @@ def problem(case: Case, reply: Reply | None) -> str | None:
 
 def _json_problem(case: Case, reply: Reply) -> str | None:
     """A JSON body must be JSON-RPC: a result or error object, or an array of them for a batch."""
-    if not reply.headers.get("content-type", "").startswith("application/json"):
+    if case.method == "HEAD" or not reply.headers.get("content-type", "").startswith("application/json"):
         return None
     try:
         value = json.loads(reply.body)

@@ -64,4 +64,4 @@ def check_more(report: dict[str, Any]) -> None:
     assert "demo://greeting/{name}" in report["templates"]
     assert report["greeting"] == "Hello, Ada!"
     assert "x = 1" in report["review"]
-    assert "python" in report["completion"]
+    assert "Python" in report["completion"]
