@@ -47,6 +47,8 @@ MIDDLEWARE = [
 ]
 
 UNFOLD = _unfold.UNFOLD
+# Unfold's login form does not say where to go when nobody was on the way to a page.
+LOGIN_REDIRECT_URL = "admin:index"
 
 TEMPLATES = [
     {

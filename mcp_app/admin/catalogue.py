@@ -144,7 +144,7 @@ class ResourceAdmin(EntryAdmin):
     @admin.display(description="uploaded file")
     def current_file(self, resource: Resource) -> SafeString:
         """The stored file's name."""
-        return visible(PurePath(resource.file.name).name)
+        return visible(PurePath(resource.file.name or "").name)
 
     def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
         return save_resource(

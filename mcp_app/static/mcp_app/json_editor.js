@@ -8,12 +8,30 @@ function isDark() {
   return theme === "auto" && window.matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
+// The editor hands on what is typed up to 300 ms later. A form that is sent sooner waits for it, or the last edit is lost.
+const SETTLES_AFTER = 400;
+let lastTouched = -Infinity;
+
+function watch(holder) {
+  for (const kind of ["keydown", "input", "paste", "cut", "drop", "click"]) {
+    holder.addEventListener(kind, () => { lastTouched = performance.now(); }, true);
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  const wait = lastTouched + SETTLES_AFTER - performance.now();
+  if (wait <= 0) return;
+  event.preventDefault();
+  window.setTimeout(() => { lastTouched = -Infinity; event.target.requestSubmit(event.submitter); }, wait);
+}, true);
+
 async function mount(textarea) {
   const { JSONEditor } = await import(textarea.dataset.jsonEditor);
   const holder = document.createElement("div");
   holder.className = "mcp-json-editor";
   textarea.before(holder);
   textarea.hidden = true;
+  watch(holder);
   const paint = () => holder.classList.toggle("jse-theme-dark", isDark());
   paint();
   new MutationObserver(paint).observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme"] });

@@ -73,7 +73,7 @@ def test_a_preset_is_made_and_remembered(root: Client, seeded: Seed) -> None:
             "fixed_arguments",
             "The tool has no argument 'nope'. It has: text.",
         ),
-        ({"fixed_arguments": '{"text": "a",}'}, "fixed_arguments", "Not valid JSON: line 1, column 14"),
+        ({"fixed_arguments": '{"text" "a"}'}, "fixed_arguments", "Not valid JSON: line 1, column 9"),
         ({"fixed_arguments": "[]"}, "fixed_arguments", "Must be an object"),
         ({"name": "has space"}, "name", ""),
         ({"name": "echo"}, "name", "already exists"),

@@ -11,7 +11,7 @@ from mcp_app.admin.widgets import MAX_JSON_CHARACTERS, JsonField
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"a": 1,}', "line 1, column 9"),
+        ('{"a" 1}', "line 1, column 6"),
         ('{\n  "a": tru\n}', "line 2, column 8"),
         ("{'a': 1}", "line 1, column 2"),
         ('{"a": NaN}', "NaN is not valid JSON."),

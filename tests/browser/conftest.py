@@ -1,0 +1,139 @@
+"""A live server with seeded rows, and pages of a headless chromium that is the machine's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.admin_seed import PASSWORD
+from tests.live import LiveServer
+
+HERE = Path(__file__).resolve().parent
+PICTURES = HERE.parents[1] / "var" / "screenshots"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here needs a browser; without one it is skipped, saying so."""
+    missing = pytest.mark.skip(
+        reason="No chromium on this machine: install the package chromium, or set CHROMIUM."
+    )
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            if not CHROMIUM:
+                item.add_marker(missing)
+
+
+@dataclass
+class Visitor:
+    """One browser page, and everything that went wrong on it."""
+
+    page: Page
+    base: str
+    trouble: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("pageerror", lambda error: self.trouble.append(f"script error: {error}"))
+        self.page.on("console", self._said)
+        self.page.on("requestfailed", lambda request: self.trouble.append(f"request failed: {request.url}"))
+        self.page.on("request", self._asked)
+        self.page.on("dialog", self._dialog)
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.trouble.append(f"console: {message.text}")
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.base, "data:", "blob:")):
+            self.trouble.append(f"request to elsewhere: {request.url}")
+
+    def _dialog(self, dialog: Any) -> None:
+        self.trouble.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def goto(self, path: str) -> Page:
+        """Open a page of the site and wait until it is quiet; it must answer 200."""
+        answer = self.page.goto(self.base + path)
+        assert answer is not None
+        assert answer.status == 200, (path, answer.status)
+        self.page.wait_for_load_state("networkidle")
+        return self.page
+
+
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[LiveServer]:
+    """The real server without the demo, filled with realistic and hostile rows."""
+    with LiveServer(web_processes=1, env={"DEMO": "off"}) as server:
+        server.shell("from tests.admin_seed import seed; seed()")
+        yield server
+        assert server.trouble() == []
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The machine's chromium."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def base(site: LiveServer) -> str:
+    """The address of the site."""
+    return f"http://127.0.0.1:{site.port}"
+
+
+@pytest.fixture(scope="session")
+def logins(chromium: Browser, base: str) -> dict[str, Any]:
+    """The cookies of each role, from the login form."""
+    stored = {}
+    for role in ("root", "viewer"):
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(f"{base}/admin/login/")
+        page.fill("#id_username", role)
+        page.fill("#id_password", PASSWORD)
+        page.click("[type=submit]")
+        page.wait_for_url(f"{base}/admin/")
+        stored[role] = context.storage_state()
+        context.close()
+    return stored
+
+
+@pytest.fixture
+def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visit]:
+    """Open a logged-in page: ``visit(role="root", scheme="light", width=1440)``."""
+    contexts: list[BrowserContext] = []
+
+    def start(role: str = "root", scheme: Any = "light", width: int = 1440, **more: Any) -> Visitor:
+        context = chromium.new_context(
+            storage_state=logins[role], color_scheme=scheme, viewport={"width": width, "height": 900}, **more
+        )
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        return Visitor(context.new_page(), base)
+
+    yield start
+    for context in contexts:
+        context.close()

@@ -1,0 +1,107 @@
+"""Every admin page, light and dark, wide and narrow: nothing broken, nothing executed; pictures are kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route
+
+from tests.browser.conftest import PICTURES, Visit
+from tests.live import LiveServer
+
+TALLEST_PICTURE = 3_000
+
+
+@pytest.fixture(scope="module")
+def pages(site: LiveServer) -> dict[str, str]:
+    """Every page by a short name; keys are looked up where the rows are."""
+    code = """
+import json
+from mcp_app.models import *
+tool, prompt, resource, key = Tool.objects, Prompt.objects, Resource.objects, ApiKey.objects
+print(json.dumps({
+    "tool": [("code", tool.get(name="echo").pk), ("drift", tool.get(name="web_scrape").pk),
+             ("preset", tool.get(name="greet_world").pk), ("hostile", tool.get(source="upstream").pk)],
+    "prompt": [("own", prompt.get(name="summarise").pk), ("code", prompt.get(name="code_review").pk)],
+    "resource": [("own", resource.get(source="admin").pk), ("code", resource.get(source="code").pk)],
+    "resourcetemplate": [("code", ResourceTemplate.objects.get().pk)],
+    "apikey": [("own", key.get(name="laptop").pk), ("hostile", key.get(prefix="<b>mcp_x").pk)],
+    "session": [("own", f"{0:032x}"), ("hostile", f"{9:032x}")],
+    "message": [("own", Message.objects.filter(request_id="63").get().pk),
+                ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk)],
+    "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
+}))
+"""
+    rows: dict[str, Any] = json.loads(site.shell(code).strip().splitlines()[-1])
+    found = {"index": "/admin/", "users": "/admin/auth/user/", "groups": "/admin/auth/group/"}
+    for model, named in rows.items():
+        found[f"{model}-list"] = f"/admin/mcp_app/{model}/"
+        for name, pk in named:
+            found[f"{model}-{name}"] = f"/admin/mcp_app/{model}/{pk}/change/"
+        if model in ("tool", "prompt", "resource", "apikey"):
+            found[f"{model}-add"] = f"/admin/mcp_app/{model}/add/"
+    found["tool-history"] = f"/admin/mcp_app/tool/{rows['tool'][0][1]}/history/"
+    return found
+
+
+def _picture(page: Page, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    size = page.evaluate("[window.innerWidth, document.documentElement.scrollHeight]")
+    clip: Any = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], TALLEST_PICTURE)}
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True, clip=clip)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_broken(scheme: str, width: int, visit: Visit, pages: dict[str, str]) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    for name, path in pages.items():
+        page = visitor.goto(path)
+        wide, window, pwned = page.evaluate(
+            "[document.documentElement.scrollWidth, window.innerWidth, window.pwned ?? null]"
+        )
+        _picture(page, f"{name}-{scheme}-{width}")
+        assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
+        assert pwned is None, f"{name} executed stored text"
+        assert visitor.trouble == [], name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_login_page_is_not_broken(scheme: Any, base: str, visit: Visit) -> None:
+    visitor = visit(scheme=scheme)
+    visitor.page.context.clear_cookies()
+    page = visitor.goto("/admin/login/")
+    _picture(page, f"login-{scheme}-1440")
+    assert visitor.trouble == []
+
+
+def test_hostile_text_would_be_reported_by_a_policy_that_forbids_inline_script(
+    visit: Visit, pages: dict[str, str]
+) -> None:
+    visitor = visit()
+
+    def forbid_inline_script(route: Route) -> None:
+        answer = route.fetch()
+        policy = "script-src 'self' 'unsafe-eval'; object-src 'none'; base-uri 'none'"
+        route.fulfill(response=answer, headers={**answer.headers, "content-security-policy": policy})
+
+    visitor.page.route("**/admin/**", forbid_inline_script)
+    for name, path in pages.items():
+        visitor.goto(path)
+        assert visitor.trouble == [], name
+    visitor.page.unroute_all(behavior="wait")
+    # The policy does bite: the same kind of text, put in as markup, is reported.
+    with visitor.page.expect_console_message(lambda message: "Content Security Policy" in message.text):
+        visitor.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<svg onload=window.pwned=3>')")
+    assert visitor.page.evaluate("window.pwned ?? null") is None
+
+
+def test_a_viewer_meets_no_button_that_acts(visit: Visit, pages: dict[str, str]) -> None:
+    visitor = visit(role="viewer")
+    for name in ("tool-list", "tool-drift", "apikey-own", "session-own", "session-list"):
+        page = visitor.goto(pages[name])
+        for selector in (".mcp-switch", "[formaction]", ".mcp-danger", "[name=_save]"):
+            assert page.locator(selector).count() == 0, (name, selector)
+    assert visitor.trouble == []

@@ -1,0 +1,162 @@
+"""What administrators do by hand: edit JSON, switch, preview, issue and copy a key, read a log."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visit
+from tests.live import LiveServer
+
+
+def _add_prompt(page: Page, name: str) -> None:
+    page.fill("#id_name", name)
+    page.fill("#id_template", "Hello {{who}}, {{nobody}}")
+
+
+def _type_json(page: Page, field: str, text: str) -> None:
+    editor = page.locator(f".mcp-json-field:has(#id_{field}) .cm-content")
+    editor.click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(text)
+
+
+def test_json_is_edited_in_the_editor_and_faults_are_said_beside_the_field(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    page.fill("#id_name", "typed")
+    page.fill("#id_template", "Hello {{who}}")
+    _type_json(page, "arguments", '[{"name" "who"}]')
+    page.click("[name=_save]")
+    expect(page.locator("body")).to_contain_text("Not valid JSON: line 1, column 11")
+    # What was typed is still there, in the editor as in the field.
+    expect(page.locator(".mcp-json-field:has(#id_arguments) .cm-content")).to_contain_text('"name" "who"')
+    _type_json(page, "arguments", '[{"name": "who", "required": true}]')
+    page.click("[name=_save]")
+    page.wait_for_url("**/admin/mcp_app/prompt/")
+    expect(page.locator("#result_list")).to_contain_text("typed")
+    assert visitor.trouble == []
+
+
+def test_the_tree_view_of_the_editor_writes_the_same_field(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    box = page.locator(".mcp-json-field:has(#id_meta)")
+    _type_json(page, "meta", '{"com.example/a": 1}')
+    box.get_by_role("button", name="tree").click()
+    expect(box.locator(".jse-tree-mode")).to_contain_text("com.example/a")
+    assert page.locator("#id_meta").input_value().replace(" ", "").replace("\n", "") == '{"com.example/a":1}'
+    assert visitor.trouble == []
+
+
+def test_a_prompt_is_previewed_while_it_is_typed_and_nothing_in_it_is_run(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    _add_prompt(page, "previewed")
+    _type_json(page, "arguments", '[{"name": "who"}]')
+    preview = page.locator("[data-prompt-preview]")
+    expect(preview.locator("[data-preview-output]")).to_have_text("Hello {{who}}, {{nobody}}")
+    preview.get_by_label("who").fill("<img src=x onerror=window.pwned=7> {{nobody}}")
+    expect(preview.locator("[data-preview-output]")).to_have_text(
+        "Hello <img src=x onerror=window.pwned=7> {{nobody}}, {{nobody}}"
+    )
+    assert page.evaluate("window.pwned ?? null") is None
+    assert visitor.trouble == []
+
+
+def test_the_switch_in_the_list_works_at_one_click_and_keeps_the_filter(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/tool/?source__exact=code")
+    switch = page.locator("tr", has_text="add").locator(".mcp-switch")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    switch.click()
+    page.wait_for_url("**/admin/mcp_app/tool/?source__exact=code")
+    expect(page.locator("body")).to_contain_text("Disabled: add.")
+    expect(page.locator("tr", has_text="add").locator(".mcp-switch")).to_have_attribute(
+        "aria-checked", "false"
+    )
+    assert visitor.trouble == []
+
+
+def test_a_bulk_action_runs_on_the_chosen_rows(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/tool/?q=burn")
+    page.locator("tr", has_text="burn").locator("input.action-select").check()
+    page.select_option("[name=action]", "enable_entries")
+    page.get_by_role("button", name=re.compile("run|go", re.IGNORECASE)).first.click()
+    expect(page.locator("body")).to_contain_text("Enabled: 1 of 1.")
+    assert visitor.trouble == []
+
+
+def test_an_issued_key_is_copied_and_a_reload_leads_to_the_list_without_another_key(
+    visit: Visit, site: LiveServer
+) -> None:
+    visitor = visit(permissions=["clipboard-read", "clipboard-write"])
+    page = visitor.goto("/admin/mcp_app/apikey/add/")
+    page.fill("#id_name", "from the browser")
+    page.click("[name=_save]")
+    secret = page.locator("#mcp-secret").inner_text()
+    assert secret.startswith("mcp_")
+    page.locator("[data-copy=mcp-secret]").click()
+    expect(page.locator("[data-copy=mcp-secret]")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == secret
+    expect(page.locator("#mcp-line-1")).to_contain_text(f'--header "Authorization: Bearer {secret}"')
+    page.reload()
+    page.wait_for_url("**/admin/mcp_app/apikey/")
+    expect(page.locator("#result_list")).to_contain_text("from the browser")
+    assert secret not in page.content()
+    count = "from mcp_app.models import ApiKey; print(ApiKey.objects.filter(name='from the browser').count())"
+    assert site.shell(count).strip().splitlines()[-1] == "1"
+    assert visitor.trouble == []
+
+
+def test_a_log_is_expanded_followed_and_narrowed(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
+    expect(page.locator(".mcp-message")).to_have_count(50)
+    page.get_by_role("button", name="Expand all").click()
+    expect(page.locator(".mcp-message[open]")).to_have_count(50)
+    page.get_by_role("link", name="Older →").click()
+    expect(page.locator(".mcp-message")).to_have_count(13)
+    page.fill("[name=method]", "initialize")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url("**/change/?method=initialize")
+    expect(page.locator(".mcp-message")).to_have_count(1)
+    assert visitor.trouble == []
+
+
+def test_a_cut_payload_is_opened_whole(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/?request_id=63")
+    page.locator(".mcp-message summary").click()
+    page.get_by_role("link", name=re.compile("Show all")).click()
+    page.wait_for_url("**/admin/mcp_app/message/*/change/")
+    assert page.locator(".mcp-pre").first.inner_text().count("long ") == 2000
+    assert visitor.trouble == []
+
+
+def test_a_session_is_ended_from_its_page(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto(f"/admin/mcp_app/session/{1:032x}/change/")
+    page.get_by_role("button", name="End session").click()
+    expect(page.locator("body")).to_contain_text("The session was ended.")
+    expect(page.locator(".mcp-facts")).to_contain_text("ended by an operator")
+    assert visitor.trouble == []
+
+
+def test_drift_is_accepted_by_its_button(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/tool/?drift=yes&q=web_scrape")
+    page.get_by_role("link", name="web_scrape").click()
+    page.get_by_role("button", name="Accept new definition").click()
+    expect(page.locator("body")).to_contain_text("The new definition of web_scrape is accepted.")
+    assert page.get_by_role("button", name="Accept new definition").count() == 0
+    assert visitor.trouble == []
+
+
+def test_the_admin_refuses_to_be_framed(visit: Visit, base: str) -> None:
+    page = visit().page
+    page.set_content(f'<iframe src="{base}/admin/" id="frame"></iframe>')
+    page.wait_for_load_state("networkidle")
+    assert page.frame_locator("#frame").locator("#nav-sidebar, #id_username").count() == 0
