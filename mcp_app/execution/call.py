@@ -6,9 +6,9 @@ import asyncio
 import logging
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
-from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import lru_cache
 from time import perf_counter
 from typing import Any, TypeVar
@@ -23,9 +23,12 @@ from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled
 from mcp_app.protocol.logging import at_least
-from mcp_app.protocol.progress import ProgressGate
+from mcp_app.protocol.progress import ProgressGate, check_progress
 from mcp_app.sessions.client_requests import ClientRequests, withdrawal
 from mcp_app.sessions.session import Session
+
+# How long code may take to clean up after it was told to stop, before its client is answered without it.
+UNWILLING_SECONDS = 5.0
 
 log = logging.getLogger("mcp.call")
 T = TypeVar("T")
@@ -39,7 +42,7 @@ class Call:
     """A client's request while application code works on it.
 
     Everything here runs on the event loop, except where a method says otherwise. One outcome only: whichever
-    of finish, cancel and deadline comes first decides, the others find ``outcome`` set.
+    of finish, cancel and deadline comes first decides, the others find ``outcome`` or ``stopped_by`` set.
     """
 
     __slots__ = (
@@ -49,14 +52,14 @@ class Call:
         "_gate",
         "_logged",
         "_loop",
+        "_questions",
         "_requests",
         "_thread",
-        "_waiting",
-        "cancelled_for",
         "finished",
         "in_thread",
         "meta",
         "method",
+        "on_timeout",
         "outcome",
         "payload",
         "principal",
@@ -66,9 +69,9 @@ class Call:
         "session",
         "settings",
         "started",
+        "stopped_by",
         "target",
         "task",
-        "timed_out",
         "timeout",
     )
 
@@ -87,6 +90,7 @@ class Call:
         timeout: float,
         payload: bytes,
         meta: dict[str, Any],
+        on_timeout: Callable[[], dict[str, Any]],
         finished: Callable[[Call, bytes], None],
     ) -> None:
         self.request_id = request_id
@@ -100,11 +104,11 @@ class Call:
         self.timeout = timeout
         self.payload = payload
         self.meta = meta
+        self.on_timeout = on_timeout
         self.finished = finished
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[Any] | None = None
         self.outcome = ""
-        self.cancelled_for: str | None = None
-        self.timed_out = False
+        self.stopped_by = ""
         self.in_thread = False
         self._asked: set[str] = set()
         self._requests = requests
@@ -115,31 +119,56 @@ class Call:
         self._flush: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._logged = 0
-        self._waiting: Future[Any] | None = None
+        self._questions: set[asyncio.Task[Any]] = set()
 
     def watch(self) -> None:
         """The call is not quick: its deadline counts from now."""
         if self._deadline is None and not self.outcome:
-            self._deadline = self._loop.call_later(self.timeout, self._expire)
+            self._deadline = self._loop.call_later(self.timeout, self._stop, "deadline")
 
     def cancel(self, reason: str) -> None:
         """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""
-        if self.outcome or self.cancelled_for is not None:
+        if self.outcome or self.stopped_by:
             return
-        self.cancelled_for = reason or "cancelled by the client"
-        if self._waiting is not None:
-            self._waiting.cancel()  # A thread that waits for an answer must not wait on.
         if self.in_thread:
             log.warning(
-                "%s %r runs in a thread: it was told to stop and may go on unseen", self.method, self.target
+                "%s %r runs in a thread: it was told to stop (%s) and may go on unseen",
+                self.method,
+                self.target,
+                reason or "no reason given",
             )
-        if self.task is not None:
-            self.task.cancel()
+        self._stop("cancel")
+
+    def shut_down(self) -> None:
+        """The process ends: stop like after a cancel, but say so in the answer."""
+        self._stop("shutdown")
 
     @property
     def stopped(self) -> bool:
         """Whether the caller no longer waits; may be read from any thread."""
-        return self.cancelled_for is not None or self.timed_out
+        return self.stopped_by != ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the call was stopped from outside; code can raise CancelledError by itself, too."""
+        return self.stopped_by != "" or (self.task is not None and self.task.cancelling() > 0)
+
+    def _stop(self, by: str) -> None:
+        if self.outcome or self.stopped_by:
+            return
+        self.stopped_by = by
+        # Questions first, so that the client is told they are withdrawn before it is answered (CAN-08).
+        for question in self._questions:
+            question.cancel()
+        if self.task is not None:
+            self.task.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self._loop.call_later(UNWILLING_SECONDS, self._abandon)
+
+    def _abandon(self) -> None:
+        log.warning("%s %r ignores that it was stopped: it may go on unseen", self.method, self.target)
+        self.finish(*ending(self))
 
     def finish(self, encoded: bytes, outcome: str) -> None:
         """Send the one answer; a second one is dropped."""
@@ -153,23 +182,35 @@ class Call:
         # A thread may still wait for an answer; nothing can be said about that after ours.
         while self._asked:
             self.reply.send(withdrawal(self._asked.pop()))
+        for question in self._questions:
+            question.cancel()
         self.reply.answer(encoded)
         self.finished(self, encoded)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
-        if threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self.send, method, params)
-            return
         fitted = downlevel.message(method, params, self.session.version)
-        if fitted is not None and not self.outcome:
-            self.reply.send(jsonrpc.encode_notification(method, fitted))
+        if fitted is not None:
+            # Encoded here and now: code may change what it passed, and must be told of what cannot be sent.
+            self._put(jsonrpc.encode_notification(method, fitted))
+
+    def _put(self, encoded: bytes, kind: str = "message") -> None:
+        if self.outcome:
+            return
+        if threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self._put, encoded, kind)
+            return
+        self.reply.send(encoded, kind)
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress; may be called from any thread. Without a token nothing is sent (PROG-01)."""
-        if self.progress_token is None:
+        """Report progress; may be called from any thread. Without a token nothing is sent (PROG-01).
+
+        Raises ValueError for a number that is not finite.
+        """
+        if self.progress_token is None or self.outcome:
             return
         if threading.get_ident() != self._thread:
+            check_progress(progress, total)
             self._loop.call_soon_threadsafe(self.progress, progress, total, message)
             return
         if self._gate is None:
@@ -190,7 +231,8 @@ class Call:
             self._send_progress(params)
 
     def _send_progress(self, params: dict[str, Any]) -> None:
-        self.send("notifications/progress", {"progressToken": self.progress_token, **params})
+        if not self.stopped_by:
+            self.send("notifications/progress", {"progressToken": self.progress_token, **params})
 
     def log_message(self, level: str, data: Any, logger: str) -> None:
         """A log message, if the session's level asks for it (LOG-02) and the call's limit allows (LOG-06)."""
@@ -207,40 +249,51 @@ class Call:
 
     def close_stream(self, retry_ms: int) -> None:
         """Let the client poll: close its connection after telling it when to come back (T-POLL-03)."""
-        if threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self.close_stream, retry_ms)
-            return
-        self.reply.send(b"%d" % retry_ms, kind="close")
+        self._put(b"%d" % retry_ms, "close")
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Ask the client on the call's stream and wait for its answer, through whichever process."""
+        """Ask the client on the call's stream and wait for its answer, through whichever process.
+
+        Raises Cancelled when nobody waits for this call any more.
+        """
         fitted = downlevel.message(method, params, self.session.version)
         if fitted is None:
             raise InternalError(f"Revision {self.session.version} has no {method}.")
-        self.flush_progress()
-        return await self._requests.ask(self.session, method, fitted, self.reply.send, self._asked)
+        with self._question():
+            self.flush_progress()
+            return await self._requests.ask(self.session, method, fitted, self._put, self._asked)
 
-    def run_from_thread(self, question: Awaitable[T]) -> T:
-        """Await ``question`` on the event loop for synchronous code, whose thread blocks meanwhile."""
+    def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
+        """Await what ``question`` returns on the event loop for synchronous code, whose thread blocks.
+
+        Raises Cancelled when nobody waits for this call any more.
+        """
         if threading.get_ident() == self._thread:
             raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
+        if self.outcome or self.stopped_by:
+            raise Cancelled
 
         async def awaited() -> T:
-            return await question
+            with self._question():
+                return await question()
 
-        future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
-        self._waiting = future
         try:
-            return future.result()
+            return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
         except FutureCancelled:
             raise Cancelled from None
-        finally:
-            self._waiting = None
 
-    def _expire(self) -> None:
-        self.timed_out = True
-        if self.task is not None:
-            self.task.cancel()
+    @contextmanager
+    def _question(self) -> Iterator[None]:
+        """While inside, the current task ends with the call: nobody may wait for minutes after that."""
+        if self.outcome or self.stopped_by:
+            raise Cancelled
+        task = asyncio.current_task()
+        assert task is not None
+        self._questions.add(task)
+        try:
+            yield
+        finally:
+            self._questions.discard(task)
 
 
 @lru_cache(maxsize=1)
@@ -260,33 +313,47 @@ def _sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
 Work = Callable[[], Awaitable[dict[str, Any]]]
 
 
-async def attempt(call: Call, work: Work, on_timeout: Callable[[], dict[str, Any]]) -> None:
+async def attempt(call: Call, work: Work) -> None:
     """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
-    version = call.session.version
+    # Set here, not by the starter: a task cancelled before its first step never runs, and would not answer.
+    call.task = asyncio.current_task()
     try:
+        if call.stopped_by:
+            raise asyncio.CancelledError
         result = await work()
-        encoded = jsonrpc.encode_result(call.request_id, downlevel.result(call.method, result, version))
+        result = downlevel.result(call.method, result, call.session.version)
+        encoded = jsonrpc.encode_result(call.request_id, result)
         outcome = "tool_error" if result.get("isError") else "ok"
     except asyncio.CancelledError:
-        encoded, outcome = _stopped(call, on_timeout)
+        encoded, outcome = ending(call)
     except McpError as error:
         encoded, outcome = jsonrpc.encode_error(error, call.request_id), "error"
-    except Exception:  # noqa: BLE001 - the boundary: application code may raise anything
-        encoded, outcome = (
-            jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id),
-            "error",
-        )
+    except (Exception, SystemExit):  # noqa: BLE001 - the boundary: application code may raise anything
+        encoded = jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id)
+        outcome = "error"
     call.finish(encoded, outcome)
 
 
-def _stopped(call: Call, on_timeout: Callable[[], dict[str, Any]]) -> tuple[bytes, str]:
-    """CAN-02: over HTTP a cancelled request is answered, because only an answer ends its stream cleanly."""
-    if call.timed_out:
-        result = downlevel.result(call.method, on_timeout(), call.session.version)
-        return jsonrpc.encode_result(call.request_id, result), "tool_error"
-    if call.cancelled_for is not None:
-        return jsonrpc.encode_error(RequestCancelled(), call.request_id), "cancelled"
-    return jsonrpc.encode_error(InternalError("The server is stopping."), call.request_id), "error"
+def ending(call: Call) -> tuple[bytes, str]:
+    """The answer to a call that was stopped, and its outcome.
+
+    CAN-02: over HTTP a cancelled request is answered, because only an answer ends its stream cleanly.
+    """
+    error: McpError
+    outcome = "error"
+    try:
+        if call.stopped_by == "deadline":
+            result = downlevel.result(call.method, call.on_timeout(), call.session.version)
+            return jsonrpc.encode_result(call.request_id, result), "tool_error"
+        if call.stopped_by == "cancel":
+            error, outcome = RequestCancelled(), "cancelled"
+        elif call.interrupted:
+            error = InternalError("The server is stopping.")
+        else:
+            error = unexpected(call.method, call.target)
+    except McpError as too_late:
+        error = too_late
+    return jsonrpc.encode_error(error, call.request_id), outcome
 
 
 def unexpected(method: str, target: str) -> InternalError:

@@ -60,12 +60,7 @@ class Calls:
         Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
         when the principal already runs as many calls as allowed.
         """
-        if request_id in session.in_flight:
-            raise InvalidRequest(
-                f"Request id {request_id!r} is still in flight in this session.", http_status=200
-            )
-        if self._running[principal.key] >= self._settings.max_running_calls_per_principal:
-            raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
+        self._admit(session, principal, request_id)
         call = Call(
             request_id=request_id,
             method=method,
@@ -79,6 +74,7 @@ class Calls:
             timeout=min(timeout, self._settings.tool_timeout_max_seconds),
             payload=payload,
             meta=meta,
+            on_timeout=on_timeout,
             finished=self._finished,
         )
         session.in_flight[request_id] = call
@@ -86,8 +82,18 @@ class Calls:
         self._sessions[session.id] = session
         self._running[principal.key] += 1
         context = Context(call, lambda uri: read(call, uri))
-        call.task = asyncio.create_task(attempt(call, lambda: work(call, context), on_timeout))
+        # From its first step on the task is kept by the call, until then by the event loop.
+        asyncio.create_task(attempt(call, lambda: work(call, context)))  # noqa: RUF006
         return call
+
+    def _admit(self, session: Session, principal: Principal, request_id: str | int) -> None:
+        if request_id in session.in_flight:
+            raise InvalidRequest(
+                f"Request id {request_id!r} is still in flight in this session.", http_status=200
+            )
+        # ``get``: asking a Counter for what is not there costs a call of Python code.
+        if self._running.get(principal.key, 0) >= self._settings.max_running_calls_per_principal:
+            raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
 
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Cancel a call running in this process; False when there is none."""
@@ -105,13 +111,11 @@ class Calls:
 
     async def close(self, seconds: float) -> None:
         """Let running calls end, then stop what is left."""
-        tasks = [call.task for session in self._sessions.values() for call in session.in_flight.values()]
-        if tasks:
-            _, pending = await asyncio.wait(tasks, timeout=seconds)
-            for task in pending:
-                task.cancel()
-            if pending:
-                await asyncio.wait(pending, timeout=1)
+        running = [call for session in self._sessions.values() for call in session.in_flight.values()]
+        if await _still_running(running, seconds):
+            for call in running:
+                call.shut_down()
+            await _still_running(running, 1)
         self.runner.close()
 
     def _finished(self, call: Call, encoded: bytes) -> None:
@@ -126,3 +130,9 @@ class Calls:
             self._log.exchange(
                 call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
             )
+
+
+async def _still_running(calls: list[Call], seconds: float) -> bool:
+    """Wait at most ``seconds`` for calls to end; whether some have not."""
+    tasks = [call.task for call in calls if call.task is not None and not call.task.done()]
+    return bool(tasks and (await asyncio.wait(tasks, timeout=seconds))[1])

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from django.conf import settings as django_settings
 from django.db import close_old_connections
@@ -171,7 +172,7 @@ class Context:
 
     def elicit(self, message: str, form: Any = None) -> Answer:
         """As ``aelicit``, for synchronous code."""
-        return self._wait(self.aelicit(message, form))
+        return self._wait(lambda: self.aelicit(message, form))
 
     async def aelicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
         """Ask the person to open ``url``; its page must check that the same user opens it (ELI-11)."""
@@ -181,7 +182,7 @@ class Context:
 
     def elicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
         """As ``aelicit_url``, for synchronous code."""
-        return self._wait(self.aelicit_url(message, url, elicitation_id))
+        return self._wait(lambda: self.aelicit_url(message, url, elicitation_id))
 
     def elicitation_complete(self, elicitation_id: str) -> None:
         """Tell the client that the step behind a URL elicitation is done (ELI-07)."""
@@ -202,7 +203,7 @@ class Context:
 
     def sample(self, messages: Any, *, max_tokens: int, **options: Any) -> dict[str, Any]:
         """As ``asample``, for synchronous code."""
-        return self._wait(self.asample(messages, max_tokens=max_tokens, **options))
+        return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, **options))
 
     async def aroots(self) -> list[dict[str, Any]]:
         """The client's roots; informational, never an access control (ROOT-03)."""
@@ -212,7 +213,7 @@ class Context:
 
     def roots(self) -> list[dict[str, Any]]:
         """As ``aroots``, for synchronous code."""
-        return self._wait(self.aroots())
+        return self._wait(self.aroots)
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
         """Read one of this server's resources as the caller may; returns the ``resources/read`` result."""
@@ -220,9 +221,9 @@ class Context:
 
     def read_resource(self, uri: str) -> dict[str, Any]:
         """As ``aread_resource``, for synchronous code."""
-        return self._wait(self._read(uri))
+        return self._wait(lambda: self._read(uri))
 
-    def _wait(self, question: Awaitable[T]) -> T:
+    def _wait(self, question: Callable[[], Awaitable[T]]) -> T:
         return self._call.run_from_thread(question)
 
     async def _ask(self, needed: Sequence[str], method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -259,4 +260,4 @@ def _answer(result: Mapping[str, Any], form: Form | None) -> Answer:
 def _is_root(root: Any) -> bool:
     """ROOT-04: only file URIs without traversal; the rest is untrusted noise."""
     uri = root.get("uri") if isinstance(root, dict) else None
-    return isinstance(uri, str) and uri.startswith("file:///") and "/.." not in uri
+    return isinstance(uri, str) and uri.startswith("file:///") and "/.." not in unquote(uri)

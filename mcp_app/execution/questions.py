@@ -9,6 +9,7 @@ from typing import Any, Literal, get_origin
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 
 from mcp_app.catalogue.content import ToolError
+from mcp_app.catalogue.typing_rules import portable
 
 VALUE = "value"
 
@@ -50,7 +51,7 @@ class Form:
         self._simple = _is_simple(kind)
         members: dict[str, Any] = {VALUE: (kind, ...)}
         model = create_model("Answer", **members) if self._simple else kind
-        self._adapter = TypeAdapter(model)
+        self._adapter = TypeAdapter(portable(model))
         self.schema = flatten(self._adapter.json_schema())
 
     def read(self, content: dict[str, Any]) -> Any:

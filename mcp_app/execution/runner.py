@@ -81,7 +81,11 @@ class Runner:
             return error_result("The tool stopped itself.")
         except ToolError as error:
             return error_result(str(error) or "The tool failed.")
-        except Exception as error:  # noqa: BLE001 - the boundary: a tool may raise anything
+        except asyncio.CancelledError as error:
+            if call.interrupted:
+                raise
+            return error_result(_failure(entry.name, error))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
             return error_result(_failure(entry.name, error))
 
     async def run_prompt(
@@ -126,7 +130,7 @@ def _words(error: PeerError) -> str:
     return error.message if uri is None else f"{error.message}: {uri}"
 
 
-def _failure(name: str, error: Exception) -> str:
+def _failure(name: str, error: BaseException) -> str:
     """What a model is told: Django's own words for expected failures, else an incident number (S25)."""
     if isinstance(error, ValidationError):
         return "; ".join(error.messages)

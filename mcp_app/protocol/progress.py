@@ -47,9 +47,7 @@ class ProgressGate:
 
         Raises ValueError for a number that has no place on the wire (not finite, or a bool).
         """
-        _check_number("progress", progress)
-        if total is not None:
-            _check_number("total", total)
+        check_progress(progress, total)
         if self._greatest is not None and progress <= self._greatest:
             return None
         self._greatest = progress
@@ -75,6 +73,13 @@ class ProgressGate:
         if held is not None and now is not None:
             self._free -= 1
         return held
+
+
+def check_progress(progress: float, total: float | None) -> None:
+    """Raises ValueError for a number that has no place on the wire (not finite, or a bool)."""
+    _check_number("progress", progress)
+    if total is not None:
+        _check_number("total", total)
 
 
 def _params(progress: float, total: float | None, message: str | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +13,10 @@ import orjson
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
-from mcp_app.streams.base import SessionEnded
+from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
+
+log = logging.getLogger("mcp.questions")
 
 
 class ClientFailed(Exception):
@@ -83,7 +86,11 @@ class ClientRequests:
         if request_id in asked:
             asked.discard(request_id)
             send(withdrawal(request_id))
-        await self._streams.requests.drop(session.id, request_id)
+        try:
+            await self._streams.requests.drop(session.id, request_id)
+        except StreamsError as error:
+            # It expires by itself. And a fault here must not take the place of the cancellation.
+            log.info("A withdrawn question was left to expire: %s", error)
 
 
 def withdrawal(request_id: str) -> bytes:
