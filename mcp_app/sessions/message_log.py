@@ -26,6 +26,8 @@ MAX_PENDING = 20_000
 FLUSH_SLICE = 500
 BATCH_BYTES = 1024 * 1024
 
+LIST = "/list"
+
 log = logging.getLogger("mcp.message_log")
 
 
@@ -130,7 +132,7 @@ class MessageLog:
         """The next lines as they are stored, as many as fit into one batch, and how many they are."""
         slice_ = self._pending[:FLUSH_SLICE]
         # One search over all of them is much cheaper than one for each, and mostly finds nothing.
-        everything = b"\n".join([part for pending in slice_ for part in (pending[5], pending[6])])
+        everything = b"\n".join([part for pending in slice_ for part in _searched(pending)])
         clean = not self._redactor.is_suspect(everything)
         lines: list[list[Any]] = []
         size = 0
@@ -181,6 +183,11 @@ class MessageLog:
 
     def _answer(self, method: str, answer: bytes, *, clean: bool) -> str:
         """A list is the server's own words, prepared once and long: only cut, not searched."""
-        if method.endswith("/list"):
+        if method.endswith(LIST):
             return answer[: self._limit].decode("utf-8", "ignore")
         return self._redactor.message(answer, self._limit, clean=clean) if answer else ""
+
+
+def _searched(pending: tuple[Any, ...]) -> tuple[bytes, ...]:
+    """What of a pending line may hold secrets: everything but a list, which is the server's own words."""
+    return (pending[5],) if pending[9][0].endswith(LIST) else (pending[5], pending[6])
