@@ -1,0 +1,132 @@
+"""A change of the catalogue made in one process reaches every client of every process."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from tests.integration.http.conftest import OpenSession
+from tests.integration.http.other_process import OtherProcess
+from tests.live import LiveServer, eventually
+from tests.raw_http import EventStream, Mcp
+
+LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
+CHANGED = "notifications/tools/list_changed"
+
+
+def names(client: Mcp) -> set[str]:
+    return {tool["name"] for tool in client.call("tools/list")["result"]["tools"]}
+
+
+def told(stream: EventStream, seconds: float = 3.0) -> str:
+    """The method of the next message."""
+    return str(stream.message(seconds)["method"])
+
+
+def all_told(stream: EventStream) -> list[str]:
+    """The methods of all messages until the stream falls silent."""
+    found: list[str] = []
+    with suppress(TimeoutError):
+        while True:
+            found.append(told(stream, 0.5))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def spare_is_on(admin: OtherProcess, open_session: OpenSession) -> None:
+    """Both processes offer it, so that no test meets the notice of this switch."""
+    admin.switch("spare", on=True)
+    for process in (0, 1):
+        client = open_session(process=process)
+        eventually(lambda at=client: "spare" in names(at), 2, "the tool is offered")  # type: ignore[misc]
+
+
+@pytest.mark.requirement("T-GET-03", "SES-11")
+@pytest.mark.parametrize("version", LEGACY)
+def test_a_tool_disabled_by_one_process_is_told_on_the_stream_of_another_within_a_second(
+    live: LiveServer, open_session: OpenSession, admin: OtherProcess, version: str
+) -> None:
+    with ExitStack() as stack:
+        clients = [open_session(version, process=number) for number in (0, 1)]
+        streams = [stack.enter_context(client.get_stream()) for client in clients]
+        for on in (False, True):
+            changed = admin.switch("spare", on=on)
+            for client, stream in zip(clients, streams, strict=True):
+                assert told(stream) == CHANGED
+                assert time.time() - changed < 1
+                assert ("spare" in names(client)) == on
+
+
+@pytest.mark.requirement("T-GET-03")
+def test_a_disabled_tool_cannot_be_called_any_more(open_session: OpenSession, admin: OtherProcess) -> None:
+    clients = [open_session(process=number) for number in (0, 1)]
+    with clients[0].get_stream() as first, clients[1].get_stream() as second:
+        admin.switch("spare", on=False)
+        assert {told(first), told(second)} == {CHANGED}
+    for client in clients:
+        assert client.call("tools/call", {"name": "spare"})["error"]["code"] == -32602
+
+
+@pytest.mark.requirement("T-GET-09", "T-GET-03")
+def test_a_management_command_reaches_the_web_processes(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session(process=1)
+    with client.get_stream() as stream:
+        printed = live.shell(
+            "import time\n"
+            "from mcp_app.catalogue.services import set_enabled\n"
+            "from mcp_app.models import Tool\n"
+            "set_enabled(entries=Tool.objects.filter(name='spare'), enabled=False, actor=None)\n"
+            "print(time.time())"
+        )
+        assert told(stream) == CHANGED
+        assert time.time() - float(printed.split()[-1]) < 5  # the command itself has to end, too
+    assert "spare" not in names(client)
+
+
+def test_a_burst_of_changes_is_told_in_few_notices_and_ends_in_the_truth(
+    open_session: OpenSession, admin: OtherProcess
+) -> None:
+    clients = [open_session(process=number % 2) for number in range(6)]
+    with ExitStack() as stack:
+        streams = [stack.enter_context(client.get_stream()) for client in clients]
+        for stream in streams:
+            stream.next()
+        for away in streams[4:]:
+            away.cut()
+        admin.run(
+            "spare = Tool.objects.filter(name='spare')\n"
+            "for number in range(41): set_enabled(entries=spare, enabled=number % 2 == 1, actor=None)"
+        )
+        for number in (4, 5):
+            again = clients[number].get_stream(streams[number].last_event_id)
+            assert told(stack.enter_context(again)) == CHANGED
+        for stream in streams[:4]:
+            notices = all_told(stream)
+            assert 1 <= len(notices) <= 41
+            assert set(notices) == {CHANGED}
+    assert all("spare" not in names(client) for client in clients)
+
+
+def test_who_begins_after_a_change_is_not_told_of_it(open_session: OpenSession, admin: OtherProcess) -> None:
+    settled = open_session()
+    with settled.get_stream() as stream:
+        admin.switch("spare", on=False)
+        assert told(stream) == CHANGED
+    with open_session().get_stream() as stream:
+        assert all_told(stream) == []
+
+
+def test_each_kind_of_list_has_its_own_notice(open_session: OpenSession, admin: OtherProcess) -> None:
+    client = open_session(process=1)
+    code = (
+        "from mcp_app.models import Prompt, Resource\n"
+        "rows = {'prompts': Prompt.objects.filter(name='test_simple_prompt'),"
+        " 'resources': Resource.objects.filter(uri='test://static-text')}\n"
+        "for enabled in (False, True): set_enabled(entries=rows[kind], enabled=enabled, actor=None)"
+    )
+    with client.get_stream() as stream:
+        for kind in ("prompts", "resources"):
+            admin.run(code, kind=kind)
+            assert {told(stream), *all_told(stream)} == {f"notifications/{kind}/list_changed"}
