@@ -26,7 +26,12 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 @pytest.mark.requirement("AUTH-01")
 @pytest.mark.parametrize(
     ("mode", "local", "is_let_in"),
-    [("loopback", True, True), ("loopback", False, False), ("required", True, False), ("required", False, False)],
+    [
+        ("loopback", True, True),
+        ("loopback", False, False),
+        ("required", True, False),
+        ("required", False, False),
+    ],
 )
 async def test_only_this_machine_needs_no_credential_and_only_if_so_configured(
     mode: str, local: bool, is_let_in: bool

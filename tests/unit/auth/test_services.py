@@ -62,7 +62,8 @@ def test_revoking_twice_changes_and_audits_once(user: Any) -> None:
 
 
 def test_a_caller_has_the_permissions_of_its_user(user: Any) -> None:
-    user.user_permissions.add(Permission.objects.get(codename="view_session", content_type__app_label="mcp_app"))
+    permission = Permission.objects.get(codename="view_session", content_type__app_label="mcp_app")
+    user.user_permissions.add(permission)
     _, secret = issue_api_key(user=user, name="laptop")
     principal = find_principal(secret)
     assert principal is not None

@@ -1,10 +1,13 @@
-"""A started in-memory gateway for the tests of calls and replies."""
+"""A started in-memory gateway, and a process with one session on it."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
 
 import pytest
 
 from mcp_app.streams.gateway import Streams
+from tests.unit.execution.stage import Stage
 
 
 @pytest.fixture
@@ -13,3 +16,11 @@ async def streams() -> Streams:
     made = Streams.in_memory()
     await made.start()
     return made
+
+
+@pytest.fixture
+async def stage(streams: Streams) -> AsyncIterator[Stage]:
+    """A process whose calls end with the test."""
+    made = Stage(streams)
+    yield made
+    await made.calls.close(0.01)

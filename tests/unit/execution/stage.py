@@ -1,0 +1,155 @@
+"""Real calls on the in-memory twin: start one, look at what its client is sent, answer its questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.conf import Settings
+from mcp_app.execution.call import Call
+from mcp_app.execution.calls import Calls
+from mcp_app.execution.context import Context
+from mcp_app.execution.reply import Reply
+from mcp_app.execution.runner import Runner
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import RequestCancelled
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.streams.gateway import Streams
+from tests.unit.execution.store import events_of
+
+EVERYTHING = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
+SETTINGS = Settings(message_log=False, sync_threads=2)
+Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
+
+
+def session_with(capabilities: dict[str, Any] | None = None, version: str = "2025-11-25") -> Session:
+    """A session of this process that no store knows."""
+    return Session(
+        "a-session-of-these-tests",
+        stored_fields(
+            version=version,
+            principal=LOOPBACK.key,
+            client_info={"name": "tests", "version": "1"},
+            capabilities=EVERYTHING if capabilities is None else capabilities,
+            announced=0,
+        ),
+    )
+
+
+class Stage:
+    """One process with one session."""
+
+    def __init__(self, streams: Streams, session: Session | None = None, **settings: Any) -> None:
+        self.streams = streams
+        self.session = session or session_with()
+        self.settings = replace(SETTINGS, **settings)
+        self.log = MessageLog(streams, self.settings)
+        self.requests = ClientRequests(streams, self.log, self.settings.client_request_seconds)
+        self.runner = Runner(self.settings.sync_threads)
+        self.calls = Calls(streams, self.requests, self.runner, self.log, self.settings)
+
+    def start(
+        self,
+        work: Work,
+        *,
+        request_id: str | int = 1,
+        method: str = "tools/call",
+        reply: Reply | None = None,
+        progress_token: str | int | None = "t",
+        timeout: float = 60.0,
+        principal: Principal = LOOPBACK,
+        on_timeout: Callable[[], dict[str, Any]] = lambda: {"content": [], "isError": True},
+        read: Callable[[Call, str], Awaitable[dict[str, Any]]] | None = None,
+    ) -> Call:
+        """Begin a call; its reply is ``call.reply``."""
+        return self.calls.start(
+            session=self.session,
+            principal=principal,
+            reply=reply or Reply(self.streams, self.session.id, 1),
+            request_id=request_id,
+            method=method,
+            target="target",
+            payload=b"{}",
+            meta={},
+            progress_token=progress_token,
+            timeout=timeout,
+            work=work,
+            read=read or self._read,
+            on_timeout=on_timeout,
+        )
+
+    async def _read(self, call: Call, uri: str) -> dict[str, Any]:
+        return {"contents": [{"uri": uri, "text": "read"}]}
+
+    async def said(self, call: Call, grace: float = 3600.0) -> list[dict[str, Any]]:
+        """Every message the client of a call gets, the answer last."""
+        async with asyncio.timeout(10):
+            if await call.reply.settled(grace):
+                return [orjson.loads(body) for body in call.reply.answers]
+            reply = call.reply
+            events = await events_of(self.streams, self.session.id, reply.stream, reply.epoch)
+        return [orjson.loads(event.data) for event in events if event.kind != "close"]
+
+    async def answer(self, call: Call, result: dict[str, Any], *, number: int = 0) -> None:
+        """Answer the question that a call asks, as its client."""
+        question = await self.question(call, number)
+        response = jsonrpc.Response(question["id"], result, None)
+        assert await self.requests.answer(self.session, response)
+
+    async def question(self, call: Call, number: int = 0) -> dict[str, Any]:
+        """Wait for a request to the client."""
+        assert not await call.reply.settled(3600.0)
+        reader = self.streams.reader(self.session.id, call.reply.stream, call.reply.epoch, 0)
+        asked: list[dict[str, Any]] = []
+        try:
+            async with asyncio.timeout(5):
+                while len(asked) <= number:
+                    messages = [orjson.loads(event.data) for event in await reader.next(1)]
+                    asked += [message for message in messages if "id" in message and "method" in message]
+        finally:
+            reader.close()
+        return asked[number]
+
+
+def result(text: str = "done") -> dict[str, Any]:
+    """A tool's result."""
+    return {"content": [{"type": "text", "text": text}]}
+
+
+DONE = {"jsonrpc": "2.0", "id": 1, "result": result()}
+CANCELLED = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32800, "message": RequestCancelled().message}}
+
+
+async def at_once(call: Call, context: Context) -> dict[str, Any]:
+    """Work that is done."""
+    return result()
+
+
+async def never(call: Call, context: Context) -> dict[str, Any]:
+    """Work that never ends by itself."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def in_thread(function: Callable[[Context], Any]) -> Work:
+    """Work that runs a function in a thread, as the runner does for synchronous tools."""
+
+    async def work(call: Call, context: Context) -> dict[str, Any]:
+        call.in_thread = True
+        return result(str(await asyncio.to_thread(function, context)))
+
+    return work
+
+
+async def begun(call: Call) -> None:
+    """Wait until the call's code runs."""
+    while call.task is None:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
