@@ -149,5 +149,9 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {"django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False}},
+    "loggers": {
+        "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        # A wrong Host is answered 400; anybody can send one, and each would leave a traceback in the log.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+    },
 }
