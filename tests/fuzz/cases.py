@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable
@@ -158,6 +159,11 @@ def changed_members(dice: random.Random, base: Case, path: str, headers: Headers
     return _request(base.kind, "POST", path, headers, _encoded(body))
 
 
+def _odd(dice: random.Random) -> Any:
+    """An odd value of its own: a shared list or object would carry one case's changes into the next."""
+    return copy.deepcopy(dice.choice(ODD_VALUES))
+
+
 def _change(dice: random.Random, message: Any) -> None:
     holder = message
     while isinstance(holder, dict) and holder:
@@ -174,7 +180,7 @@ def _change(dice: random.Random, message: Any) -> None:
                     ODD_VALUES
                 )
             case _:
-                holder[key] = dice.choice(ODD_VALUES)
+                holder[key] = _odd(dice)
         return
 
 
