@@ -13,8 +13,8 @@ from django.utils.safestring import SafeString
 
 register = template.Library()
 
-# Control and escape characters, bidirectional controls (they reorder what is read), invisible and tag characters
-# (they hide text from people but not from models), line separators, lone surrogates. Tab and line feed stay.
+# Control and escape characters, bidirectional controls (they reorder what is read), invisible and tag
+# characters (they hide text from people but not from models), line separators, lone surrogates.
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef\ud800-\udfff"

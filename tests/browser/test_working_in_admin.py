@@ -29,7 +29,7 @@ def test_json_is_edited_in_the_editor_and_faults_are_said_beside_the_field(visit
     page.fill("#id_template", "Hello {{who}}")
     _type_json(page, "arguments", '[{"name" "who"}]')
     page.click("[name=_save]")
-    expect(page.locator("body")).to_contain_text("Not valid JSON: line 1, column 11")
+    expect(page.locator("body")).to_contain_text("Not valid JSON: line 1, column 10")
     # What was typed is still there, in the editor as in the field.
     expect(page.locator(".mcp-json-field:has(#id_arguments) .cm-content")).to_contain_text('"name" "who"')
     _type_json(page, "arguments", '[{"name": "who", "required": true}]')
