@@ -93,6 +93,15 @@ def keys(operator: AnotherProcess) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(scope="package")
+def tight_keys(tight: LiveServer) -> dict[str, str]:
+    """As ``keys``, of the installation with small limits."""
+    made = AnotherProcess(tight.environment)
+    found: dict[str, str] = made.run(KEYS)
+    made.close()
+    return found
+
+
 @pytest.fixture
 def connect(server: LiveServer) -> Iterator[Connect]:
     """``connect(version, capabilities)`` opens a session at process A (or ``process=1``)."""

@@ -1,0 +1,249 @@
+"""Changes made in another process reach the clients' streams: lists once, resources once per subscriber."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.integration.features.another_process import AnotherProcess
+from tests.integration.features.conftest import Connect
+from tests.integration.features.conversation import VERSIONS, Client
+from tests.live import LiveServer, eventually
+from tests.raw_http import EventStream
+
+UPDATED = "notifications/resources/updated"
+TEXT = "doc://text"
+UPDATE = """
+    from mcp_app.sessions.resource_updates import notify_resource_updated
+    for uri in uris:
+        notify_resource_updated(uri)
+"""
+
+
+@dataclass
+class Kind:
+    """How another process adds an entry of one kind, and how a client finds it."""
+
+    add: str
+    listing: str
+    key: str
+
+
+KINDS = {
+    "tools": Kind(
+        "services.save_tool_preset(actor=None, name=name, preset_of=Tool.objects.get(name='echo'), "
+        "fixed_arguments={'text': name})",
+        "tools/list",
+        "{name}",
+    ),
+    "prompts": Kind("services.save_prompt(actor=None, name=name, template='Hi')", "prompts/list", "{name}"),
+    "resources": Kind(
+        "services.save_resource(actor=None, uri='memo://' + name, name=name, text='Hi')",
+        "resources/list",
+        "memo://{name}",
+    ),
+}
+DELETE = "services.delete_entry(entry={kind}.objects.get(name=name), actor=None)"
+MODELS = {"tools": "Tool", "prompts": "Prompt", "resources": "Resource"}
+Add = Callable[[str], str]
+
+
+@pytest.fixture
+def add(operator: AnotherProcess, connect: Connect) -> Any:
+    """Adds an entry in the other process; deletes it after the test, and waits until that is known."""
+    made: list[tuple[str, str]] = []
+
+    def add_entry(kind: str) -> str:
+        name = f"added-{secrets.token_hex(4)}"
+        operator.run(KINDS[kind].add, name=name)
+        made.append((kind, name))
+        return name
+
+    yield add_entry
+    for kind, name in made:
+        operator.run(DELETE.format(kind=MODELS[kind]), name=name)
+        for process in (0, 1):
+            client = connect(process=process)
+            eventually(lambda client=client, kind=kind, name=name: name not in names(client, kind))
+
+
+def names(client: Client, kind: str) -> list[str]:
+    return [entry["name"] for entry in client.listed(KINDS[kind].listing)]
+
+
+def next_method(client: Client, stream: EventStream, seconds: float) -> str:
+    message = client.judge(stream.message(seconds))
+    found: str = message["method"]
+    return found
+
+
+@pytest.mark.requirement("TOOL-20", "TOOL-23", "PROMPT-06", "RES-12")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_change_is_told_once_within_a_second_and_the_new_list_is_readable(
+    version: str, kind: str, process: int, connect: Connect, add: Add
+) -> None:
+    client = connect(version, process=process)
+    with client.listen() as stream:
+        assert names(client, kind)
+        begun = time.monotonic()
+        name = add(kind)
+        assert next_method(client, stream, 5) == f"notifications/{kind}/list_changed"
+        assert time.monotonic() - begun < 1
+        assert name in names(client, kind)
+        assert stream.quiet(0.2)
+
+
+@pytest.mark.requirement("TOOL-20", "TOOL-23")
+def test_every_session_in_every_process_is_told_of_a_change(connect: Connect, add: Add) -> None:
+    clients = [connect(process=number % 2) for number in range(6)]
+    streams = [client.listen() for client in clients]
+    name = add("tools")
+    for client, stream in zip(clients, streams, strict=True):
+        assert next_method(client, stream, 2) == "notifications/tools/list_changed"
+        assert name in names(client, "tools")
+    for stream in streams:
+        assert stream.quiet(0.05)
+        stream.close()
+
+
+@pytest.mark.requirement("TOOL-20")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_that_was_away_is_told_when_its_stream_opens(
+    version: str, connect: Connect, add: Add
+) -> None:
+    client = connect(version)
+    add("prompts")
+    add("prompts")
+    with client.listen() as stream:
+        assert next_method(client, stream, 2) == "notifications/prompts/list_changed"
+        assert stream.quiet(0.2)
+        stream.cut()
+
+
+@pytest.mark.requirement("TOOL-20")
+def test_before_initialized_nothing_is_told(connect: Connect, add: Add) -> None:
+    client = connect(confirm=False)
+    with client.listen() as stream:
+        add("tools")
+        assert stream.quiet(0.4)
+        client.notify("notifications/initialized")
+        assert next_method(client, stream, 2) == "notifications/tools/list_changed"
+
+
+@pytest.mark.requirement("TOOL-23")
+def test_a_tool_that_was_added_can_be_called_and_one_that_was_disabled_is_gone(
+    connect: Connect, add: Add, operator: AnotherProcess
+) -> None:
+    client = connect(process=1)
+    with client.listen() as stream:
+        name = add("tools")
+        assert next_method(client, stream, 2) == "notifications/tools/list_changed"
+        assert client.use(name).text == name
+        disable = "services.set_enabled(entries=[Tool.objects.get(name=name)], enabled=False, actor=None)"
+        operator.run(disable, name=name)
+        assert next_method(client, stream, 2) == "notifications/tools/list_changed"
+        assert client.use(name).error["message"] == f"Unknown tool: {name}"
+
+
+@pytest.mark.requirement("RES-08", "RES-11")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("process", [0, 1])
+def test_an_update_from_another_process_reaches_a_subscriber_exactly_once(
+    version: str, process: int, connect: Connect, operator: AnotherProcess, server: LiveServer
+) -> None:
+    client = connect(version)
+    for _ in range(2):
+        assert client.converse("resources/subscribe", {"uri": TEXT}).result == {}
+    listening = client.at_port(server.ports[process])
+    with listening.listen() as stream:
+        operator.run(UPDATE, uris=["doc://binary", TEXT])
+        message = client.judge(stream.message(2))
+        assert (message["method"], message["params"]) == (UPDATED, {"uri": TEXT})
+        assert stream.quiet(0.2)
+
+
+@pytest.mark.requirement("RES-08", "RES-11", "T-GET-09")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_update_without_an_open_stream_comes_with_the_next_one_and_only_there(
+    version: str, connect: Connect, operator: AnotherProcess, server: LiveServer
+) -> None:
+    client = connect(version)
+    client.converse("resources/subscribe", {"uri": TEXT})
+    operator.run(UPDATE, uris=[TEXT])
+    with client.at_port(server.ports[1]).listen() as stream:
+        assert client.judge(stream.message(2))["params"] == {"uri": TEXT}
+        assert stream.quiet(0.2)
+    with listen_again(client) as stream:
+        assert stream.quiet(0.3)
+
+
+def listen_again(client: Client) -> EventStream:
+    """The standalone stream once the server has noticed that the one before was closed."""
+    deadline = time.monotonic() + 5
+    while not isinstance(found := client.try_get_stream(), EventStream):
+        assert found.status == 409
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    if client.version == VERSIONS[-1]:
+        found.next()
+    return found
+
+
+@pytest.mark.requirement("RES-08")
+def test_unsubscribing_ends_the_updates_and_is_never_an_error(
+    client: Client, operator: AnotherProcess
+) -> None:
+    for method in ("subscribe", "unsubscribe", "unsubscribe"):
+        assert client.converse(f"resources/{method}", {"uri": TEXT}).result == {}
+    assert client.converse("resources/unsubscribe", {"uri": "doc://never-seen"}).result == {}
+    with client.listen() as stream:
+        operator.run(UPDATE, uris=[TEXT])
+        assert stream.quiet(0.3)
+
+
+@pytest.mark.requirement("RES-09")
+def test_subscribing_needs_an_address_that_exists_or_fits_a_template(client: Client) -> None:
+    error = client.converse("resources/subscribe", {"uri": "doc://unknown"}).error
+    assert (error["code"], error["data"]) == (-32002, {"uri": "doc://unknown"})
+    assert client.converse("resources/subscribe", {"uri": "doc://item/5"}).result == {}
+
+
+@pytest.mark.requirement("RES-08", "RES-09")
+def test_an_address_of_a_template_is_updated_as_well(connect: Connect, operator: AnotherProcess) -> None:
+    client = connect()
+    client.converse("resources/subscribe", {"uri": "doc://item/5"})
+    with client.listen() as stream:
+        operator.run(UPDATE, uris=["doc://item/6", "doc://item/5"])
+        assert client.judge(stream.message(2))["params"] == {"uri": "doc://item/5"}
+
+
+@pytest.mark.requirement("RES-09")
+def test_the_subscriptions_of_a_session_are_limited(connect_tight: Connect) -> None:
+    client = connect_tight()
+    said = [client.converse("resources/subscribe", {"uri": f"doc://item/{number}"}) for number in range(4)]
+    assert [found.result for found in said[:3]] == [{}] * 3
+    assert said[3].error["code"] == -32602
+    assert "at most 3" in said[3].error["message"]
+    assert client.converse("resources/subscribe", {"uri": "doc://item/0"}).result == {}
+    client.converse("resources/unsubscribe", {"uri": "doc://item/0"})
+    assert client.converse("resources/subscribe", {"uri": "doc://item/9"}).result == {}
+
+
+@pytest.mark.requirement("RES-11")
+def test_each_subscriber_is_told_once_and_nobody_else(connect: Connect, operator: AnotherProcess) -> None:
+    clients = [connect(process=number % 2) for number in range(5)]
+    for client in clients[:4]:
+        client.converse("resources/subscribe", {"uri": TEXT})
+    streams = [client.listen() for client in clients]
+    operator.run(UPDATE, uris=[TEXT])
+    assert [stream.message(2)["params"]["uri"] for stream in streams[:4]] == [TEXT] * 4
+    for stream in streams:
+        assert stream.quiet(0.1)
+        stream.close()
