@@ -66,6 +66,7 @@ def messages() -> list[dict[str, Any]]:
 
 
 MESSAGES = messages()
+REQUESTS = [message for message in MESSAGES if "id" in message and message.get("params")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,15 @@ def _change(dice: random.Random, message: Any) -> None:
         return
 
 
+def changed_params(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
+    """A right request whose params are odd: these get as far as the handlers."""
+    message = copy.deepcopy(dice.choice(REQUESTS))
+    for _ in range(dice.randint(1, 3)):
+        _change(dice, message["params"])
+    message["id"] = dice.choice((1, 7, "a", "unknown", 2**53 - 1, -5))
+    return _request(base.kind, "POST", path, headers, _encoded(message))
+
+
 def changed_headers(dice: random.Random, base: Case, path: str, headers: Headers) -> Case:
     """A right message under odd, doubled, missing or very many headers."""
     for _ in range(dice.randint(1, 3)):
@@ -241,10 +251,11 @@ def broken_http(dice: random.Random, base: Case, path: str, headers: Headers) ->
 
 
 KINDS: tuple[tuple[str, int, Maker], ...] = (
-    ("random body", 15, random_body),
-    ("flipped body", 25, flipped_body),
-    ("changed members", 25, changed_members),
-    ("changed headers", 20, changed_headers),
-    ("other method", 7, other_method),
-    ("broken HTTP", 8, broken_http),
+    ("random body", 10, random_body),
+    ("flipped body", 15, flipped_body),
+    ("changed members", 15, changed_members),
+    ("changed params", 30, changed_params),
+    ("changed headers", 17, changed_headers),
+    ("other method", 6, other_method),
+    ("broken HTTP", 7, broken_http),
 )
