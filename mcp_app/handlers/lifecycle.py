@@ -13,7 +13,8 @@ from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, negotiate
 from mcp_app.sessions.session import Session
 
 MAX_CLIENT_TEXT = 200
-CLIENT_CAPABILITIES = ("roots", "sampling", "elicitation")
+# What a client can declare that means something here.
+CLIENT_CAPABILITIES = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
 
 
 async def initialize(
@@ -90,8 +91,15 @@ def _is_implementation(info: dict[str, Any]) -> bool:
 
 
 def _known(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """The capabilities that mean something here; others are ignored (GEN-02) and not worth storing."""
-    return {name: capabilities[name] for name in CLIENT_CAPABILITIES if type(capabilities.get(name)) is dict}
+    """The capabilities that mean something here; others are ignored (GEN-02).
+
+    Nothing a client chose the size of is kept: it would fill the stores, once for each session.
+    """
+    return {
+        name: {member: {} for member in members if type(declared.get(member)) is dict}
+        for name, members in CLIENT_CAPABILITIES.items()
+        if type(declared := capabilities.get(name)) is dict
+    }
 
 
 def _bounded(info: dict[str, Any]) -> dict[str, Any]:
