@@ -12,21 +12,26 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from mcp_app.conf import Settings
 from mcp_app.observability.redaction import Redactor
-from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 FLUSH_SECONDS = 0.25
-MAX_PENDING = 20_000
 FLUSH_SLICE = 500
+# What may wait for Redis, in lines and in bytes: bodies are large when a hostile client wants them to be.
+MAX_PENDING = 20_000
+MAX_PENDING_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 1024 * 1024
+# So that one line fits into a batch, although each character may be escaped to six bytes.
+MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
-LIST = "/list"
+LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 log = logging.getLogger("mcp.message_log")
 
@@ -36,14 +41,16 @@ class MessageLog:
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
-        self._limit = settings.message_log_payload_bytes
+        self._limit = min(settings.message_log_payload_bytes, MAX_PAYLOAD_BYTES)
         self.enabled = settings.message_log
         self._redactor = Redactor(settings.redacted_names)
         self._pending: list[tuple[Any, ...]] = []
+        self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
         self.before_flush: list[Callable[[], None]] = []
         self._skipped = 0
         self._flusher: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
         self.process = f"{socket.gethostname()[:40]}:{os.getpid()}"
 
     def exchange(
@@ -57,10 +64,7 @@ class MessageLog:
         facts: tuple[str, Any, str],
     ) -> None:
         """One client request and its answer; ``facts`` are method, request id and target."""
-        if len(self._pending) >= MAX_PENDING:
-            self._skipped += 1
-            return
-        self._pending.append(
+        self._add(
             (session_id, principal, time.time(), "in", "request", payload, answer, seconds, outcome, facts)
         )
 
@@ -77,27 +81,21 @@ class MessageLog:
         """One message without a paired answer: a notification, a response, a question to the client."""
         if not self.enabled:
             return
-        if len(self._pending) >= MAX_PENDING:
+        facts = (method, request_id, "")
+        self._add((session_id, principal, time.time(), direction, kind, payload, b"", None, "", facts))
+
+    def _add(self, line: tuple[Any, ...]) -> None:
+        size = len(line[5]) + len(line[6])
+        if len(self._pending) >= MAX_PENDING or self._pending_bytes + size > MAX_PENDING_BYTES:
             self._skipped += 1
             return
-        self._pending.append(
-            (
-                session_id,
-                principal,
-                time.time(),
-                direction,
-                kind,
-                payload,
-                b"",
-                None,
-                "",
-                (method, request_id, ""),
-            )
-        )
+        self._pending_bytes += size
+        self._pending.append(line)
 
     def fact(self, kind: str, **members: Any) -> None:
         """Something the database must learn in order with the messages: a session opened, was seen, ended."""
-        self._facts.append({"fact": kind, "at": time.time(), **members})
+        if len(self._facts) < MAX_PENDING:
+            self._facts.append({"fact": kind, "at": time.time(), **members})
 
     def start(self) -> None:
         """Begin flushing; needs a running event loop."""
@@ -105,8 +103,10 @@ class MessageLog:
 
     async def close(self) -> None:
         """Stop flushing after handing on what is buffered."""
+        # Not by cancelling: a batch under way may have arrived already and would be handed on twice.
+        self._closing.set()
         if self._flusher is not None:
-            self._flusher.cancel()
+            await asyncio.wait([self._flusher])
             self._flusher = None
         await self.flush()
 
@@ -115,39 +115,48 @@ class MessageLog:
         for callback in self.before_flush:
             callback()
         while self._pending or self._facts:
-            facts, self._facts = self._facts[:FLUSH_SLICE], self._facts[FLUSH_SLICE:]
-            lines, taken = self._next_lines()
-            batch = {"process": self.process, "skipped": self._skipped, "facts": facts, "lines": lines}
+            encoded, skipped, facts, lines = self._next_batch()
             try:
-                await self._streams.messages.push(orjson.dumps(batch))
-            except StreamsUnavailable:
-                self._facts = facts + self._facts
+                await self._streams.messages.push(encoded)
+            except StreamsError:
                 return
-            del self._pending[:taken]
-            self._skipped = 0
+            self._skipped -= skipped
+            self._pending_bytes -= sum(len(line[5]) + len(line[6]) for line in self._pending[:lines])
+            del self._facts[:facts], self._pending[:lines]
             # Encoding a slice takes a millisecond or two; requests go first between slices.
             await asyncio.sleep(0)
 
-    def _next_lines(self) -> tuple[list[list[Any]], int]:
-        """The next lines as they are stored, as many as fit into one batch, and how many they are."""
-        slice_ = self._pending[:FLUSH_SLICE]
+    def _next_batch(self) -> tuple[bytes, int, int, int]:
+        """The next batch, encoded, and how many skipped lines, facts and lines it tells of."""
+        facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
+        while True:
+            skipped = self._skipped if lines else 0  # it is noted beside a line
+            batch = {"process": self.process, "skipped": skipped, "facts": facts, "lines": lines}
+            encoded = orjson.dumps(batch)
+            if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
+                return encoded, skipped, len(facts), len(lines)
+            # Somebody sends what grows when it is escaped.
+            facts, lines = facts[: (len(facts) + 1) // 2], lines[: len(lines) // 2]
+
+    def _next_lines(self) -> list[list[Any]]:
+        """The next lines as they are stored, about as many as fit into one batch."""
+        slice_: list[tuple[Any, ...]] = []
+        size = 0
+        for pending in self._pending[:FLUSH_SLICE]:
+            size += len(pending[5]) + len(pending[6])
+            if slice_ and size > BATCH_BYTES // 2:
+                break
+            slice_.append(pending)
         # One search over all of them is much cheaper than one for each, and mostly finds nothing.
         everything = b"\n".join([part for pending in slice_ for part in _searched(pending)])
         clean = not self._redactor.is_suspect(everything)
-        lines: list[list[Any]] = []
-        size = 0
-        for pending in slice_:
-            line = self._line(*pending, clean=clean)
-            size += len(line[8]) + len(line[9])
-            # A character may need up to six bytes once it is escaped.
-            if lines and size * 6 > BATCH_BYTES:
-                break
-            lines.append(line)
-        return lines, len(lines)
+        return [self._line(*pending, clean=clean) for pending in slice_]
 
     async def _flush_forever(self) -> None:
-        while True:
-            await asyncio.sleep(FLUSH_SECONDS)
+        while not self._closing.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_SECONDS):
+                    await self._closing.wait()
             await self.flush()
 
     def _line(
@@ -183,11 +192,11 @@ class MessageLog:
 
     def _answer(self, method: str, answer: bytes, *, clean: bool) -> str:
         """A list is the server's own words, prepared once and long: only cut, not searched."""
-        if method.endswith(LIST):
+        if method in LISTS:
             return answer[: self._limit].decode("utf-8", "ignore")
         return self._redactor.message(answer, self._limit, clean=clean) if answer else ""
 
 
 def _searched(pending: tuple[Any, ...]) -> tuple[bytes, ...]:
     """What of a pending line may hold secrets: everything but a list, which is the server's own words."""
-    return (pending[5],) if pending[9][0].endswith(LIST) else (pending[5], pending[6])
+    return (pending[5],) if pending[9][0] in LISTS else (pending[5], pending[6])
