@@ -177,9 +177,7 @@ def _change(dice: random.Random, message: Any) -> None:
             case 0:
                 del holder[key]
             case 1:
-                holder[dice.choice(("x", "_meta", "cursor", "task", "", "\0", key + "x"))] = dice.choice(
-                    ODD_VALUES
-                )
+                holder[dice.choice(("x", "_meta", "cursor", "task", "", "\0", key + "x"))] = _odd(dice)
             case _:
                 holder[key] = _odd(dice)
         return
