@@ -176,8 +176,8 @@ def read_to_the_end(stream: EventStream, seconds: float) -> float:
     return time.monotonic() - started
 
 
-BUSY = {"name": "chatter", "arguments": {"name": "busy", "seconds": 20}}
-ASKING = {"name": "hold", "arguments": {"name": "revoked", "seconds": 20}}
+BUSY = {"name": "chatter", "arguments": {"name": "busy", "seconds": 6}}
+ASKING = {"name": "hold", "arguments": {"name": "revoked", "seconds": 6}}
 
 
 @pytest.mark.requirement("AUTH-03", "SEC-06")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 
 import pytest
 
@@ -162,14 +163,20 @@ def test_what_happens_while_nobody_reads_waits_for_the_next_reader(
     client.call("resources/subscribe", {"uri": WATCHED})
     client.tool("touch", uri=WATCHED)
     admin.switch("spare", on=False)
-    admin.switch("spare", on=True)
-    elsewhere = client.via(live.ports[1])
-    with elsewhere.get_stream() as stream:
-        found = sorted(stream.message()["method"] for _ in range(2))
+    with closing(client.via(live.ports[1])) as elsewhere:
+        for half in (client, elsewhere):
+            eventually(lambda at=half: "spare" not in offered(at), 2, "the change is known")  # type: ignore[misc]
+        with elsewhere.get_stream() as stream:
+            found = sorted(stream.message()["method"] for _ in range(2))
     assert found == ["notifications/resources/updated", "notifications/tools/list_changed"]
     # And only once: a further reader, at the first process again, has nothing to be told.
     with reopened(client) as stream, pytest.raises(TimeoutError):
         stream.message(0.4)
+    admin.switch("spare", on=True)
+
+
+def offered(client: Mcp) -> set[str]:
+    return {tool["name"] for tool in client.call("tools/list")["result"]["tools"]}
 
 
 def reopened(client: Mcp) -> EventStream:
