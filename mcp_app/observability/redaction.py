@@ -13,7 +13,10 @@ MARK = "[redacted]"
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
 CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"@")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp_[A-Za-z0-9_-]{16,}")
-_URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]+):[^/@\s]+(?=@)")
+# Up to the last @ before the path: a password may hold one itself. The user may be missing, as for Redis.
+_URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
+# The look-behind lets each word be tried once only, however long it is.
+_PAIR = re.compile(r"(?<![\w-])([\w-]{1,64})=([^\s&;#\"']+)")
 
 
 def _plain(name: str) -> str:
@@ -30,11 +33,9 @@ class Redactor:
     __slots__ = ("_names", "_suspects")
 
     def __init__(self, names: Iterable[str]) -> None:
-        names = tuple(names)
         self._names = tuple(sorted({_plain(name) for name in names}))
         # A few plain searches decide whether a message needs the slow walk at all: nearly none does.
-        endings = {re.split("[-_]", name.lower())[-1].encode() for name in names}
-        self._suspects = (*sorted(endings), *CREDENTIALS)
+        self._suspects = tuple(name.encode() for name in self._names)
 
     def is_secret(self, name: str) -> bool:
         """Whether the value of a member called ``name`` must not be kept."""
@@ -42,8 +43,12 @@ class Redactor:
         return plain not in HARMLESS and plain.endswith(self._names)
 
     def text(self, value: str) -> str:
-        """``value`` without bearer credentials, API keys and passwords in URLs."""
-        return _URL_PASSWORD.sub(rf"\1:{MARK}", _BEARER.sub(MARK, value))
+        """``value`` without bearer credentials, API keys, and passwords and secret parameters in URLs."""
+        value = _URL_PASSWORD.sub(rf"\1:{MARK}", _BEARER.sub(MARK, value))
+        return _PAIR.sub(self._pair, value) if "=" in value else value
+
+    def _pair(self, found: re.Match[str]) -> str:
+        return f"{found[1]}={MARK}" if self.is_secret(found[1]) else found[0]
 
     def value(self, value: Any) -> Any:
         """A copy of a JSON value without its secrets."""
@@ -59,7 +64,10 @@ class Redactor:
     def is_suspect(self, encoded: bytes) -> bool:
         """Whether secrets are possible at all in some text, such as many messages joined."""
         lower = encoded.lower()
-        return any(suspect in lower for suspect in self._suspects)
+        if any(credential in lower for credential in CREDENTIALS):
+            return True
+        plain = lower.translate(None, b"-_")
+        return any(suspect in plain for suspect in self._suspects)
 
     def message(self, encoded: bytes, limit: int, *, clean: bool = False) -> str:
         """One encoded JSON message as text without secrets, cut to about ``limit`` bytes.
