@@ -1,0 +1,230 @@
+"""What is taken out of messages before they are kept, and what is left alone."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Any
+
+import orjson
+import pytest
+
+from mcp_app.conf import Settings
+from mcp_app.observability.redaction import MARK, Redactor
+
+KEY = "mcp_" + "Ab3-_9xY" * 5
+NAMES = Settings().redacted_names
+SECRET = "planted-secret-value"
+
+
+@pytest.fixture
+def redactor() -> Redactor:
+    return Redactor(NAMES)
+
+
+def kept(redactor: Redactor, value: Any, limit: int = 10_000) -> str:
+    """What is kept of a message."""
+    return redactor.message(orjson.dumps(value), limit)
+
+
+@pytest.mark.requirement("SEC-09")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *NAMES,
+        *(name.upper() for name in NAMES),
+        *(name.replace("_", "-") for name in NAMES),
+        *(name.replace("_", "") for name in NAMES),
+        "accessToken",
+        "refresh_token",
+        "X-Api-Key",
+        "clientSecret",
+        "db_password",
+        "AWS_SECRET_ACCESS_KEY",
+        "Set-Cookie",
+        "userCredential",
+        "privateKey",
+        "sessionKey",
+    ],
+)
+def test_the_value_of_a_member_with_a_secret_name_is_not_kept(name: str, redactor: Redactor) -> None:
+    message = {"params": {"arguments": {name: SECRET, "beside": "kept"}}}
+    assert redactor.is_secret(name)
+    assert redactor.is_suspect(orjson.dumps(message))
+    found = kept(redactor, message)
+    assert SECRET not in found
+    assert orjson.loads(found)["params"]["arguments"] == {name: MARK, "beside": "kept"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "progressToken",
+        "nextCursor",
+        "maxTokens",
+        "name",
+        "key",
+        "monkey",
+        "keyboard",
+        "tokens_used",
+        "author",
+        "passage",
+        "secretary",
+        "cookies_eaten",
+        "",
+    ],
+)
+def test_a_harmless_name_is_left_alone(name: str, redactor: Redactor) -> None:
+    assert not redactor.is_secret(name)
+    message = {"params": {name: "value"}}
+    assert orjson.loads(kept(redactor, message)) == message
+
+
+@pytest.mark.parametrize(
+    "secret", [SECRET, 12345, 1.5, True, {"inner": SECRET}, [SECRET, {"deep": SECRET}], {"password": SECRET}]
+)
+@pytest.mark.parametrize("depth", [0, 1, 30])
+def test_a_secret_of_any_form_goes_at_any_depth(secret: Any, depth: int, redactor: Redactor) -> None:
+    message: Any = {"api_key": secret, "n": 1}
+    for _ in range(depth):
+        message = {"list": [message, "other"]}
+    found = kept(redactor, message)
+    assert f'"api_key":"{MARK}"' in found
+    assert SECRET not in found
+    assert "12345" not in found
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_an_empty_secret_is_shown_as_empty(empty: str | None, redactor: Redactor) -> None:
+    assert orjson.loads(kept(redactor, {"password": empty})) == {"password": empty}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Authorization: Bearer abcdefgh12345678", f"Authorization: {MARK}"),
+        ("bearer ABCDEFGHIJKL and more", f"{MARK} and more"),
+        ("Basic dXNlcjpwYXNzd29yZA==", MARK),
+        (f"the key {KEY} works", f"the key {MARK} works"),
+        ("postgres://bob:hunter2@db:5432/x", f"postgres://bob:{MARK}@db:5432/x"),
+        ("redis://:hunter2@cache/0", f"redis://:{MARK}@cache/0"),
+        ("amqp://bob:hun@ter:2@mq//", f"amqp://bob:{MARK}@mq//"),
+        (
+            "from https://a:b@one/ to https://c:d@two/",
+            f"from https://a:{MARK}@one/ to https://c:{MARK}@two/",
+        ),
+        ("https://h/p?access_token=abc&page=2#frag", f"https://h/p?access_token={MARK}&page=2#frag"),
+        ("password=hunter2 user=bob", f"password={MARK} user=bob"),
+        ("X-API-KEY=abc;x=1", f"X-API-KEY={MARK};x=1"),
+    ],
+)
+def test_credentials_inside_of_text_are_not_kept(text: str, expected: str, redactor: Redactor) -> None:
+    assert redactor.text(text) == expected
+    assert redactor.is_suspect(orjson.dumps({"note": text}))
+    assert orjson.loads(kept(redactor, {"note": text})) == {"note": expected}
+    assert orjson.loads(kept(redactor, {"list": [{"note": text}]})) == {"list": [{"note": expected}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "the bearer of this letter",
+        "a basic need",
+        "mail bob@example.org at 10:30",
+        "https://example.org:8080/path@2",
+        "http://[::1]:8000/a",
+        "x=1&y=2",
+        "mcp_short",
+        "Bearer short",
+        "50% off = cheap",
+    ],
+)
+def test_harmless_text_is_left_alone(text: str, redactor: Redactor) -> None:
+    assert redactor.text(text) == text
+
+
+def test_a_name_of_the_settings_is_found_however_it_is_written() -> None:
+    redactor = Redactor(["accessCode"])
+    for name in ("accessCode", "access_code", "ACCESS-CODE", "door_access_code"):
+        assert kept(redactor, {name: SECRET}) == orjson.dumps({name: MARK}).decode()
+
+
+def test_without_names_only_credentials_in_text_go() -> None:
+    found = kept(Redactor([]), {"password": "x", "note": KEY})
+    assert orjson.loads(found) == {"password": "x", "note": MARK}
+
+
+def test_a_clean_message_is_kept_byte_for_byte(redactor: Redactor) -> None:
+    raw = b'{"jsonrpc" : "2.0","id":1.0, "x":"\\u00e9"}'
+    assert redactor.message(raw, 1000) == raw.decode()
+
+
+def test_a_message_found_clean_before_is_not_searched_again(redactor: Redactor) -> None:
+    raw = b'{"password":"x"}'
+    assert redactor.message(raw, 1000, clean=True) == raw.decode()
+
+
+def test_one_suspect_among_many_is_found_in_their_join(redactor: Redactor) -> None:
+    harmless = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}'
+    assert not redactor.is_suspect(b"\n".join([harmless] * 100))
+    assert redactor.is_suspect(b"\n".join([harmless] * 100 + [b'{"Pass_Word":1}']))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"password=hunter2 trailing",
+        b'{"broken": "Bearer abcdefgh1234567"',
+        b"\xff\xfe Basic dXNlcjpwYXNz",
+    ],
+)
+def test_what_is_no_json_is_searched_as_text(raw: bytes, redactor: Redactor) -> None:
+    found = redactor.message(raw, 1000)
+    assert MARK in found
+    assert not {"hunter2", "abcdefgh1234567", "dXNlcjpwYXNz"} & set(found.split())
+
+
+@pytest.mark.parametrize(("size", "is_cut"), [(99, False), (100, False), (101, True), (5000, True)])
+def test_a_long_message_is_cut_and_says_so(size: int, is_cut: bool, redactor: Redactor) -> None:
+    raw = b'"' + b"x" * (size - 2) + b'"'
+    found = redactor.message(raw, 100)
+    assert found.startswith(raw[:100].decode())
+    assert found.endswith(f"… [{size} bytes, cut]") == is_cut
+
+
+def test_a_secret_is_taken_out_before_the_cut(redactor: Redactor) -> None:
+    message = {"password": SECRET * 100, "z": "end"}
+    assert kept(redactor, message, 1000) == orjson.dumps({"password": MARK, "z": "end"}).decode()
+
+
+def test_a_cut_through_a_character_leaves_valid_text(redactor: Redactor) -> None:
+    raw = '"ééééé"'.encode()
+    for limit in range(1, len(raw)):
+        redactor.message(raw, limit).encode()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a" * 1_000_000,
+        "a" * 500_000 + "=1",
+        "://a:" + "b" * 500_000,
+        "://" * 200_000,
+        "bearer " * 100_000,
+        "mcp_" * 200_000,
+        "a=b@" * 200_000,
+        "=" * 500_000,
+    ],
+    ids=lambda text: text[:8],
+)
+@pytest.mark.requirement("SEC-09")
+def test_hostile_text_is_searched_in_linear_time(hostile: str, redactor: Redactor) -> None:
+    half = hostile[: len(hostile) // 2]
+    whole_time, half_time = _seconds(redactor, hostile), _seconds(redactor, half)
+    assert whole_time < 1.0 + 8 * half_time
+
+
+def _seconds(redactor: Redactor, text: str) -> float:
+    begun = process_time()
+    redactor.text(text)
+    return process_time() - begun
