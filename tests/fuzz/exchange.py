@@ -135,9 +135,9 @@ def problem(case: Case, reply: Reply | None) -> str | None:
     """What is wrong with an answer, None when nothing is."""
     if reply is None:
         return None
-    # /readyz says by 503 what is missing; without a worker that is the truth here.
-    if reply.status == 503 and "retry-after" not in reply.headers and b"/readyz " not in case.data:
-        return "503 without Retry-After"
+    # Redis is there and no limit is reached, so only /readyz may say 503: there is no worker here.
+    if reply.status == 503 and b"/readyz" not in case.data:
+        return "503"
     if reply.status not in DOCUMENTED:
         return f"undocumented status {reply.status}"
     if reply.status == 405 and "allow" not in reply.headers:
