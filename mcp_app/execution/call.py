@@ -19,6 +19,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.json_values import encodable, jsonable
 from mcp_app.execution.reply import Reply
+from mcp_app.execution.threads import Place, own_place
 from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled
@@ -272,10 +273,11 @@ class Call:
             raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
         if self.outcome or self.stopped_by:
             raise Cancelled
+        place = own_place()
 
         async def awaited() -> T:
             with self._question():
-                return await question()
+                return await question() if place is None else await _away(place, question)
 
         try:
             return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
@@ -294,6 +296,19 @@ class Call:
             yield
         finally:
             self._questions.discard(task)
+
+
+async def _away(place: Place, question: Callable[[], Awaitable[T]]) -> T:
+    """Await ``question`` while the thread that asks leaves its place to others (ELI-14)."""
+    place.give_back()
+    try:
+        answer = await question()
+    except Exception:
+        await place.take()
+        raise
+    # Not after a cancellation: the thread has only to end then.
+    await place.take()
+    return answer
 
 
 @lru_cache(maxsize=1)

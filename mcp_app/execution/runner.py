@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import secrets
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -20,6 +18,7 @@ from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.context import Context
 from mcp_app.execution.json_values import settle
 from mcp_app.execution.results import error_result, to_result
+from mcp_app.execution.threads import Threads
 from mcp_app.protocol.errors import (
     InvalidParams,
     McpError,
@@ -33,14 +32,14 @@ log = logging.getLogger("mcp.tool")
 
 
 class Runner:
-    """Owns the thread pool of one process."""
+    """Owns the threads of one process."""
 
     def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="mcp-tool")
+        self._threads = Threads(threads)
 
     def close(self) -> None:
         """Take no more work; a thread that does not listen to cancellation is left behind."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def invoke(
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
@@ -52,9 +51,7 @@ class Runner:
         if function.is_async:
             return await function.call(**keywords)
         call.in_thread = True
-        inherited = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        value = await loop.run_in_executor(self._pool, inherited.run, _in_thread, function.call, keywords)
+        value = await self._threads.run(_in_thread, function.call, keywords)
         call.in_thread = False
         return value
 
