@@ -110,3 +110,10 @@ def test_completion_reveals_nothing_the_caller_may_not_read(
 def test_arguments_given_so_far_narrow_the_values_where_the_revision_has_them(client: Client) -> None:
     narrowed = complete(client, TRAVEL, "city", "B", country="it", unknown="x")["values"]
     assert narrowed == (["Bern", "Basel", "Bari"] if client.version == "2025-03-26" else ["Bari"])
+
+
+@pytest.mark.requirement("COMP-04")
+def test_a_completion_that_fails_is_an_internal_error_without_internals(client: Client) -> None:
+    said = client.converse("completion/complete", params({"type": "ref/prompt", "name": "guess"}, "word", ""))
+    assert said.error["code"] == -32603
+    assert "hunter2" not in str(said.response)

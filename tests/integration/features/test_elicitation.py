@@ -281,9 +281,10 @@ def test_a_python_type_becomes_a_form_and_the_answer_a_value(
 
 
 @pytest.mark.requirement("ELI-14")
-def test_two_hundred_waiting_questions_hold_no_worker(connect: Connect) -> None:
+@pytest.mark.parametrize("tool", ["ask", "ask_in_thread"])
+def test_two_hundred_waiting_questions_hold_no_worker(tool: str, connect: Connect) -> None:
     client = connect(NEWEST, {"elicitation": {}})
-    params = {"name": "ask", "arguments": {"form": NAME_FORM}}
+    params = {"name": tool, "arguments": {"form": NAME_FORM}}
     with ExitStack() as stack:
         streams = [stack.enter_context(client.open_call("tools/call", params)) for _ in range(200)]
         questions = [client.judge(stream.message()) for stream in streams]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -115,6 +116,24 @@ def test_a_tool_reads_resources_as_its_caller_may(tool: str, connect: Connect, k
     assert found["contents"][0]["text"] == "for the few"
     said = stranger.use(tool, uri="doc://restricted")
     assert (said.failed, said.text) == (True, "Resource not found: doc://restricted")
+
+
+def test_more_threads_than_may_run_read_resources_of_threads_without_blocking_each_other(
+    connect: Connect,
+) -> None:
+    client = connect()
+    params = {"name": "read_slowly_in_thread", "arguments": {"uri": "doc://text"}}
+    with ExitStack() as stack:
+        streams = [stack.enter_context(client.open_call("tools/call", params)) for _ in range(20)]
+        answers = [stream.messages()[-1] for stream in streams]
+    assert all("Hello there" in answer["result"]["content"][0]["text"] for answer in answers)
+
+
+@pytest.mark.requirement("RES-05")
+def test_a_resource_that_is_too_large_is_an_internal_error(client: Client) -> None:
+    error = refusal(client, f"large://{9 * 1024 * 1024}")
+    assert error["code"] == -32603
+    assert "too large" in error["message"]
 
 
 @pytest.mark.requirement("RES-07")

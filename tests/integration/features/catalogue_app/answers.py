@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -157,3 +158,11 @@ def read_in_thread(ctx: Context, uri: str) -> str:
 def metadata(ctx: Context) -> str:
     """Answers the metadata of its request."""
     return json.dumps(ctx.meta)
+
+
+@tool
+def read_slowly_in_thread(ctx: Context, uri: str) -> str:
+    """Says that it begins, then answers what its caller would read at a URI."""
+    ctx.info("reading")
+    time.sleep(0.1)
+    return json.dumps(ctx.read_resource(uri))

@@ -111,3 +111,9 @@ def year(year: int) -> str:
 def vault(name: str) -> str:
     """Only for those who may."""
     return f"vault {name}"
+
+
+@resource("large://{size}", name="large")
+def large(size: int) -> str:
+    """A text of that many characters."""
+    return "x" * size

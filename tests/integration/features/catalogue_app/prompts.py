@@ -88,3 +88,14 @@ def no_message() -> Any:
 def restricted_prompt(name: str) -> str:
     """Only for those who may."""
     return f"About {name}."
+
+
+def failing_words(value: str, others: Mapping[str, str]) -> list[str]:
+    """Fails with words that must not leave the server."""
+    raise RuntimeError(f"password hunter2 of {value} {others}")
+
+
+@prompt(completions={"word": failing_words})
+def guess(word: str) -> str:
+    """Has a completion that fails."""
+    return word
