@@ -68,6 +68,16 @@ class ToolAdmin(EntryAdmin):
         name = self.free_key(entry.name, 128)
         return save_tool_preset(entry=None, actor=actor, name=name, enabled=False, **fields)
 
+    def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
+        """For a preset also the arguments its tool takes."""
+        facts = super().definition_fields_of(entry)
+        return (*facts, "tool_schema") if entry.preset_of else facts
+
+    @admin.display(description="arguments of the tool")
+    def tool_schema(self, preset: Tool) -> SafeString:
+        """The input schema that fixed arguments are checked against."""
+        return json_block(preset.preset_of.input_schema if preset.preset_of else None)
+
     @admin.display(description="input schema")
     def shown_input_schema(self, tool: Tool) -> SafeString:
         """The arguments it takes."""
@@ -113,6 +123,7 @@ class ResourceAdmin(EntryAdmin):
 
     kind = "resource"
     key_field = "uri"
+    labels = {"uri": "URI", "mime_type": "MIME type"}
     form = ResourceForm
     own_fields = ("name", "mime_type", "text", "file", "annotations")
     definition_fields = ("uri", "name", "mime_type", "code_description", "shown_definition")
@@ -124,6 +135,8 @@ class ResourceAdmin(EntryAdmin):
             return db_field.formfield(
                 widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
             )
+        if db_field.name in self.labels:
+            kwargs["label"] = self.labels[db_field.name]
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def duplicate(self, entry: Any, actor: Any) -> Any:

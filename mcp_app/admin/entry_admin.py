@@ -23,7 +23,7 @@ from mcp_app.admin.shown import badge, block, diff, json_block, moment
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue.services import accept_definition, delete_entries, delete_entry, set_enabled
 from mcp_app.models import CatalogueChange, Source
-from mcp_app.templatetags.mcp_text import marked, visible
+from mcp_app.templatetags.mcp_text import has_hidden, marked, visible, visible_block
 
 Entry = Any
 CHANGES_PER_PAGE = 25
@@ -187,7 +187,7 @@ class EntryAdmin(ModelAdmin[Any]):
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
         """Who changed it last."""
-        return visible(entry.updated_by or "the code")
+        return visible(entry.updated_by or ("-" if entry.source == Source.ADMIN else "the code"))
 
     @admin.display(description="as code defines it")
     def shown_definition(self, entry: Entry) -> SafeString:
@@ -290,6 +290,8 @@ class EntryAdmin(ModelAdmin[Any]):
         """The form, with what changed in code since the last review."""
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
+        if entry is not None:
+            more["hidden_in"] = _with_hidden_characters(entry)
         if entry is not None and entry.drifted:
             more["drift"] = diff(self._reviewed_definition(entry), entry.definition)
             more["may_accept"] = self.has_change_permission(request, entry)
@@ -328,6 +330,12 @@ class EntryAdmin(ModelAdmin[Any]):
 
 def _member(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
+
+
+def _with_hidden_characters(entry: Entry) -> list[tuple[str, SafeString]]:
+    # An input field cannot show a mark; what a model would read and a person cannot see stands beside it.
+    texts = [(name, getattr(entry, name, "")) for name in ("title", "description", "template", "text")]
+    return [(name, visible_block(text)) for name, text in texts if has_hidden(text)]
 
 
 def _switch(entry: Entry, address: str) -> SafeString:

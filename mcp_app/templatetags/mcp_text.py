@@ -36,6 +36,11 @@ def marked(text: object) -> str:
     return _IN_LINE.sub(lambda match: f"⟦{code_point(match[1])}⟧", str(text))
 
 
+def has_hidden(text: str) -> bool:
+    """Whether a text of several lines holds a hidden character."""
+    return _IN_BLOCK.search(text) is not None
+
+
 def _html(text: str, hidden: re.Pattern[str]) -> SafeString:
     # re.split with one group alternates text and separator, so every odd piece is one hidden character.
     pieces = hidden.split(text)

@@ -28,6 +28,11 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 
+# Loaded, no longer hidden by the skin, and every JSON field has its editor.
+DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
+  && document.querySelectorAll("textarea[data-json-editor]").length
+  === document.querySelectorAll(".mcp-json-editor .jse-text-mode .cm-content").length"""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here needs a browser; without one it is skipped, saying so."""
@@ -69,11 +74,11 @@ class Visitor:
         dialog.dismiss()
 
     def goto(self, path: str) -> Page:
-        """Open a page of the site and wait until it is quiet; it must answer 200."""
+        """Open a page of the site and wait until it is drawn; it must answer 200."""
         answer = self.page.goto(self.base + path)
         assert answer is not None
         assert answer.status == 200, (path, answer.status)
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_function(DRAWN)
         return self.page
 
 
