@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable
 from typing import Any
 
+from django.db import Error as DatabaseFault
+
 from mcp_app.conf import Settings
-from mcp_app.protocol.errors import SessionNotFound, TooManyRequests
+from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import SessionEnded
@@ -17,6 +20,8 @@ from mcp_app.streams.gateway import Streams
 
 TOMBSTONE_SECONDS = 86_400
 CACHE_LIMIT = 20_000
+
+log = logging.getLogger("mcp.sessions")
 
 
 class Sessions:
@@ -30,6 +35,8 @@ class Sessions:
         self._streams = streams
         self._settings = settings
         self._cache: dict[str, Session] = {}
+        self._endings = 0
+        self._own_name = secrets.token_hex(4)
         self.on_end: list[Callable[[str], None]] = []
         self.on_change: list[Callable[[str], None]] = []
         self.on_take_over: list[Callable[[str, str], None]] = []
@@ -73,32 +80,43 @@ class Sessions:
     async def load(self, session_id: str, principal_key: str) -> Session:
         """The session ``session_id`` of this principal.
 
-        Raises SessionNotFound alike for unknown, ended, expired and foreign sessions (SES-05, SES-09).
+        Raises SessionNotFound alike for unknown, ended, expired and foreign sessions (SES-05, SES-09), and
+        Unavailable when only the database could tell and cannot be asked.
         """
         session = self.cached(session_id, principal_key)
         if session is not None:
             return session
         if not 16 <= len(session_id) <= 64 or not session_id.isascii():
             raise SessionNotFound
+        endings = self._endings
         try:
             fields = await self._streams.sessions.load(session_id)
+            if fields is None:
+                fields = await self._restore(session_id)
         except SessionEnded:
             self._forget(session_id)
             raise SessionNotFound from None
-        if fields is None:
-            fields = await self._restore(session_id)
         if fields["principal"] != principal_key:
             raise SessionNotFound
         if time.time() - float(fields["created"]) > self._settings.session_max_seconds:
             await self.end(session_id, "expired")
             raise SessionNotFound
-        await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds)
+        await self._keep(session_id, principal_key)
+        session = self._cache.get(session_id)
+        if session is None:
+            session = self._remember(Session(session_id, fields))
+        else:
+            session.refresh(fields)
+        if endings != self._endings:
+            session.checked_at = 0.0  # Perhaps it was this one that ended while we looked: check it again.
+        return session
+
+    async def _keep(self, session_id: str, principal_key: str) -> None:
+        """Let the session live on, and hold its place; raises SessionNotFound if it ended meanwhile."""
         await self._admit(session_id, principal_key)
-        known = self._cache.get(session_id)
-        if known is None:
-            return self._remember(Session(session_id, fields))
-        known.refresh(fields)
-        return known
+        if not await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds):
+            await self._streams.windows.release(f"sessions/{principal_key}", session_id)
+            raise SessionNotFound
 
     def stored(self, session: Session) -> dict[str, str]:
         """The stored form of a session, for the operator's record."""
@@ -130,7 +148,9 @@ class Sessions:
         stored = {"log_level": session.log_level, "announced": str(session.announced)}
         stored["initialized"] = "1" if session.initialized else "0"
         session.refresh(stored | fields)
-        await self._streams.hub.publish("session", {"session": session.id, "what": "changed"})
+        await self._streams.hub.publish(
+            "session", {"session": session.id, "what": "changed", "by": self._own_name}
+        )
 
     async def announced(self, session: Session, revision: int) -> None:
         """Note what the client was told of the catalogue; a lost note only repeats a notice."""
@@ -140,14 +160,19 @@ class Sessions:
     async def end(self, session_id: str, reason: str) -> None:
         """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
         await self._streams.sessions.end(session_id, TOMBSTONE_SECONDS)
+        session = self._cache.get(session_id)
+        self._forget(session_id)  # Before anything that may fail.
         await self._streams.hub.publish("session", {"session": session_id, "what": "ended", "reason": reason})
-        if (session := self._cache.get(session_id)) is not None:
+        if session is not None:
             await self._streams.windows.release(f"sessions/{session.principal_key}", session_id)
-        self._forget(session_id)
 
     async def _restore(self, session_id: str) -> dict[str, str]:
         """Redis does not know the session: it expired, or Redis was emptied and the record still lives."""
-        record = await asyncio.to_thread(find_record, session_id, self._settings.session_idle_seconds)
+        try:
+            record = await asyncio.to_thread(find_record, session_id, self._settings.session_idle_seconds)
+        except DatabaseFault as error:
+            log.warning("A session was not looked for in the database: %s", error)
+            raise Unavailable("The server cannot reach its database now. Try again in a moment.") from None
         if record is None:
             self._forget(session_id)
             raise SessionNotFound
@@ -164,6 +189,7 @@ class Sessions:
         return session
 
     def _forget(self, session_id: str) -> None:
+        self._endings += 1
         session = self._cache.pop(session_id, None)
         if session is not None:
             for call in list(session.in_flight.values()):
@@ -182,6 +208,7 @@ class Sessions:
             for take_over in self.on_take_over:
                 take_over(session_id, payload["token"])
         elif session_id in self._cache:
-            self._cache[session_id].checked_at = 0.0
+            if payload.get("by") != self._own_name:  # Who changed it has the truth already.
+                self._cache[session_id].checked_at = 0.0
             for callback in self.on_change:
                 callback(session_id)

@@ -9,9 +9,12 @@ from mcp_app.protocol.errors import TooManyRequests
 
 
 class Connection:
-    """One client reading one stream; ``wake`` makes its writer look at what changed."""
+    """One client reading one stream; ``wake`` makes its writer look at what changed.
 
-    __slots__ = ("principal_key", "session_id", "standalone", "stopping", "token", "wake")
+    ``stale``: the session was changed, perhaps by another process, and must be loaded anew.
+    """
+
+    __slots__ = ("principal_key", "session_id", "stale", "standalone", "stopping", "token", "wake")
 
     def __init__(
         self, session_id: str, principal_key: str, *, standalone: bool, wake: Callable[[], None]
@@ -20,7 +23,7 @@ class Connection:
         self.principal_key = principal_key
         self.standalone = standalone
         self.wake = wake
-        self.stopping = False
+        self.stopping = self.stale = False
         self.token = ""
 
     def stop(self) -> None:
@@ -65,6 +68,7 @@ class Connections:
     def wake_session(self, session_id: str) -> None:
         """The session changed."""
         for connection in list(self._by_session.get(session_id, ())):
+            connection.stale = True
             connection.wake()
 
     def take_over(self, session_id: str, token: str) -> None:

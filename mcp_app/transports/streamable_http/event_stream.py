@@ -129,9 +129,8 @@ class EventStream:
                 return
             if clock() - self._last_write >= self._settings.keep_alive_seconds:
                 await self._write(sse.KEEP_ALIVE)
-            if clock() - self._checked >= self._settings.keep_alive_seconds and not await self._check(
-                connection
-            ):
+            due = connection.stale or clock() - self._checked >= self._settings.keep_alive_seconds
+            if due and not await self._check(connection):
                 return
 
     async def _write_events(self, stream: str, events: list[Event]) -> bool:
@@ -182,14 +181,17 @@ class EventStream:
     async def _check(self, connection: Connection) -> bool:
         """Ask again who is there, however busy the stream is; False to end it (S5, AUTH-18)."""
         self._checked = asyncio.get_running_loop().time()
+        connection.stale = False
         try:
             principal = await self._dispatcher.authenticator.authenticate(
                 self._authorization, local=self._local
             )
             self._session = await self._dispatcher.sessions.load(self._session.id, principal.key)
             self._note_seen()
-            if connection.token:
-                await self._dispatcher.standalone.renew(self._session, connection.token)
+            if connection.token and not await self._dispatcher.standalone.renew(
+                self._session, connection.token
+            ):
+                return False
         except (StreamsError, Unavailable):
             return True  # Nobody can be asked now: a short outage must not send every reader away.
         except McpError:
