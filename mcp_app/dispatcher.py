@@ -13,6 +13,8 @@ from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
+from django.db import Error as DatabaseFault
+
 from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import current as catalogue
@@ -34,6 +36,8 @@ from mcp_app.sessions.session import Session
 from mcp_app.sessions.standalone import Standalone
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
+
+REFRESH_RETRY_SECONDS = 2.0
 
 log = logging.getLogger("mcp.dispatcher")
 
@@ -70,9 +74,10 @@ class Dispatcher:
         self.authenticator = Authenticator(settings.auth)
         self.log = MessageLog(streams, settings)
         self.sessions = Sessions(streams, settings)
-        self.standalone = Standalone(streams, self.sessions)
+        self.standalone = Standalone(streams)
         self.on_catalogue: list[Callable[[], None]] = []
         self._refreshing: set[asyncio.Task[None]] = set()
+        self._told = -1
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, settings)
         self.services = Services(
@@ -98,6 +103,8 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
+        for task in self._refreshing:
+            task.cancel()
         await self.services.calls.close(seconds=3)
         await self.log.close()
         await self.streams.close()
@@ -217,9 +224,11 @@ class Dispatcher:
 
     async def _refresh_catalogue(self) -> None:
         """TOOL-23: the new lists are in use before anyone is told that they changed."""
-        await catalogue.refresh()
-        for callback in self.on_catalogue:
-            callback()
+        revision = await _refreshed()
+        if revision != self._told:
+            self._told = revision
+            for callback in self.on_catalogue:
+                callback()
 
     def _log(
         self,
@@ -237,6 +246,17 @@ class Dispatcher:
             self.log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
 
 
+async def _refreshed() -> int:
+    """Refresh the catalogue, however long the database is away; the revision that is served now."""
+    while True:
+        try:
+            return (await catalogue.refresh()).revision
+        except DatabaseFault as error:
+            # Nobody says it again: without the new lists this process would serve the old ones for ever.
+            log.warning("The catalogue changed but cannot be read: %s", error)
+            await asyncio.sleep(REFRESH_RETRY_SECONDS)
+
+
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
 
 
@@ -248,6 +268,8 @@ def _encoded(member: jsonrpc.Message | jsonrpc.Invalid) -> bytes:
         return jsonrpc.encode_notification(member.method, member.params)
     if isinstance(member, jsonrpc.Invalid):
         return jsonrpc.encode_error(member.error, member.id)
+    if member.error is not None:
+        return jsonrpc.encode({"jsonrpc": "2.0", "id": member.id, "error": member.error})
     return jsonrpc.encode_result(member.id, member.result or {})
 
 

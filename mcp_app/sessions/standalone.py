@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.gateway import Streams
 
@@ -15,9 +14,9 @@ TAKE_OVER_SECONDS = 2.0
 class Standalone:
     """Leases the stream to one connection (T-GET-06) and keeps its place between connections (T-GET-09)."""
 
-    def __init__(self, streams: Streams, sessions: Sessions) -> None:
+    def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._sessions = sessions
+        self._holders: set[str] = set()
 
     async def listen(self, session: Session, token: str, *, take_over: bool) -> bool:
         """Become the stream's reader; False when it has one and it is not to be taken over.
@@ -28,9 +27,7 @@ class Standalone:
             return True
         if not take_over:
             return False
-        await self._streams.hub.publish(
-            "session", {"session": session.id, "what": "taken over", "token": token}
-        )
+        await self._claim(session, token)
         deadline = asyncio.get_running_loop().time() + TAKE_OVER_SECONDS
         while not await self._acquire(session, token):
             if asyncio.get_running_loop().time() > deadline:
@@ -38,12 +35,19 @@ class Standalone:
             await asyncio.sleep(0.05)
         return True
 
-    async def renew(self, session: Session, token: str) -> None:
-        """Keep the lease while the connection stands."""
-        await self._acquire(session, token)
+    async def renew(self, session: Session, token: str) -> bool:
+        """Keep the lease while the connection stands; False when a newer connection has it by now."""
+        if await self._acquire(session, token):
+            return True
+        if token in self._holders:
+            return False
+        # It never was ours: of two connections that resumed at the same instant the other one got it.
+        await self._claim(session, token)
+        return True
 
     async def leave(self, session: Session, token: str) -> None:
         """Give the lease back."""
+        self._holders.discard(token)
         await self._streams.windows.release(_place(session), token)
 
     async def position(self, session: Session) -> tuple[int, int]:
@@ -64,8 +68,16 @@ class Standalone:
         """Remember what was sent; at least once, because the connection may have broken under it."""
         await self._streams.sessions.update(session.id, {"delivered": f"{epoch}-{offset}"})
 
+    async def _claim(self, session: Session, token: str) -> None:
+        """Have every connection but that of ``token`` closed."""
+        taken_over = {"session": session.id, "what": "taken over", "token": token}
+        await self._streams.hub.publish("session", taken_over)
+
     async def _acquire(self, session: Session, token: str) -> bool:
-        return await self._streams.windows.acquire(_place(session), token, 1, LEASE_SECONDS)
+        held = await self._streams.windows.acquire(_place(session), token, 1, LEASE_SECONDS)
+        if held:
+            self._holders.add(token)
+        return held
 
 
 def _place(session: Session) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
@@ -11,6 +13,7 @@ from mcp_app.protocol import event_id, jsonrpc
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.streams.base import StreamsError
 
 MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
@@ -88,7 +91,8 @@ class Legacy:
         token = secrets.token_hex(8)
         if not await self._dispatcher.standalone.listen(session, token, take_over=False):
             raise Conflict("This session's standalone stream is already open; resume it with Last-Event-ID.")
-        position = await self._dispatcher.standalone.position(session)
+        async with self._lease(session, token):
+            position = await self._dispatcher.standalone.position(session)
         return session, StreamReference(STANDALONE, *position), token
 
     async def _resume(self, session: Session, last: bytes) -> tuple[Session, StreamReference, str]:
@@ -102,10 +106,20 @@ class Legacy:
         token = ""
         if position.stream == STANDALONE:
             token = secrets.token_hex(8)
-            await self._dispatcher.standalone.listen(session, token, take_over=True)
-            await self._dispatcher.standalone.catch_up(session)
+            async with self._lease(session, token):
+                await self._dispatcher.standalone.listen(session, token, take_over=True)
+                await self._dispatcher.standalone.catch_up(session)
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
+
+    @asynccontextmanager
+    async def _lease(self, session: Session, token: str) -> AsyncIterator[None]:
+        """A lease that no connection will use must not keep the client's next one out."""
+        try:
+            yield
+        except StreamsError:
+            await self._dispatcher.standalone.leave(session, token)
+            raise
 
     async def delete(self, fields: Fields, principal: Principal) -> None:
         """End the session (SES-06)."""
