@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -114,7 +115,7 @@ class Line:
             pass
         return found
 
-    async def _chunks(self):  # type: ignore[no-untyped-def]  # an async generator of bytes
+    async def _chunks(self) -> AsyncIterator[bytes]:
         assert self.reader is not None
         while size := int(await self.reader.readuntil(b"\r\n"), 16):
             chunk = await self.reader.readexactly(size + 2)

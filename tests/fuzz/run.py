@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 from tests.fuzz import cases, exchange
+from tests.fuzz.odd import VERSIONS
 from tests.live import LiveServer, WebProcess
 from tests.raw_http import Mcp
 from tests.raw_wire import NotHttp
@@ -79,7 +80,7 @@ class Sessions:
     def open(self) -> None:
         client = Mcp.at(self.port)
         while len(self.ids) < SESSIONS:
-            client.initialize(random.Random(len(self.ids)).choice(cases.VERSIONS))
+            client.initialize(random.Random(len(self.ids)).choice(VERSIONS))
             assert client.session is not None
             self.ids.append(client.session)
         client.close()

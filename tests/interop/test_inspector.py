@@ -25,7 +25,8 @@ def _inspect(live: LiveServer, *arguments: str, exit_status: int = 0) -> dict[st
         done.stderr[-2000:],
     )
     found: dict[str, Any] = json.loads(done.stdout)
-    return found.get("result", found)
+    result: dict[str, Any] = found.get("result", found)
+    return result
 
 
 def test_the_inspector_lists_tools_prompts_resources_and_templates(live: LiveServer) -> None:

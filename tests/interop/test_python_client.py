@@ -14,18 +14,18 @@ from tests.live import LiveServer
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 
 
-async def _answer(_context: Any, params: Any) -> types.ElicitResult:
+async def _answer(context: Any, params: Any) -> types.ElicitResult:
     assert "name" in params.requested_schema["properties"]
     return types.ElicitResult(action="accept", content={"name": "Ada"})
 
 
-async def _decline(_context: Any, _params: Any) -> types.ElicitResult:
+async def _decline(context: Any, params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="decline")
 
 
-async def _calls(client: Client, page_url: str, progress: list[dict[str, Any]]) -> dict[str, Any]:
-    async def stepped(value: float, total: float | None, message: str | None) -> None:
-        progress.append({"progress": value, "total": total, "message": message})
+async def _calls(client: Client, page_url: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    async def stepped(progress: float, total: float | None, message: str | None) -> None:
+        steps.append({"progress": progress, "total": total, "message": message})
 
     calls = {}
     for name, arguments in walk.arguments(page_url).items():
