@@ -184,6 +184,13 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         revoke_api_key(key=key, actor=request.user)
         self.message_user(request, f"The key {marked(key.name)} was revoked.", messages.SUCCESS)
 
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The form; whatever is pressed leads to the secret, so there is one button."""
+        one = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().add_view(request, form_url, {**one, **(extra_context or {})})
+
     def change_view(
         self,
         request: HttpRequest,

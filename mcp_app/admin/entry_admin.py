@@ -292,6 +292,9 @@ class EntryAdmin(ModelAdmin[Any]):
         more: dict[str, Any] = {}
         if entry is not None:
             more["hidden_in"] = _with_hidden_characters(entry)
+            more["show_save_and_add_another"] = entry.source == Source.ADMIN and self.has_add_permission(
+                request
+            )
         if entry is not None and entry.drifted:
             more["drift"] = diff(self._reviewed_definition(entry), entry.definition)
             more["may_accept"] = self.has_change_permission(request, entry)
