@@ -96,9 +96,8 @@ def _call(command: list[str]) -> tuple[str, int]:
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=node.environment(),
                               timeout=RUN_SECONDS)  # fmt: skip
-    except subprocess.TimeoutExpired as expired:
-        output = expired.stdout or b""
-        return output.decode() if isinstance(output, bytes) else output, 124
+    except subprocess.TimeoutExpired:
+        return f"The suite did not end within {RUN_SECONDS} s.", 124
     return _without_colour(done.stdout + done.stderr), done.returncode
 
 
