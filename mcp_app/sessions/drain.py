@@ -13,13 +13,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from django.db import DatabaseError, DataError, IntegrityError, close_old_connections, transaction
+from django.contrib.auth import get_user_model
+from django.db import DataError, IntegrityError, close_old_connections, transaction
+from django.db import Error as DatabaseFault
 
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.message_queue import SyncMessageQueue
 
 BATCHES = 20
+# How a batch shows that it cannot be written, now or ever: refused by the database, or not of our form.
+REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 IDLE_SECONDS = 0.5
 RETRY_SECONDS = 2.0
 
@@ -28,16 +32,17 @@ log = logging.getLogger("mcp.drain")
 
 def drain_once(queue: SyncMessageQueue) -> int:
     """Write the next batches; returns how many were written."""
+    if not queue.depth():
+        return 0  # An idle look must not take SQLite's one write lock.
     with transaction.atomic():
         LogCursor.objects.get_or_create(pk=1)
         cursor = LogCursor.objects.select_for_update().get(pk=1)
         batches = queue.read(cursor.last_id, BATCHES)
-        if not batches:
-            return 0
         for batch_id, encoded in batches:
             _write_or_skip(batch_id, encoded)
-        cursor.last_id = batches[-1][0]
+            cursor.last_id = batch_id
         cursor.save(update_fields=["last_id"])
+    # Also when nothing was left to write: whoever wrote the last ones may have died before this.
     queue.trim(cursor.last_id)
     return len(batches)
 
@@ -49,7 +54,7 @@ def run_forever(stop: threading.Event) -> None:
     while not stop.wait(pause):
         try:
             pause = 0.0 if drain_once(queue) else IDLE_SECONDS
-        except (DatabaseError, StreamsUnavailable) as error:
+        except (DatabaseFault, StreamsUnavailable) as error:
             log.warning("The message log waits: %s", error)
             pause = RETRY_SECONDS
             close_old_connections()
@@ -58,23 +63,27 @@ def run_forever(stop: threading.Event) -> None:
 
 def _write_or_skip(batch_id: str, encoded: bytes) -> None:
     """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
-    batch = orjson.loads(encoded)
     try:
         with transaction.atomic():
-            _write(batch)
-    except (DataError, IntegrityError) as error:
-        log.error("Log batch %s was refused by the database and is left out: %s", batch_id, error)  # noqa: TRY400
-        Message.objects.create(
-            at=datetime.now(UTC),
-            direction="in",
-            kind="skipped",
-            skipped=len(batch["lines"]) + batch["skipped"],
-        )
+            _write(orjson.loads(encoded))
+    except REFUSED as error:
+        log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
+        Message.objects.create(at=datetime.now(UTC), direction="in", kind="skipped", skipped=_size(encoded))
+
+
+def _size(encoded: bytes) -> int:
+    """How many messages a batch that cannot be written stands for, as far as it can be read."""
+    try:
+        batch = orjson.loads(encoded)
+        return len(batch["lines"]) + int(batch["skipped"])
+    except REFUSED:
+        return 0
 
 
 def _write(batch: dict[str, Any]) -> None:
     for fact in batch["facts"]:
-        FACTS[fact["fact"]](fact)
+        if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
+            learn(fact)
     messages = [_message(batch["process"], line) for line in batch["lines"]]
     if messages:
         messages[0].skipped = batch["skipped"]
@@ -120,11 +129,15 @@ def _seen(messages: Iterable[Message]) -> None:
 
 
 def _opened(fact: dict[str, Any]) -> None:
+    # A user deleted meanwhile would be noticed only at the commit, by refusing everything up to here.
+    user_id = fact["user"]
+    if user_id is not None and not get_user_model().objects.filter(pk=user_id).exists():
+        user_id = None
     Session.objects.get_or_create(
         pk=fact["session"],
         defaults={
             "principal": fact["principal"],
-            "user_id": fact["user"],
+            "user_id": user_id,
             "protocol_version": fact["version"],
             "client_name": _storable(fact["client_name"])[:200],
             "client_version": _storable(fact["client_version"])[:100],
