@@ -1,0 +1,284 @@
+"""Log batches reach the database exactly once and in order, whatever dies and whatever is in them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+
+from mcp_app.auth.services import issue_api_key
+from mcp_app.models import LogCursor, Message, Session
+from mcp_app.sessions.drain import BATCHES, drain_once, run_forever
+from mcp_app.streams.base import StreamsUnavailable
+from tests.unit.sessions.queues import ListQueue, batch, line, opened
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+SESSION = "s" * 32
+
+
+class Crash(BaseException):
+    """The worker dies here."""
+
+
+def drain(queue: Any) -> int:
+    return drain_once(queue)
+
+
+def stored() -> list[str]:
+    return list(Message.objects.order_by("id").values_list("request_id", flat=True))
+
+
+def test_lines_are_stored_in_order_with_all_they_tell() -> None:
+    at = time.time()
+    told = line("1", at=at, outcome="tool_error", payload="p", answer="a")
+    queue = ListQueue(batch(told, line("2"), skipped=3))
+    assert drain(queue) == 1
+    first, second = Message.objects.order_by("id")
+    assert (first.request_id, second.request_id) == ("1", "2")
+    assert (first.method, first.target) == ("tools/call", "echo")
+    assert (first.kind, first.direction) == ("request", "in")
+    assert (first.payload, first.answer, first.outcome, first.duration_ms) == ("p", "a", "tool_error", 1.5)
+    assert (first.principal, first.process, first.session_id) == ("loopback", "host:1", None)
+    assert abs(first.at - datetime.fromtimestamp(at, UTC)) < timedelta(milliseconds=1)
+    assert (first.skipped, second.skipped) == (3, 0)
+    assert queue.batches == []
+
+
+def test_an_empty_queue_is_left_in_peace() -> None:
+    with connection.execute_wrapper(_refuse):
+        assert drain(ListQueue()) == 0
+
+
+def _refuse(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+    raise AssertionError(sql)
+
+
+def test_a_queue_longer_than_one_bite_is_drained_bite_by_bite() -> None:
+    queue = ListQueue(*[batch(line(str(number))) for number in range(BATCHES * 2 + 1)])
+    assert [drain(queue), drain(queue), drain(queue), drain(queue)] == [BATCHES, BATCHES, 1, 0]
+    assert stored() == [str(number) for number in range(BATCHES * 2 + 1)]
+
+
+@pytest.mark.parametrize("step", ["depth", "read", "trim"])
+def test_a_worker_that_dies_at_the_queue_loses_and_repeats_nothing(step: str) -> None:
+    queue = ListQueue(batch(line("1")), batch(line("2"), facts=[opened()]))
+
+    def die(reached: str) -> None:
+        if reached == step:
+            raise Crash
+
+    queue.fault = die
+    with pytest.raises(Crash):
+        drain(queue)
+    assert stored() == (["1", "2"] if step == "trim" else [])
+    queue.fault = lambda _: None
+    queue.add(batch(line("3")))
+    while queue.batches:
+        drain(queue)
+    assert stored() == ["1", "2", "3"]
+
+
+def test_what_was_written_before_the_worker_died_is_trimmed_by_the_next_one() -> None:
+    queue = ListQueue(batch(line("1")))
+
+    def die(step: str) -> None:
+        if step == "trim":
+            raise Crash
+
+    queue.fault = die
+    with pytest.raises(Crash):
+        drain(queue)
+    queue.fault = lambda _: None
+    assert drain(queue) == 0
+    assert (queue.batches, stored()) == ([], ["1"])
+
+
+def test_a_worker_that_dies_at_any_statement_loses_and_repeats_nothing() -> None:
+    LogCursor.objects.create(pk=1)
+    died = statement = 0
+    while True:
+        Message.objects.all().delete()
+        Session.objects.all().delete()
+        LogCursor.objects.update(last_id="0-0")
+        queue = ListQueue(batch(line("1", session=SESSION), facts=[opened()]), batch(line("2")), b"poison")
+        if not _dies_at(statement, lambda queue=queue: drain(queue)):
+            break
+        died += 1
+        drain(queue)
+        assert stored() == ["1", "2", ""]
+        assert Session.objects.count() == 1
+        assert queue.batches == []
+        statement += 1
+    assert died > 8
+
+
+def _dies_at(number: int, work: Callable[[], object]) -> bool:
+    seen = 0
+
+    def die(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen > number:
+            raise Crash
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(die):
+        try:
+            work()
+        except Crash:
+            return True
+    return False
+
+
+def test_two_workers_take_turns() -> None:
+    queue = ListQueue(*[batch(line(str(number))) for number in range(60)])
+    found: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while queue.batches:
+                drain(queue)
+        except BaseException as error:  # noqa: BLE001 - shown by the test
+            found.append(error)
+        finally:
+            connection.close()
+
+    workers = [threading.Thread(target=work) for _ in range(2)]
+    if connection.vendor == "sqlite":
+        workers = workers[:1]  # An in-memory database has no writers that wait for each other.
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+    assert found == []
+    assert stored() == [str(number) for number in range(60)]
+
+
+POISON = {
+    "no JSON": b"\xff{",
+    "no batch": b"[1, 2]",
+    "no lines": orjson.dumps({"process": "p", "skipped": 2, "facts": []}),
+    "a line of another form": orjson.dumps({"process": "p", "skipped": 2, "facts": [], "lines": [[1], [2]]}),
+    "a moment out of range": batch(line("x", at=1e30), line("y"), skipped=2),
+    "a moment that is none": batch(line("x", at="soon"), line("y"), skipped=2),
+    "a text that is none": batch(line("x", payload=None), line("y"), skipped=2),
+    "a fact without its members": batch(line("x"), line("y"), facts=[{"fact": "session.opened"}], skipped=2),
+}
+
+
+@pytest.mark.parametrize("poison", POISON.values(), ids=POISON)
+def test_a_poison_batch_is_left_out_with_a_mark_and_what_follows_is_stored(
+    poison: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = ListQueue(batch(line("1")), poison, batch(line("2")))
+    assert drain(queue) == 3
+    assert stored() == ["1", "", "2"]
+    mark = Message.objects.get(kind="skipped")
+    assert mark.skipped == (4 if b'"lines"' in poison else 0)
+    assert "2-0" in caplog.text
+    assert queue.batches == []
+
+
+def test_a_fact_of_an_unknown_kind_is_passed_over() -> None:
+    drain(ListQueue(batch(line("1"), facts=[{"fact": "from.the.future", "at": 1.0}, opened()])))
+    assert stored() == ["1"]
+    assert Session.objects.count() == 1
+
+
+def test_a_nul_in_any_text_is_stored_as_a_symbol() -> None:
+    nul = "a\x00b"
+    texts = {"method": nul, "target": nul, "payload": nul, "answer": nul}
+    drain(ListQueue(batch(line(nul, **texts), facts=[opened(client_name=nul, client_version=nul)])))
+    found = Message.objects.get()
+    kept = {found.method, found.request_id, found.target, found.payload, found.answer}
+    assert kept == {Session.objects.get().client_name} == {"a\N{SYMBOL FOR NULL}b"}
+
+
+def test_a_session_is_opened_once_however_often_it_is_told() -> None:
+    drain(ListQueue(batch(facts=[opened(), opened(client_name="other")])))
+    row = Session.objects.get()
+    assert (row.client_name, row.principal, row.ended_at) == ("tests", "loopback", None)
+
+
+def test_a_session_of_a_user_deleted_meanwhile_is_stored_without_the_user() -> None:
+    user = get_user_model().objects.create_user("ada")
+    kept = get_user_model().objects.create_user("bob")
+    facts = [opened("a" * 32, user=user.pk), opened("b" * 32, user=kept.pk)]
+    user.delete()
+    queue = ListQueue(batch(line("1"), facts=facts))
+    drain(queue)
+    assert list(Session.objects.order_by("id").values_list("user_id", flat=True)) == [None, kept.pk]
+    assert (stored(), queue.batches) == (["1"], [])
+
+
+def test_facts_change_end_and_touch_the_record_in_their_order() -> None:
+    now = time.time()
+    facts = [
+        opened(at=now - 100),
+        {"fact": "session.changed", "at": now - 90, "session": SESSION, "fields": {"log_level": "error"}},
+        {"fact": "session.seen", "at": now - 80, "sessions": [SESSION, "unknown"]},
+        {"fact": "session.ended", "at": now - 70, "session": SESSION, "reason": "r" * 99},
+        {"fact": "session.ended", "at": now, "session": SESSION, "reason": "again"},
+        {"fact": "session.changed", "at": now, "session": "unknown", "fields": {}},
+    ]
+    drain(ListQueue(batch(facts=facts)))
+    row = Session.objects.get()
+    assert row.fields == {"version": "2025-11-25", "log_level": "error"}
+    assert (row.last_seen_at.timestamp(), row.end_reason) == (pytest.approx(now - 80), "r" * 60)
+    assert row.ended_at is not None
+    assert row.ended_at.timestamp() == pytest.approx(now - 70)
+
+
+def test_messages_of_a_client_are_signs_of_life_and_ours_are_not() -> None:
+    now = time.time()
+    fact = opened(at=now - 100)
+    drain(ListQueue(batch(line("1", session=SESSION, at=now - 50, direction="out"), facts=[fact])))
+    assert Session.objects.get().last_seen_at.timestamp() == pytest.approx(now - 100)
+    queue = ListQueue()
+    queue.add(batch(line("2", session=SESSION, at=now - 40), line("3", session=SESSION, at=now - 30)))
+    queue.add(batch(line("4", session=SESSION, at=now - 60)))
+    drain(queue)
+    assert Session.objects.get().last_seen_at.timestamp() == pytest.approx(now - 30)
+
+
+def test_the_use_of_a_key_is_noted() -> None:
+    user = get_user_model().objects.create_user("ada")
+    key, _ = issue_api_key(user=user, name="laptop")
+    facts = [{"fact": "key.used", "at": 0, "keys": {str(key.pk): 1_700_000_000.0, "999999": 1.0}}]
+    drain(ListQueue(batch(facts=facts)))
+    key.refresh_from_db()
+    assert key.last_used_at == datetime.fromtimestamp(1_700_000_000, UTC)
+
+
+def test_the_drain_goes_on_after_redis_and_the_database_were_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("mcp_app.sessions.drain.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_app.sessions.drain.IDLE_SECONDS", 0.0)
+    stop = threading.Event()
+    queue = ListQueue(batch(line("1")))
+    faults = [StreamsUnavailable("away"), None, "database"]
+
+    def trouble(step: str) -> None:
+        if step == "trim":
+            stop.set()
+        fault = faults.pop(0) if faults else None
+        if fault == "database":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT * FROM no_such_table")
+        elif fault is not None:
+            raise fault
+
+    queue.fault = trouble
+    monkeypatch.setattr("mcp_app.sessions.drain.SyncMessageQueue.connect", lambda: queue)
+    run_forever(stop)
+    assert stored() == ["1"]
+    assert len([record for record in caplog.records if "waits" in record.getMessage()]) == 2
