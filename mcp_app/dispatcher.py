@@ -74,7 +74,7 @@ class Dispatcher:
         self.authenticator = Authenticator(settings.auth)
         self.log = MessageLog(streams, settings)
         self.sessions = Sessions(streams, settings)
-        self.standalone = Standalone(streams)
+        self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self.on_catalogue: list[Callable[[], None]] = []
         self._refreshing: set[asyncio.Task[None]] = set()
         self._told = -1

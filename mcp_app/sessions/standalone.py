@@ -7,15 +7,18 @@ import asyncio
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.gateway import Streams
 
-LEASE_SECONDS = 45
+# How much longer a lease lasts than the time between two renewals.
+MARGIN_SECONDS = 5.0
 TAKE_OVER_SECONDS = 2.0
 
 
 class Standalone:
     """Leases the stream to one connection (T-GET-06) and keeps its place between connections (T-GET-09)."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, renewed_every: float) -> None:
+        """``renewed_every``: seconds between two calls of ``renew`` for an open connection."""
         self._streams = streams
+        self._lease_seconds = renewed_every + MARGIN_SECONDS
         self._holders: set[str] = set()
 
     async def listen(self, session: Session, token: str, *, take_over: bool) -> bool:
@@ -74,7 +77,7 @@ class Standalone:
         await self._streams.hub.publish("session", taken_over)
 
     async def _acquire(self, session: Session, token: str) -> bool:
-        held = await self._streams.windows.acquire(_place(session), token, 1, LEASE_SECONDS)
+        held = await self._streams.windows.acquire(_place(session), token, 1, self._lease_seconds)
         if held:
             self._holders.add(token)
         return held

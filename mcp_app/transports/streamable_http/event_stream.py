@@ -15,6 +15,7 @@ from mcp_app.dispatcher import Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc, sse
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.event_id import EventId
+from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import Event, StreamsError, StreamUnknown
@@ -31,7 +32,7 @@ KINDS = {
 }
 # Marks a scope whose answer has begun: an error can no longer become a body.
 STREAMING = "mcp.streaming"
-GAP = b": earlier events of this stream are no longer kept\n\n"
+GAP = "Earlier messages of this stream are no longer kept."
 
 # How often an open stream counts as a sign of life in the database.
 SEEN_SECONDS = 240.0
@@ -120,7 +121,7 @@ class EventStream:
                 await asyncio.sleep(1)
                 events = []
             if reader.gap:
-                await self._write(GAP)
+                await self._tell_gap()
                 reader.gap = False
             if gone.done() or await self._write_events(stream, events) or (reader.finished and not events):
                 return
@@ -165,6 +166,13 @@ class EventStream:
             await self._write(sse.encode_priming(position.encode()))
         else:
             await self._write(sse.KEEP_ALIVE)
+
+    async def _tell_gap(self) -> None:
+        """T-RES-08: what was trimmed is not passed over in silence; the answer is still to come."""
+        await self._write(b": %b\n\n" % GAP.encode())
+        if at_least("warning", self._session.log_level):
+            params = {"level": "warning", "logger": "mcp.stream", "data": GAP}
+            await self._write(sse.encode_event(jsonrpc.encode_notification("notifications/message", params)))
 
     async def _announce_catalogue(self) -> None:
         """Tell of lists that changed since this client was last told; one notice covers many changes."""
