@@ -1,0 +1,49 @@
+"""A started in-memory gateway and what sessions need of a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.conf import Settings
+from mcp_app.sessions.service import Sessions
+from mcp_app.streams.gateway import Streams
+
+
+@pytest.fixture
+async def streams() -> Streams:
+    """The event streams of one process, or of several that share them."""
+    made = Streams.in_memory()
+    await made.start()
+    return made
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The defaults."""
+    return Settings()
+
+
+@pytest.fixture
+async def sessions(streams: Streams, settings: Settings) -> Sessions:
+    """The sessions of one process."""
+    return process(streams, settings)
+
+
+def process(streams: Streams, settings: Settings) -> Sessions:
+    """The sessions of one more process on the same streams."""
+    made = Sessions(streams, settings)
+    made.start()
+    return made
+
+
+def opening(**changes: Any) -> dict[str, Any]:
+    """What a session is created with."""
+    return {
+        "version": "2025-11-25",
+        "principal_key": "ada",
+        "client_info": {"name": "tests", "version": "1"},
+        "capabilities": {"roots": {}},
+        "announced": 3,
+    } | changes
