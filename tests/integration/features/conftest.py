@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from tests.integration.features.another_process import AnotherProcess
 from tests.integration.features.conversation import VERSIONS, Client, Reply
-from tests.live import TROUBLE, LiveServer
+from tests.live import TROUBLE, LiveServer, eventually
 
 SETTINGS = "tests.integration.features.settings"
 TIGHT = {"PAGE_SIZE": 2, "CLIENT_REQUEST_SECONDS": 1.0, "MAX_SUBSCRIPTIONS": 3, "LOG_MESSAGES_PER_CALL": 20}
@@ -100,6 +101,20 @@ def tight_keys(tight: LiveServer) -> dict[str, str]:
     found: dict[str, str] = made.run(KEYS)
     made.close()
     return found
+
+
+def settle(operator: AnotherProcess, connect: Connect) -> None:
+    """Wait until every process serves the newest catalogue: all of them saw a last entry come and go."""
+    mark = f"mark-{secrets.token_hex(4)}"
+    sides = [connect(process=process) for process in (0, 1)]
+
+    def seen() -> list[bool]:
+        return [mark in [entry["name"] for entry in side.listed("prompts/list")] for side in sides]
+
+    operator.run("services.save_prompt(actor=None, name=name, template='Hi')", name=mark)
+    eventually(lambda: all(seen()), what="the mark's arrival")
+    operator.run("services.delete_entry(entry=Prompt.objects.get(name=name), actor=None)", name=mark)
+    eventually(lambda: not any(seen()), what="the mark's departure")
 
 
 @pytest.fixture

