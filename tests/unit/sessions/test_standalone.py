@@ -1,0 +1,158 @@
+"""The standalone stream: one reader at a time, taken over by who resumes, and its place between them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_app.conf import Settings
+from mcp_app.sessions import standalone as module
+from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.standalone import Standalone
+from mcp_app.streams.base import StreamFinished
+from mcp_app.streams.gateway import Streams
+from tests.unit.sessions.conftest import opening, process
+
+
+@pytest.fixture
+async def session(sessions: Sessions) -> Session:
+    return await sessions.create(**opening())
+
+
+@pytest.fixture
+def standalone(streams: Streams) -> Standalone:
+    return Standalone(streams, 15.0)
+
+
+def closing(sessions: Sessions, standalone: Standalone, session: Session, token: str) -> list[str]:
+    """A connection of ``token`` that leaves when it is taken over, as the transport's do."""
+    left: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    def take_over(session_id: str, by: str) -> None:
+        if by != token and not left:
+            left.append(by)
+            tasks.append(asyncio.create_task(standalone.leave(session, token)))
+
+    sessions.on_take_over.append(take_over)
+    return left
+
+
+@pytest.mark.requirement("T-GET-06")
+async def test_one_connection_listens_at_a_time_in_all_processes(
+    session: Session, standalone: Standalone, streams: Streams
+) -> None:
+    other = Standalone(streams, 15.0)
+    assert await standalone.listen(session, "a", take_over=False)
+    assert not await other.listen(session, "b", take_over=False)
+    assert not await standalone.listen(session, "c", take_over=False)
+    await standalone.leave(session, "a")
+    assert await other.listen(session, "b", take_over=False)
+
+
+@pytest.mark.requirement("T-GET-06")
+async def test_who_resumes_takes_over_from_the_older_connection(
+    session: Session, standalone: Standalone, sessions: Sessions, streams: Streams
+) -> None:
+    assert await standalone.listen(session, "a", take_over=False)
+    left = closing(sessions, standalone, session, "a")
+    other = Standalone(streams, 15.0)
+    assert await other.listen(session, "b", take_over=True)
+    assert left == ["b"]
+    assert await other.renew(session, "b")
+    assert not await standalone.listen(session, "a", take_over=False)
+
+
+async def test_a_deaf_process_does_not_keep_who_resumes_waiting(
+    session: Session, standalone: Standalone, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
+    assert await standalone.listen(session, "deaf", take_over=False)
+    async with asyncio.timeout(5):
+        assert await Standalone(streams, 15.0).listen(session, "b", take_over=True)
+
+
+async def test_of_two_that_resumed_at_the_same_instant_one_goes(
+    session: Session, streams: Streams, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TAKE_OVER_SECONDS", 0.0)
+    first, second = Standalone(streams, 15.0), Standalone(streams, 15.0)
+    assert await first.listen(session, "a", take_over=True)
+    assert await second.listen(session, "b", take_over=True)  # The first was not yet there to hear of it.
+    left = closing(sessions, first, session, "a")
+    assert await second.renew(session, "b")
+    async with asyncio.timeout(5):
+        while not left:
+            await asyncio.sleep(0)
+    assert await second.renew(session, "b")
+    assert not await Standalone(streams, 15.0).listen(session, "c", take_over=False)
+
+
+async def test_who_lost_the_lease_to_a_newer_connection_is_told_so(
+    session: Session, standalone: Standalone, streams: Streams
+) -> None:
+    assert await standalone.listen(session, "old", take_over=False)
+    await streams.windows.release(f"listener/{session.id}", "old")  # It ran out while the process was frozen.
+    assert await Standalone(streams, 15.0).listen(session, "new", take_over=False)
+    assert not await standalone.renew(session, "old")
+
+
+async def test_a_lease_that_ran_out_unnoticed_is_renewed(
+    session: Session, standalone: Standalone, streams: Streams
+) -> None:
+    assert await standalone.listen(session, "a", take_over=False)
+    await streams.windows.release(f"listener/{session.id}", "a")
+    assert await standalone.renew(session, "a")
+    assert not await standalone.listen(session, "b", take_over=False)
+
+
+@pytest.mark.requirement("T-GET-09")
+async def test_a_new_reader_starts_after_what_an_earlier_one_was_sent(
+    session: Session, standalone: Standalone, streams: Streams
+) -> None:
+    epoch, offset = await standalone.position(session)
+    assert offset == 0
+    for number in range(3):
+        await streams.log.append(session.id, STANDALONE, b"%d" % number)
+    assert await standalone.position(session) == (epoch, 0)
+    await standalone.delivered(session, epoch, 2)
+    assert await Standalone(streams, 15.0).position(session) == (epoch, 2)
+
+
+async def test_a_stream_made_anew_is_read_from_its_beginning(
+    session: Session, standalone: Standalone, streams: Streams
+) -> None:
+    epoch, _ = await standalone.position(session)
+    await standalone.delivered(session, epoch, 7)
+    await streams.log.drop(session.id, STANDALONE)
+    new_epoch, offset = await standalone.position(session)
+    assert (new_epoch != epoch, offset) == (True, 0)
+
+
+async def test_the_position_brings_what_other_processes_told_the_client(
+    session: Session, standalone: Standalone, streams: Streams, settings: Settings
+) -> None:
+    other = process(streams, settings)
+    await other.announced(await other.load(session.id, "ada"), 9)
+    assert session.announced == 3
+    await standalone.position(session)
+    assert session.announced == 9
+
+
+async def test_an_ended_session_has_no_position(
+    session: Session, standalone: Standalone, sessions: Sessions
+) -> None:
+    await sessions.end(session.id, "test")
+    with pytest.raises(StreamFinished):
+        await standalone.position(session)
+
+
+async def test_leaving_leaves_nothing_behind(session: Session, standalone: Standalone) -> None:
+    await standalone.listen(session, "a", take_over=False)
+    await standalone.leave(session, "a")
+    await standalone.leave(session, "a")
+    assert standalone._holders == set()
+
+
