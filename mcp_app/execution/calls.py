@@ -111,6 +111,7 @@ class Calls:
 
     async def close(self, seconds: float) -> None:
         """Let running calls end, then stop what is left."""
+        await asyncio.sleep(0)  # A call accepted just now has no task before its first step.
         running = [call for session in self._sessions.values() for call in session.in_flight.values()]
         if await _still_running(running, seconds):
             for call in running:

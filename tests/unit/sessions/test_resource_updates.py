@@ -1,0 +1,51 @@
+"""Who is told that a resource changed: its living subscribers, once each."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from mcp_app.sessions import resource_updates
+from mcp_app.sessions.resource_updates import publish_update
+from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.session import STANDALONE
+from mcp_app.streams.gateway import Streams
+from tests.unit.sessions.conftest import opening
+
+URI = "notes://today"
+
+
+async def told(streams: Streams, session_id: str) -> list[dict[str, object]]:
+    epoch, _ = await streams.log.open(session_id, STANDALONE)
+    page = await streams.log.read(session_id, STANDALONE, epoch, 0)
+    return [orjson.loads(event.data) for event in page.events]
+
+
+@pytest.mark.requirement("RES-08", "RES-11")
+async def test_each_subscriber_is_told_once_and_nobody_else(
+    sessions: Sessions, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_updates, "TOGETHER", 2)
+    subscribed = [await sessions.create(**opening()) for _ in range(5)]
+    other = await sessions.create(**opening())
+    for session in subscribed:
+        await streams.sessions.add_subscription(session.id, URI, 10)
+    await streams.sessions.add_subscription(other.id, "notes://other", 10)
+    assert await publish_update(streams, URI) == 5
+    notice = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": URI}}
+    assert [await told(streams, session.id) for session in subscribed] == [[notice]] * 5
+    assert await told(streams, other.id) == []
+
+
+async def test_ended_and_unsubscribed_sessions_are_passed_over(sessions: Sessions, streams: Streams) -> None:
+    ended, left, living = [await sessions.create(**opening()) for _ in range(3)]
+    for session in (ended, left, living):
+        await streams.sessions.add_subscription(session.id, URI, 10)
+    await sessions.end(ended.id, "test")
+    await streams.sessions.remove_subscription(left.id, URI)
+    assert await publish_update(streams, URI) == 1
+    assert len(await told(streams, living.id)) == 1
+
+
+async def test_a_resource_without_subscribers_is_nobodys_news(streams: Streams) -> None:
+    assert await publish_update(streams, URI) == 0
