@@ -97,7 +97,7 @@ class Dispatcher:
         hub.subscribe("credentials", lambda _: self.authenticator.forget())
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
-        await catalogue.refresh()
+        self.log.keep_secret((await catalogue.refresh()).secret_names)
         await self.streams.start()
         self.log.start()
 
@@ -227,6 +227,7 @@ class Dispatcher:
         revision = await _refreshed()
         if revision != self._told:
             self._told = revision
+            self.log.keep_secret(catalogue.current().secret_names)
             for callback in self.on_catalogue:
                 callback()
 

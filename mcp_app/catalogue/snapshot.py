@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from mcp_app.catalogue import completion
@@ -22,7 +22,16 @@ class Catalogue:
     ``permissions`` is anything with ``in``; what the caller may not use does not exist for them (TOOL-08).
     """
 
-    __slots__ = ("_exact", "_pages", "_prompts", "_templates", "_tools", "revision", "revisions")
+    __slots__ = (
+        "_exact",
+        "_pages",
+        "_prompts",
+        "_templates",
+        "_tools",
+        "revision",
+        "revisions",
+        "secret_names",
+    )
 
     def __init__(
         self,
@@ -39,6 +48,9 @@ class Catalogue:
         self.revision = revision
         self.revisions = dict(revisions)
         self._tools = {entry.name: entry for entry in tools}
+        self.secret_names = frozenset(
+            name for entry in self._tools.values() for name in _secret_names(entry.wire["inputSchema"])
+        )
         self._prompts = {entry.name: entry for entry in prompts}
         self._exact = {entry.uri: entry for entry in resources}
         self._templates = sorted(templates, key=lambda entry: entry.order)
@@ -129,6 +141,22 @@ class Catalogue:
                 return entry if not entry.permission or entry.permission in permissions else None
         found = self.resource(uri, permissions)
         return found[0] if found else None
+
+
+def _secret_names(schema: Any) -> Iterator[str]:
+    """The properties an input schema marks as secret, at any depth (S14)."""
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _secret_names(item)
+    elif isinstance(schema, dict):
+        properties = schema.get("properties")
+        for name, member in properties.items() if isinstance(properties, dict) else ():
+            if isinstance(member, dict) and (
+                member.get("writeOnly") is True or member.get("format") == "password"
+            ):
+                yield name
+        for item in schema.values():
+            yield from _secret_names(item)
 
 
 EMPTY = Catalogue(revision=-1, revisions=dict.fromkeys(KINDS, -1))

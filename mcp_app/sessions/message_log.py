@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -43,7 +43,8 @@ class MessageLog:
         self._streams = streams
         self._limit = min(settings.message_log_payload_bytes, MAX_PAYLOAD_BYTES)
         self.enabled = settings.message_log
-        self._redactor = Redactor(settings.redacted_names)
+        self._names = settings.redacted_names
+        self._redactor = Redactor(self._names)
         self._pending: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
@@ -96,6 +97,10 @@ class MessageLog:
         """Something the database must learn in order with the messages: a session opened, was seen, ended."""
         if len(self._facts) < MAX_PENDING:
             self._facts.append({"fact": kind, "at": time.time(), **members})
+
+    def keep_secret(self, names: Iterable[str]) -> None:
+        """Redact these members too: arguments that a tool's schema marks as secret."""
+        self._redactor = Redactor((*self._names, *names))
 
     def start(self) -> None:
         """Begin flushing; needs a running event loop."""

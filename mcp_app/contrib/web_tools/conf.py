@@ -70,19 +70,19 @@ _OWN_KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "MAX_CHARACTERS": ("max_characters", _whole),
     "CONVERT_SECONDS": ("convert_seconds", _number),
 }
+KEYS = {**_POLICY_KEYS, **_OWN_KEYS}
 
 
 def load(values: dict[str, Any]) -> Settings:
     """Build the typed settings; raises ImproperlyConfigured naming the key and what it needs."""
-    known = {**_POLICY_KEYS, **_OWN_KEYS}
     policy: dict[str, Any] = {}
     own: dict[str, Any] = {}
     for key, value in values.items():
-        if key not in known:
+        if key not in KEYS:
             raise ImproperlyConfigured(
-                f"settings.MCP_WEB_TOOLS has no key {key!r}. Known keys: {', '.join(sorted(known))}."
+                f"settings.MCP_WEB_TOOLS has no key {key!r}. Known keys: {', '.join(sorted(KEYS))}."
             )
-        name, convert = known[key]
+        name, convert = KEYS[key]
         try:
             (policy if key in _POLICY_KEYS else own)[name] = convert(value)
         except ValueError as error:

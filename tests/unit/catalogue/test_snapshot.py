@@ -279,3 +279,19 @@ def test_a_tools_deadline_is_never_longer_than_the_servers_longest(settings: Any
     assert tool_entry(doubled, name="a").timeout == 7
     assert tool_entry(doubled, name="b", timeout=3).timeout == 3
     assert tool_entry(doubled, name="c", timeout=100).timeout == 9
+
+
+def test_arguments_marked_as_secret_are_named_for_the_log_at_any_depth() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "pin": {"type": "string", "writeOnly": True},
+            "plain": {"type": "string"},
+            "door": {"type": "object", "properties": {"code": {"type": "string", "format": "password"}}},
+        },
+    }
+
+    def unlock(**arguments: Any) -> str:
+        return "open"
+
+    assert catalogue([tool_entry(unlock, input_schema=schema)]).secret_names == {"pin", "code"}

@@ -300,3 +300,12 @@ async def test_without_a_message_log_only_facts_are_kept(streams: Streams, setti
     await log.flush()
     (found,) = await batches(streams)
     assert (found["lines"], [fact["fact"] for fact in found["facts"]]) == ([], ["session.ended"])
+
+
+async def test_an_argument_that_a_tool_marks_as_secret_is_not_kept(log: MessageLog, streams: Streams) -> None:
+    log.keep_secret(["pin"])
+    exchange(log, payload=b'{"params":{"arguments":{"pin":"4711"}}}')
+    await log.flush()
+    (line,) = await lines(streams)
+    assert "4711" not in str(line)
+    assert MARK in str(line)
