@@ -339,7 +339,7 @@ async def attempt(call: Call, work: Work) -> None:
         result = downlevel.result(call.method, result, call.session.version)
         encoded = jsonrpc.encode_result(call.request_id, result)
         outcome = "tool_error" if result.get("isError") else "ok"
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, Cancelled):
         encoded, outcome = ending(call)
     except McpError as error:
         encoded, outcome = jsonrpc.encode_error(error, call.request_id), "error"

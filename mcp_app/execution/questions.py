@@ -42,7 +42,10 @@ class Form:
     __slots__ = ("_adapter", "_simple", "schema")
 
     def __init__(self, kind: Any) -> None:
-        """``kind``: a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple types."""
+        """``kind``: a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple types.
+
+        Raises ValueError for another type.
+        """
         self._adapter: TypeAdapter[Any] | None = None
         self._simple = False
         if isinstance(kind, dict):
@@ -52,7 +55,12 @@ class Form:
         members: dict[str, Any] = {VALUE: (kind, ...)}
         model = create_model("Answer", **members) if self._simple else kind
         self._adapter = TypeAdapter(portable(model))
-        self.schema = flatten(self._adapter.json_schema())
+        schema = self._adapter.json_schema()
+        if "properties" not in schema:
+            raise ValueError(
+                f"A form needs a simple type, or a class with members of simple types, not {kind!r}."
+            )
+        self.schema = flatten(schema)
 
     def read(self, content: dict[str, Any]) -> Any:
         """The typed value; raises ToolError when the content does not fit the type."""
