@@ -1,0 +1,214 @@
+"""Application functions: where they run, and what becomes of everything they may raise."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+
+from mcp_app import Context, ToolError
+from mcp_app.execution.call import Call, Cancelled
+from mcp_app.execution.context import Context as CallContext
+from mcp_app.protocol.errors import InternalError, InvalidParams, ResourceNotFound
+from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
+from tests.unit.execution.stage import CANCELLED, Stage, begun
+
+colour = contextvars.ContextVar("colour", default="none")
+
+
+def call_of(stage: Stage, function: Callable[..., Any], arguments: dict[str, Any] | None = None) -> Call:
+    """A call of a function as a tool."""
+    entry = tool_entry(function)
+
+    async def work(call: Call, context: CallContext) -> dict[str, Any]:
+        return await stage.runner.run_tool(entry, arguments or {}, call, context)
+
+    return stage.start(work)
+
+
+async def text_of(stage: Stage, function: Callable[..., Any], **arguments: Any) -> str:
+    found = (await stage.said(call_of(stage, function, arguments)))[-1]["result"]["content"][0]["text"]
+    assert isinstance(found, str)
+    return found
+
+
+async def test_async_functions_run_on_the_event_loop_and_others_in_threads(stage: Stage) -> None:
+    async def here() -> str:
+        """Where."""
+        return str(threading.get_ident())
+
+    def there() -> str:
+        """Where."""
+        return str(threading.get_ident())
+
+    own = str(threading.get_ident())
+    assert await text_of(stage, here) == own
+    assert await text_of(stage, there) != own
+
+
+async def test_a_thread_sees_the_context_variables_of_its_request(stage: Stage) -> None:
+    def seen() -> str:
+        """What."""
+        return colour.get()
+
+    colour.set("green")
+    assert await text_of(stage, seen) == "green"
+
+
+async def test_the_context_is_handed_to_who_declares_it(stage: Stage) -> None:
+    async def who(name: str, ctx: Context) -> str:
+        """Who."""
+        return f"{name} {ctx.request_id}"
+
+    assert await text_of(stage, who, name="call") == "call 1"
+
+
+@pytest.mark.requirement("TOOL-12")
+@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize(
+    ("raised", "text"),
+    [
+        (ToolError("what the model may know"), "what the model may know"),
+        (ToolError(), "The tool failed."),
+        (ValidationError(["one", "two"]), "one; two"),
+        (PermissionDenied(), "Permission denied."),
+        (PermissionDenied("not you"), "not you"),
+        (ObjectDoesNotExist(), "Not found."),
+        (InvalidParams("of a question inside"), "of a question inside"),
+        (ResourceNotFound("Resource not found", data={"uri": "a://b"}), "Resource not found: a://b"),
+        (KeyError("secret detail"), "The tool failed unexpectedly (incident "),
+        (SystemExit("secret detail"), "The tool failed unexpectedly (incident "),
+        (asyncio.CancelledError("secret detail"), "The tool failed unexpectedly (incident "),
+        (Cancelled(), "The tool stopped itself."),
+    ],
+)
+async def test_what_a_tool_raises_is_told_to_the_model_in_fit_words(
+    raised: BaseException, text: str, threaded: bool, stage: Stage
+) -> None:
+    async def here() -> str:
+        """Fails."""
+        raise raised
+
+    def there() -> str:
+        """Fails."""
+        raise raised
+
+    (answer,) = await stage.said(call_of(stage, there if threaded else here))
+    assert answer["result"]["isError"]
+    assert answer["result"]["content"][0]["text"].startswith(text)
+    assert "secret detail" not in str(answer)
+
+
+async def test_a_fault_of_the_server_is_an_error_of_the_request(stage: Stage) -> None:
+    async def broken() -> str:
+        """Fails."""
+        raise InternalError("ours")
+
+    (answer,) = await stage.said(call_of(stage, broken))
+    assert answer["error"] == {"code": -32603, "message": "ours"}
+
+
+async def test_an_incident_can_be_found_in_the_log_by_its_number(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> str:
+        """Fails."""
+        raise KeyError("the detail")
+
+    incident = (await text_of(stage, fail)).partition("incident ")[2].removesuffix(").")
+    assert incident in caplog.text
+    assert "the detail" in caplog.text
+
+
+async def test_a_cancelled_tool_that_stops_at_its_context_counts_as_cancelled(stage: Stage) -> None:
+    started = asyncio.Event()
+
+    async def loop(ctx: Context) -> str:
+        """Loops."""
+        started.set()
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                ctx.raise_if_cancelled()
+
+    call = call_of(stage, loop)
+    await started.wait()
+    call.cancel("")
+    assert await stage.said(call) == [CANCELLED]
+
+
+async def test_a_thread_is_answered_for_at_once_when_it_is_cancelled(stage: Stage) -> None:
+    free = threading.Event()
+
+    def stuck() -> str:
+        """Stuck."""
+        free.wait(10)
+        return "late"
+
+    call = call_of(stage, stuck)
+    await begun(call)
+    call.cancel("")
+    assert await stage.said(call) == [CANCELLED]
+    free.set()
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "words"),
+    [
+        (ToolError("refused"), -32602, "refused"),
+        (ToolError(), -32602, "The request was refused."),
+        (ValidationError(["one", "two"]), -32602, "one; two"),
+        (KeyError("secret detail"), -32603, "Internal error (incident "),
+    ],
+)
+@pytest.mark.requirement("PROMPT-03")
+async def test_what_a_prompt_raises_is_an_error_of_the_request(
+    raised: Exception, code: int, words: str, stage: Stage
+) -> None:
+    def failing() -> str:
+        """Fails."""
+        raise raised
+
+    function = prompt_entry(failing).function
+    assert function is not None
+
+    async def work(call: Call, context: CallContext) -> dict[str, Any]:
+        return dict(await stage.runner.run_prompt(function, {}, call, context))
+
+    (answer,) = await stage.said(stage.start(work, method="prompts/get"))
+    assert answer["error"]["code"] == code
+    assert answer["error"]["message"].startswith(words)
+    assert "secret detail" not in str(answer)
+
+
+@pytest.mark.requirement("RES-03", "RES-06")
+@pytest.mark.parametrize("raised", [ObjectDoesNotExist("m"), FileNotFoundError("/p"), PermissionDenied("p")])
+async def test_what_the_caller_may_not_see_does_not_exist(raised: Exception, stage: Stage) -> None:
+    def failing() -> str:
+        """Fails."""
+        raise raised
+
+    function = resource_entry(failing, "a://b").function
+    assert function is not None
+
+    async def work(call: Call, context: CallContext) -> dict[str, Any]:
+        return dict(await stage.runner.read_resource(function, "a://b", {}, call, context))
+
+    (answer,) = await stage.said(stage.start(work, method="resources/read"))
+    assert answer["error"] == {"code": -32002, "message": "Resource not found", "data": {"uri": "a://b"}}
+
+
+async def test_a_closed_runner_takes_no_more_threads(stage: Stage) -> None:
+    def late() -> str:
+        """Late."""
+        return "late"
+
+    stage.runner.close()
+    (answer,) = await stage.said(call_of(stage, late))
+    assert answer["result"]["isError"]
