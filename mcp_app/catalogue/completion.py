@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
+from django.db import close_old_connections
+
 from mcp_app.catalogue.definitions import CompletionSource
 
 MAX_VALUES: Final = 100
@@ -26,8 +28,19 @@ async def complete(source: CompletionSource | None, value: str, others: Mapping[
     if inspect.iscoroutinefunction(source):
         found = await cast("Callable[..., Awaitable[Sequence[str]]]", source)(value, others)
     else:
-        found = await asyncio.to_thread(cast("Callable[..., Sequence[str]]", source), value, others)
+        found = await asyncio.to_thread(
+            _in_thread, cast("Callable[..., Sequence[str]]", source), value, others
+        )
     return _bounded([str(item) for item in found])
+
+
+def _in_thread(source: Callable[..., Sequence[str]], value: str, others: Mapping[str, str]) -> list[str]:
+    close_old_connections()
+    try:
+        # A QuerySet is only read when its items are; that must happen here, too.
+        return [str(item) for item in source(value, others)]
+    finally:
+        close_old_connections()
 
 
 def _ranked(candidates: Sequence[str], value: str) -> list[str]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mcp_app.catalogue.current import current
 from mcp_app.handlers.context import Params, RequestContext, Result
-from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.errors import InternalError, InvalidParams
 from mcp_app.protocol.versions import V2025_06_18
+
+# A completion is no call that could be cancelled or watched: nobody waits longer for a suggestion.
+SECONDS = 10.0
 
 
 async def complete(context: RequestContext, params: Params) -> Result:
@@ -16,9 +21,14 @@ async def complete(context: RequestContext, params: Params) -> Result:
     name, value = argument.get("name"), argument.get("value")
     if type(name) is not str or type(value) is not str:
         raise InvalidParams("The member 'argument' needs the strings 'name' and 'value'.")
-    values, total, has_more = await current().complete(
-        ref, name, value, _known_arguments(context.version, params), context.principal.permissions
-    )
+    known = _known_arguments(context.version, params)
+    try:
+        async with asyncio.timeout(SECONDS):
+            values, total, has_more = await current().complete(
+                ref, name, value, known, context.principal.permissions
+            )
+    except TimeoutError:
+        raise InternalError("The completion took too long and was stopped.") from None
     return {"completion": {"values": values, "total": total, "hasMore": has_more}}
 
 
