@@ -20,7 +20,6 @@ class Application:
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
         self._dispatcher: Dispatcher | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -21,7 +21,11 @@ async def send_body(send: Send, status: int, body: bytes, extra: Headers = ()) -
     """One JSON body, or an empty answer without a media type."""
     size = len(body)
     length = _LENGTHS[size] if size < len(_LENGTHS) else (b"content-length", b"%d" % size)
-    headers = [JSON, NO_CACHE, length, *extra] if body else [NO_CACHE, length, *extra]
+    if body:
+        headers = [JSON, NO_CACHE, length, *extra]
+    else:
+        # RFC 9110 section 8.6: a 204 must not say how long the body is that it cannot have.
+        headers = [NO_CACHE, *extra] if status == 204 else [NO_CACHE, length, *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -32,10 +33,10 @@ class BodyReader:
     async def read(self, receive: Receive, content_length: bytes | None) -> bytes:
         """The whole body.
 
-        Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (408) for a body that
-        dribbles in, and Disconnected.
+        Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (400 for a length that
+        is none, 408 for a body that dribbles in), and Disconnected.
         """
-        if content_length is not None and (not content_length.isdigit() or int(content_length) > self._limit):
+        if content_length is not None and _length(content_length) > self._limit:
             raise self._too_large()
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
@@ -91,3 +92,10 @@ class BodyReader:
 
     def _too_large(self) -> PayloadTooLarge:
         return PayloadTooLarge(f"The body is larger than {self._limit} bytes.")
+
+
+def _length(declared: bytes) -> int:
+    if not declared.isdigit():
+        raise Refused("The Content-Length header must be a number.")
+    # Python refuses to read numbers of thousands of digits.
+    return int(declared) if len(declared) < 20 else sys.maxsize
