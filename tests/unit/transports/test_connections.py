@@ -1,0 +1,103 @@
+"""Which open event streams are woken and closed, and how many a principal may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.transports.connections import Connection, Connections
+
+
+class Opened:
+    """A connection that counts how often it was woken."""
+
+    def __init__(
+        self, connections: Connections, session: str = "s", principal: str = "ada", *, token: str = ""
+    ) -> None:
+        self.woken = 0
+        self.connection = Connection(session, principal, standalone=bool(token), wake=self._wake)
+        self.connection.token = token
+        connections.add(self.connection)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.connection.stopping
+
+
+@pytest.fixture
+def connections() -> Connections:
+    return Connections(2)
+
+
+@pytest.mark.requirement("SEC-07")
+def test_a_principal_holds_a_bounded_number_of_streams_and_others_are_not_touched(
+    connections: Connections,
+) -> None:
+    first = Opened(connections, "s1")
+    connections.admit("ada")
+    Opened(connections, "s2")
+    with pytest.raises(TooManyRequests) as refused:
+        connections.admit("ada")
+    assert refused.value.headers == ((b"retry-after", b"5"),)
+    connections.admit("bob")
+    connections.remove(first.connection)
+    connections.admit("ada")
+
+
+def test_nothing_is_kept_of_closed_connections(connections: Connections) -> None:
+    opened = [Opened(connections, f"s{number % 2}", f"p{number % 3}") for number in range(12)]
+    for each in opened:
+        connections.remove(each.connection)
+    assert connections._by_session == {}
+    assert not connections._by_principal
+
+
+def test_the_end_of_a_session_stops_its_streams_only(connections: Connections) -> None:
+    ended = [Opened(connections, "s", token="t"), Opened(connections, "s")]
+    other = Opened(connections, "other")
+    connections.stop_session("s")
+    connections.stop_session("unknown")
+    assert [(each.is_stopping, each.woken) for each in ended] == [(True, 1), (True, 1)]
+    assert (other.is_stopping, other.woken) == (False, 0)
+
+
+def test_a_change_of_a_session_wakes_its_streams_only(connections: Connections) -> None:
+    changed, other = Opened(connections, "s"), Opened(connections, "other")
+    connections.wake_session("s")
+    connections.wake_session("unknown")
+    assert (changed.woken, changed.is_stopping, other.woken) == (1, False, 0)
+
+
+@pytest.mark.requirement("T-GET-06")
+def test_a_take_over_stops_the_older_standalone_stream_only(connections: Connections) -> None:
+    older, newer = Opened(connections, token="old"), Opened(connections, token="new")
+    of_a_call, elsewhere = Opened(connections), Opened(connections, "other", token="old")
+    connections.take_over("s", "new")
+    stopping = [each.is_stopping for each in (older, newer, of_a_call, elsewhere)]
+    assert stopping == [True, False, False, False]
+
+
+def test_a_changed_catalogue_wakes_every_standalone_stream_and_no_other(connections: Connections) -> None:
+    standalone = [Opened(connections, name, token="t") for name in ("s", "other")]
+    of_a_call = Opened(connections)
+    connections.wake_standalone()
+    assert [each.woken for each in (*standalone, of_a_call)] == [1, 1, 0]
+
+
+def test_a_process_that_ends_stops_everything(connections: Connections) -> None:
+    opened = [Opened(connections, "s"), Opened(connections, "s", token="t"), Opened(connections, "other")]
+    connections.drain()
+    connections.drain()
+    assert all(each.is_stopping for each in opened)
+
+
+def test_a_connection_may_close_while_others_are_woken(connections: Connections) -> None:
+    second = Opened(connections)
+    first = Connection("s", "ada", standalone=False, wake=lambda: connections.remove(second.connection))
+    connections.add(first)
+    connections.stop_session("s")
+    connections.remove(first)
+    assert connections._by_session == {}
