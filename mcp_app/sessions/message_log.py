@@ -119,7 +119,9 @@ class MessageLog:
         """Hand on everything buffered now; what Redis cannot take stays buffered."""
         for callback in self.before_flush:
             callback()
-        while self._pending or self._facts:
+        # Not what comes in meanwhile: under load that would be one small batch after the other.
+        facts_left, lines_left = len(self._facts), len(self._pending)
+        while facts_left > 0 or lines_left > 0:
             encoded, skipped, facts, lines = self._next_batch()
             try:
                 await self._streams.messages.push(encoded)
@@ -128,6 +130,7 @@ class MessageLog:
             self._skipped -= skipped
             self._pending_bytes -= sum(len(line[5]) + len(line[6]) for line in self._pending[:lines])
             del self._facts[:facts], self._pending[:lines]
+            facts_left, lines_left = facts_left - facts, lines_left - lines
             # Encoding a slice takes a millisecond or two; requests go first between slices.
             await asyncio.sleep(0)
 
@@ -188,7 +191,7 @@ class MessageLog:
             kind,
             method[:120],
             str(request_id)[:120],
-            self._redactor.text(target)[:200],
+            (target if clean else self._redactor.text(target))[:200],
             self._redactor.message(payload, self._limit, clean=clean),
             self._answer(method, answer, clean=clean),
             outcome,
@@ -204,4 +207,6 @@ class MessageLog:
 
 def _searched(pending: tuple[Any, ...]) -> tuple[bytes, ...]:
     """What of a pending line may hold secrets: everything but a list, which is the server's own words."""
-    return (pending[5],) if pending[9][0] in LISTS else (pending[5], pending[6])
+    method, _, target = pending[9]
+    words = (pending[5], target.encode()) if target else (pending[5],)
+    return words if method in LISTS else (*words, pending[6])
