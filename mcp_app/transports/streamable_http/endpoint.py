@@ -82,8 +82,8 @@ class Endpoint:
                 await self._other(scope["method"], send, extra)
             else:
                 await verb(scope, fields, receive, send, extra)
-        except Disconnected:
-            return
+        except (Disconnected, ConnectionError):
+            return  # Some servers raise from send() when the client has gone, as ASGI wants it.
         except McpError as error:
             await self._refuse(scope, send, error, extra)
         except (SessionEnded, StreamFinished):

@@ -1,0 +1,36 @@
+"""A server on in-memory streams with a small catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.streams.gateway import Streams
+from tests.unit.transports.streamable_http.asgi import Server
+
+
+@pytest.fixture(autouse=True)
+def _small_catalogue() -> Iterator[None]:
+    before = current.replace(Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5)))
+    yield
+    current.replace(before)
+
+
+@pytest.fixture
+async def streams() -> Streams:
+    """The streams that the processes of a test share."""
+    made = Streams.in_memory()
+    await made.start()
+    return made
+
+
+@pytest.fixture
+async def server(streams: Streams) -> AsyncIterator[Server]:
+    """One process."""
+    made = Server(streams)
+    yield made
+    made.endpoint.connections.drain()
+    await made.dispatcher.services.calls.close(0.01)

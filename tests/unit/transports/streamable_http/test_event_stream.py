@@ -1,0 +1,313 @@
+"""One connection's event stream: what it writes, when it looks who is there, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcp_app.auth.principal import LOOPBACK as LOCAL
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.sessions.session import STANDALONE
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+from tests.unit.transports.streamable_http.asgi import LOOPBACK, Exchange, Server, request
+
+Headers = dict[str, str | None]
+
+
+def session_of(headers: Headers) -> str:
+    return headers["mcp-session-id"] or ""
+
+
+async def tell(streams: Streams, headers: Headers, text: bytes = b'{"n":1}') -> None:
+    """A message for the session's standalone stream."""
+    await streams.log.append(session_of(headers), STANDALONE, text)
+
+
+async def leave(exchange: Exchange) -> Exchange:
+    exchange.gone.set()
+    return await exchange.done()
+
+
+def publish(revision: int, **kinds: int) -> None:
+    current.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
+
+
+@pytest.mark.requirement("T-POLL-01", "T-POLL-02")
+@pytest.mark.parametrize(("version", "is_primed"), [("2025-11-25", True), ("2025-06-18", False)])
+async def test_a_stream_begins_with_a_position_where_clients_understand_it(
+    version: str, is_primed: bool, server: Server
+) -> None:
+    stream = server.listen(await server.initialize(version))
+    await stream.until(b"\n\n")
+    assert stream.headers[b"content-type"] == b"text/event-stream"
+    assert bool(stream.events and stream.events[0].id) == is_primed
+    await leave(stream)
+
+
+@pytest.mark.requirement("T-GET-09")
+async def test_what_came_while_nobody_listened_is_sent_once_and_then_what_comes(server: Server) -> None:
+    headers = await server.initialize()
+    streams = server.dispatcher.streams
+    await tell(streams, headers, b'{"n":1}')
+    first = server.listen(headers)
+    await first.until(b'"n":1')
+    await tell(streams, headers, b'{"n":2}')
+    await first.until(b'"n":2')
+    await leave(first)
+    await tell(streams, headers, b'{"n":3}')
+    second = server.listen(headers)
+    await second.until(b'"n":3')
+    await leave(second)
+    assert [message["n"] for message in first.messages] == [1, 2]
+    assert [message["n"] for message in second.messages] == [3]
+
+
+# Catalogue levels
+
+
+@pytest.mark.requirement("TOOL-23")
+async def test_a_changed_list_is_announced_once_however_often_it_changed(server: Server) -> None:
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    publish(9, tools=7, prompts=9)
+    server.endpoint.connections.wake_standalone()
+    await stream.until(b"prompts/list_changed")
+    server.endpoint.connections.wake_standalone()
+    await tell(server.dispatcher.streams, headers)
+    await stream.until(b'"n":1')
+    await leave(stream)
+    assert [message.get("method", "") for message in stream.messages] == [
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "",
+    ]
+
+
+async def test_a_client_that_was_away_is_told_when_it_comes_back_and_only_then(streams: Streams) -> None:
+    one, other = Server(streams), Server(streams)
+    headers = await one.initialize()
+    publish(8, resources=8)
+    first = one.listen(headers)
+    await first.until(b"resources/list_changed")
+    await leave(first)
+    again = other.listen(headers)
+    await again.until(b"id:")
+    await tell(streams, headers)
+    await again.until(b'"n":1')
+    await leave(again)
+    assert b"list_changed" not in again.body
+
+
+async def test_nothing_is_announced_before_the_client_said_it_is_ready(server: Server) -> None:
+    headers = await server.initialize(ready=False)
+    publish(9, tools=9)
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert b"list_changed" not in stream.body
+    await server.send(message=told, headers=headers).done()
+    await stream.until(b"tools/list_changed")
+    await leave(stream)
+
+
+# Who is there
+
+
+async def test_a_busy_stream_checks_its_reader_too(streams: Streams) -> None:
+    server = Server(streams, keep_alive_seconds=0.02)
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    checked: list[bytes | None] = []
+    authenticate = server.dispatcher.authenticator.authenticate
+
+    async def noting(authorization: bytes | None, *, local: bool) -> Any:
+        checked.append(authorization)
+        return await authenticate(authorization, local=local)
+
+    # The class has slots, so its object is exchanged for one that notes.
+    server.dispatcher.authenticator = Noting(noting)  # type: ignore[assignment]
+    async with asyncio.timeout(5):
+        while len(checked) < 3:
+            await tell(streams, headers)
+            await asyncio.sleep(0.002)
+    await leave(stream)
+
+
+class Noting:
+    """An authenticator that is asked by the stream's check."""
+
+    def __init__(self, authenticate: Callable[..., Any]) -> None:
+        self.authenticate = authenticate
+
+
+async def test_a_stream_ends_when_its_credential_is_no_longer_good(streams: Streams) -> None:
+    server = Server(streams, keep_alive_seconds=0.01)
+    stream = server.listen(await server.initialize())
+    await stream.until(b"id:")
+    server.dispatcher.authenticator._loopback = False  # As if the key had been revoked.
+    await stream.done()
+    assert stream.is_complete
+
+
+@pytest.mark.requirement("AUTH-18")
+async def test_a_stream_ends_at_the_very_expiry_of_its_credential(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = await server.initialize()
+    expiring = replace(LOCAL, expires_at=time.time() + 0.05)
+    monkeypatch.setattr("mcp_app.auth.bearer.LOOPBACK", expiring)
+    stream = await server.listen(headers).done()
+    assert time.time() >= (expiring.expires_at or 0)
+    assert stream.is_complete
+    assert stream.events[-1].retry == server.dispatcher.settings.stream_retry_ms
+
+
+async def test_a_stream_survives_a_short_outage_of_redis(streams: Streams) -> None:
+    server = Server(streams, keep_alive_seconds=0.01)
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    update, load = streams.sessions.update, streams.sessions.load
+    failed = asyncio.Event()
+
+    async def away(*args: Any, **kwargs: Any) -> Any:
+        failed.set()
+        raise StreamsUnavailable("away")
+
+    streams.sessions.update = streams.sessions.load = away  # type: ignore[method-assign]
+    server.dispatcher.sessions._cache.clear()
+    await tell(streams, headers, b'{"n":1}')
+    publish(9, tools=9)
+    server.endpoint.connections.wake_standalone()
+    await stream.until(b"tools/list_changed")
+    await failed.wait()
+    streams.sessions.update, streams.sessions.load = update, load  # type: ignore[method-assign]
+    await tell(streams, headers, b'{"n":2}')
+    await stream.until(b'"n":2')
+    assert not stream.task.done()
+    await leave(stream)
+
+
+@pytest.mark.requirement("T-GET-06")
+async def test_a_second_listener_is_refused_and_one_that_resumes_takes_over(streams: Streams) -> None:
+    one, other = Server(streams), Server(streams)
+    headers = await one.initialize()
+    first = one.listen(headers)
+    await first.until(b"id:")
+    assert (await other.listen(headers).done()).status == 409
+    second = other.listen(headers, last=first.events[0].id)
+    await second.until(b"id:")
+    await first.done()
+    assert first.is_complete
+    await leave(second)
+    third = one.listen(headers)
+    await third.until(b"id:")
+    await leave(third)
+
+
+async def test_a_listener_that_failed_to_begin_does_not_keep_the_next_one_out(server: Server) -> None:
+    headers = await server.initialize()
+    streams = server.dispatcher.streams
+    opening = streams.log.open
+
+    async def away(*args: Any) -> Any:
+        raise StreamsUnavailable("away")
+
+    streams.log.open = away  # type: ignore[method-assign]
+    assert (await server.listen(headers).done()).status == 503
+    streams.log.open = opening  # type: ignore[method-assign]
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    await leave(stream)
+
+
+# Ends
+
+
+async def ended_by_session(server: Server, headers: Headers) -> None:
+    assert (await server.send("DELETE", headers=headers).done()).status == 204
+
+
+async def ended_by_drain(server: Server, headers: Headers) -> None:
+    server.endpoint.connections.drain()
+
+
+@pytest.mark.parametrize("end", [ended_by_session, ended_by_drain])
+async def test_a_stream_that_the_server_ends_is_ended_as_it_should_be(end: Any, server: Server) -> None:
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    await end(server, headers)
+    await stream.done()
+    assert stream.is_complete
+    assert server.endpoint.connections._by_session == {}
+
+
+@pytest.mark.requirement("T-POLL-05")
+@pytest.mark.parametrize(("version", "is_rotated"), [("2025-11-25", True), ("2025-06-18", False)])
+async def test_a_long_stream_is_rotated_where_the_client_can_resume(
+    version: str, is_rotated: bool, streams: Streams
+) -> None:
+    server = Server(streams, stream_max_seconds=0.0, keep_alive_seconds=0.01)
+    headers = await server.initialize(version)
+    stream = server.listen(headers)
+    await stream.until(b": ping" if not is_rotated else b"retry:")
+    await tell(streams, headers)
+    if is_rotated:
+        await stream.done()
+        assert stream.is_complete
+        assert stream.events[-1].retry == 1000
+    else:
+        await stream.until(b'"n":1')
+        await leave(stream)
+
+
+async def test_a_client_that_stops_reading_is_cut_off(streams: Streams) -> None:
+    server = Server(streams, stall_seconds=0.01)
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    stream.stalled = asyncio.Event()
+    await tell(streams, headers)
+    await stream.done()
+    assert not stream.is_complete
+    assert server.endpoint.connections._by_session == {}
+    assert await streams.windows.held(f"listener/{session_of(headers)}") == 0
+
+
+async def test_a_connection_that_breaks_while_written_to_is_no_incident(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    stream.broken = True
+    await tell(server.dispatcher.streams, headers)
+    await stream.done()
+    gone = server.send(message=request("ping"), headers=headers)
+    gone.broken = True
+    await gone.done()
+    assert "Incident" not in caplog.text
+    assert server.endpoint.connections._by_session == {}
+
+
+async def test_a_gap_is_told_before_what_is_left(streams: Streams) -> None:
+    server = Server(Streams.in_memory(replace(LOOPBACK, max_stream_events=2)))
+    await server.dispatcher.streams.start()
+    headers = await server.initialize()
+    for number in range(5):
+        await tell(server.dispatcher.streams, headers, b'{"n":%d}' % number)
+    stream = server.listen(headers)
+    await stream.until(b'"n":4')
+    await leave(stream)
+    assert stream.body.index(b"no longer kept") < stream.body.index(b'"n":3')
+    assert [message["n"] for message in stream.messages if "n" in message] == [3, 4]
