@@ -153,15 +153,32 @@ class Dispatcher:
                 await self._serve(session, principal, member, payload, reply)
             elif isinstance(member, jsonrpc.Invalid):
                 reply.answer(payload)
-            elif isinstance(member, jsonrpc.Notification):
-                await self.notification(session, member, payload)
             else:
-                await self.response(session, member, payload)
+                await self._take_in(session, member, payload, must=not answered)
         if not answered:
             return ACCEPTED
         if await reply.settled(self.settings.grace_seconds):
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
+
+    async def _take_in(
+        self,
+        session: Session,
+        member: jsonrpc.Notification | jsonrpc.Response,
+        payload: bytes,
+        *,
+        must: bool,
+    ) -> None:
+        """A member without an answer; unless it ``must``, its failure does not take away those of others."""
+        try:
+            if isinstance(member, jsonrpc.Notification):
+                await self.notification(session, member, payload)
+            else:
+                await self.response(session, member, payload)
+        except StreamsUnavailable as error:
+            if must:
+                raise
+            log.warning("A member of a batch was lost: %s", error)
 
     async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
         """Take in a notification; unknown ones are logged and ignored (RPC-06)."""

@@ -1,0 +1,86 @@
+"""A dispatcher on in-memory streams with one session: hand it a message, see what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.conf import Settings
+from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.protocol import jsonrpc
+from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
+
+SETTINGS = Settings(message_log=False)
+CLIENT = {"name": "tests", "version": "1"}
+
+
+def offer(**kinds: Iterable[Any]) -> None:
+    """Put a catalogue in use."""
+    current.replace(Catalogue(revision=1, revisions=dict.fromkeys(KINDS, 1), **kinds))  # type: ignore[arg-type]
+
+
+class Desk:
+    """One process and its one client."""
+
+    def __init__(self, streams: Streams, **settings: Any) -> None:
+        self.streams = streams
+        self.dispatcher = Dispatcher(streams, replace(SETTINGS, **settings))
+        self.dispatcher.sessions.start()
+        self.principal: Principal = LOOPBACK
+        self.session: Session
+
+    async def open(self, version: str = "2025-11-25") -> Session:
+        """Open the session that requests belong to."""
+        self.session = await self.dispatcher.sessions.create(
+            version=version,
+            principal_key=self.principal.key,
+            client_info=CLIENT,
+            capabilities={},
+            announced=1,
+        )
+        return self.session
+
+    async def request(self, method: str, params: dict[str, Any] | None = None, request_id: Any = 1) -> Any:
+        """The answer to one request."""
+        message = jsonrpc.Request(request_id, method, params or {})
+        async with asyncio.timeout(10):
+            outcome = await self.dispatcher.request(self.session, self.principal, message, b"{}")
+            self.status = outcome.status if isinstance(outcome, Answered) else 200
+            return (await self._messages(outcome))[-1]
+
+    async def batch(self, *members: Any) -> list[Any]:
+        """The messages that answer a batch."""
+        async with asyncio.timeout(10):
+            outcome = await self.dispatcher.batch(self.session, self.principal, list(members))
+            return await self._messages(outcome)
+
+    async def initialize(self, params: dict[str, Any]) -> Any:
+        """The answer to ``initialize``."""
+        outcome = await self.dispatcher.initialize(
+            self.principal, jsonrpc.Request(1, "initialize", params), b"{}", "127.0.0.1"
+        )
+        self.status, self.opened = outcome.status, outcome.session_id
+        return orjson.loads(outcome.body)
+
+    async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Tell something."""
+        await self.dispatcher.notification(self.session, jsonrpc.Notification(method, params or {}), b"{}")
+
+    async def _messages(self, outcome: Answered | StreamReference) -> list[Any]:
+        if isinstance(outcome, Answered):
+            found = orjson.loads(outcome.body) if outcome.body else []
+            return found if isinstance(found, list) else [found]
+        reader = self.streams.reader(self.session.id, outcome.stream, outcome.epoch, outcome.after)
+        messages: list[Any] = []
+        while not reader.finished:
+            messages += [orjson.loads(event.data) for event in await reader.next(1)]
+        reader.close()
+        return messages

@@ -1,0 +1,269 @@
+"""The pipeline of one process: batches, notifications, responses, and a catalogue that moves on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+import pytest
+from django.db import OperationalError
+
+from mcp_app import Context
+from mcp_app import dispatcher as module
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.protocol.errors import InvalidRequest
+from mcp_app.protocol.jsonrpc import Invalid, Notification, Request, Response
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+from tests.unit.catalogue.entries import resource_entry, tool_entry
+from tests.unit.handlers.desk import Desk, offer
+
+
+async def chatty(ctx: Context) -> str:
+    """Talks first."""
+    ctx.info("working")
+    return "done"
+
+
+async def endless() -> str:
+    """Never ends."""
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def notes() -> str:
+    """Notes."""
+    return "notes"
+
+
+@pytest.fixture(autouse=True)
+def _offered() -> Iterator[None]:
+    before = current.current()
+    offer(tools=[tool_entry(chatty), tool_entry(endless, 2)], resources=[resource_entry(notes, "notes://all")])
+    yield
+    current.replace(before)
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    streams = Streams.in_memory()
+    await streams.start()
+    made = Desk(streams)
+    await made.open("2025-03-26")
+    yield made
+    await made.dispatcher.services.calls.close(0.01)
+
+
+def call(name: str, request_id: Any = 1) -> Request:
+    return Request(request_id, "tools/call", {"name": name, "arguments": {}})
+
+
+def ids(messages: list[Any]) -> list[Any]:
+    return [message.get("id") for message in messages if "method" not in message]
+
+
+@pytest.mark.requirement("BATCH-04")
+async def test_quick_requests_of_a_batch_are_answered_in_one_array(desk: Desk) -> None:
+    found = await desk.batch(Request(1, "ping", {}), Request("2", "tools/list", {}), Request(3, "no", {}))
+    assert ids(found) == [1, "2", 3]
+    assert [("error" in message) for message in found] == [False, False, True]
+
+
+async def test_a_batch_in_which_a_call_streams_before_the_last_member_is_served_is_answered(
+    desk: Desk,
+) -> None:
+    subscribing = desk.streams.sessions.add_subscription
+
+    async def slow(*args: Any) -> bool:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return await subscribing(*args)
+
+    desk.streams.sessions.add_subscription = slow  # type: ignore[method-assign]
+    found = await desk.batch(call("chatty"), Request(2, "resources/subscribe", {"uri": "notes://all"}))
+    assert sorted(ids(found)) == [1, 2]
+
+
+async def test_a_call_cancelled_in_its_own_batch_is_answered(desk: Desk) -> None:
+    cancelled = Notification("notifications/cancelled", {"requestId": 1})
+    (answer,) = await desk.batch(call("endless"), cancelled)
+    assert answer["error"]["code"] == -32800
+    assert not desk.session.in_flight
+
+
+async def test_the_same_id_twice_in_a_batch_is_answered_twice_and_runs_once(desk: Desk) -> None:
+    found = await desk.batch(
+        call("endless"), call("endless"), Notification("notifications/cancelled", {"requestId": 1})
+    )
+    assert sorted(message["error"]["code"] for message in found) == [-32800, -32600]
+
+
+@pytest.mark.requirement("BATCH-04")
+async def test_what_is_no_message_is_answered_where_its_id_could_be_read(desk: Desk) -> None:
+    found = await desk.batch(Invalid(InvalidRequest("bad"), 7), Invalid(InvalidRequest("bad"), None))
+    assert [message.get("id", "none") for message in found] == [7, "none"]
+
+
+async def test_a_batch_without_requests_is_accepted_and_not_answered(desk: Desk) -> None:
+    members: list[Any] = [Notification("notifications/initialized", {}), Response("unknown", {}, None)]
+    outcome = await desk.dispatcher.batch(desk.session, desk.principal, members)
+    assert outcome is module.ACCEPTED
+    assert desk.session.initialized
+
+
+async def test_a_notification_that_is_lost_takes_no_answers_with_it_unless_it_came_alone(desk: Desk) -> None:
+    async def away(*args: Any) -> None:
+        raise StreamsUnavailable("away")
+
+    desk.streams.hub.publish = away  # type: ignore[method-assign]
+    cancel = Notification("notifications/cancelled", {"requestId": 99})
+    assert ids(await desk.batch(Request(1, "ping", {}), cancel, call("chatty", 2))) == [1, 2]
+    with pytest.raises(StreamsUnavailable):
+        await desk.batch(cancel)
+
+
+@pytest.mark.parametrize(
+    ("member", "expected"),
+    [
+        (Request(1, "ping", {}), {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}),
+        (Notification("n", {"a": 1}), {"jsonrpc": "2.0", "method": "n", "params": {"a": 1}}),
+        (Response(1, {"a": 1}, None), {"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}),
+        (
+            Response("1", None, {"code": 1, "message": "m"}),
+            {"jsonrpc": "2.0", "id": "1", "error": {"code": 1, "message": "m"}},
+        ),
+    ],
+)
+def test_a_member_of_a_batch_is_logged_as_it_was_sent(member: Any, expected: dict[str, Any]) -> None:
+    assert orjson.loads(module._encoded(member)) == expected
+
+
+@pytest.mark.requirement("CAN-03")
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"requestId": None}, {"requestId": True}, {"requestId": 1.0}, {"requestId": [1]}, {"requestId": {}}],
+)
+async def test_a_malformed_cancel_stops_nothing_and_reaches_nobody(
+    params: dict[str, Any], desk: Desk
+) -> None:
+    heard: list[Any] = []
+    desk.streams.hub.subscribe("cancel", heard.append)
+    await desk.notify("notifications/cancelled", params)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert heard == []
+
+
+@pytest.mark.requirement("CAN-04")
+async def test_a_cancel_of_what_does_not_run_here_is_passed_on_with_few_of_its_words(desk: Desk) -> None:
+    heard: list[Any] = []
+    desk.streams.hub.subscribe("cancel", heard.append)
+    await desk.notify("notifications/cancelled", {"requestId": "r", "reason": "w" * 999})
+    await desk.notify("$/cancelRequest", {"id": 5})
+    async with asyncio.timeout(5):
+        while len(heard) < 2:
+            await asyncio.sleep(0)
+    assert [(each["session"], each["request_id"], len(each["reason"])) for each in heard] == [
+        (desk.session.id, "r", 200),
+        (desk.session.id, 5, 0),
+    ]
+
+
+async def test_an_unknown_notification_is_ignored(desk: Desk) -> None:
+    await desk.notify("notifications/own", {"x": 1})
+
+
+@pytest.mark.requirement("SEC-09")
+async def test_what_a_person_typed_into_a_form_is_not_logged(desk: Desk) -> None:
+    desk.dispatcher.log.enabled = True
+    typed = {"action": "accept", "content": {"name": "very private"}}
+    body = orjson.dumps({"jsonrpc": "2.0", "id": "elicitation-1", "result": typed})
+    await desk.dispatcher.response(desk.session, Response("elicitation-1", typed, None), body)
+    (line,) = desk.dispatcher.log._pending
+    assert b"very private" not in line[5]
+    assert orjson.loads(line[5])["result"]["action"] == "accept"
+
+
+# The catalogue
+
+
+class Stored:
+    """A catalogue that is stored somewhere else, and may be away."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.faults = 0
+        self.asked = 0
+
+    async def refresh(self) -> Catalogue:
+        self.asked += 1
+        if self.faults:
+            self.faults -= 1
+            raise OperationalError("the database is away")
+        if current.current().revision != self.revision:
+            current.replace(Catalogue(revision=self.revision, revisions=dict.fromkeys(KINDS, self.revision)))
+        return current.current()
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
+    made = Stored()
+    monkeypatch.setattr(module.catalogue, "refresh", made.refresh)
+    return made
+
+
+async def heard(desk: Desk, payload: dict[str, Any]) -> None:
+    desk.dispatcher._heard_catalogue(payload)
+    async with asyncio.timeout(5):
+        while desk.dispatcher._refreshing:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.requirement("TOOL-23")
+async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: Desk, stored: Stored) -> None:
+    told: list[int] = []
+    desk.dispatcher.on_catalogue.append(lambda: told.append(current.current().revision))
+    stored.revision = 7
+    for revision in (5, 6, 7):
+        desk.dispatcher._heard_catalogue({"revision": revision})
+    await heard(desk, {"resync": True})
+    assert told == [7]
+
+
+async def test_a_revision_that_is_in_use_is_no_news(desk: Desk, stored: Stored) -> None:
+    await heard(desk, {"revision": current.current().revision})
+    assert stored.asked == 0
+
+
+async def test_a_change_is_not_forgotten_while_the_database_is_away(
+    desk: Desk, stored: Stored, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "REFRESH_RETRY_SECONDS", 0.0)
+    stored.faults, stored.revision = 2, 9
+    await heard(desk, {"revision": 9})
+    assert current.current().revision == 9
+    assert caplog.text.count("cannot be read") == 2
+
+
+async def test_a_process_that_ends_waits_for_no_database(desk: Desk, stored: Stored) -> None:
+    stored.faults, stored.revision = 10**6, 9
+    desk.dispatcher._heard_catalogue({"revision": 9})
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    (task,) = desk.dispatcher._refreshing
+    await desk.dispatcher.close()
+    await asyncio.wait([task], timeout=5)
+    assert task.cancelled()
+
+
+async def test_a_lost_redis_is_told_and_leaves_nothing_in_flight(desk: Desk) -> None:
+    async def away(*args: Any) -> None:
+        raise StreamsUnavailable("away")
+
+    desk.streams.sessions.add_subscription = away  # type: ignore[method-assign, assignment]
+    answer = await desk.request("resources/subscribe", {"uri": "notes://all"})
+    assert (desk.status, answer["error"]["code"]) == (503, -32603)
+    assert not desk.session.in_flight
