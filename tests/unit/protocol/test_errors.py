@@ -47,7 +47,6 @@ def test_every_error_is_either_the_peers_fault_or_ours(kind: type[McpError]) -> 
     assert issubclass(kind, PeerError) != issubclass(kind, ServerFault)
 
 
-@pytest.mark.requirement("RPC-09")
 @pytest.mark.parametrize("kind", EVERY_ERROR)
 def test_no_error_uses_a_code_that_is_kept_for_others(kind: type[McpError]) -> None:
     assert kind.code in {-32700, -32600, -32601, -32602, -32603, -32002, -32800, -32042}
@@ -82,7 +81,6 @@ def test_refusals_carry_the_header_their_status_demands(
     assert error.headers == headers
 
 
-@pytest.mark.requirement("T-MOD-08")
 @pytest.mark.parametrize(
     ("error", "legacy", "modern"),
     [

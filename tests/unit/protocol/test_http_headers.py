@@ -23,7 +23,6 @@ def test_fields_that_may_be_repeated_are_joined() -> None:
     assert collect(headers)[b"accept"] == b"application/json, text/event-stream"
 
 
-@pytest.mark.requirement("HDR-08")
 @pytest.mark.parametrize(
     "name",
     [

@@ -140,7 +140,7 @@ def test_any_stop_reason_is_accepted(reason: str) -> None:
     assert check_result({**text("assistant"), "model": "m"})
 
 
-@pytest.mark.requirement("SAMP-04", "SAMP-06")
+@pytest.mark.requirement("SAMP-04")
 @pytest.mark.parametrize(
     "result",
     [
