@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
@@ -35,7 +34,7 @@ class Calls:
         self._requests = requests
         self._log = log
         self._settings = settings
-        self._running: Counter[str] = Counter()
+        self._running: dict[str, int] = {}
         self._sessions: dict[str, Session] = {}
 
     def start(
@@ -60,7 +59,7 @@ class Calls:
         Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
         when the principal already runs as many calls as allowed.
         """
-        self._admit(session, principal, request_id)
+        running = self._admit(session, principal, request_id)
         call = Call(
             request_id=request_id,
             method=method,
@@ -80,20 +79,22 @@ class Calls:
         session.in_flight[request_id] = call
         reply.calls.append(call)
         self._sessions[session.id] = session
-        self._running[principal.key] += 1
+        self._running[principal.key] = running + 1
         context = Context(call, lambda uri: read(call, uri))
         # From its first step on the task is kept by the call, until then by the event loop.
         asyncio.create_task(attempt(call, lambda: work(call, context)))  # noqa: RUF006
         return call
 
-    def _admit(self, session: Session, principal: Principal, request_id: str | int) -> None:
+    def _admit(self, session: Session, principal: Principal, request_id: str | int) -> int:
+        """How many calls the principal runs now; raises as ``start`` does."""
         if request_id in session.in_flight:
             raise InvalidRequest(
                 f"Request id {request_id!r} is still in flight in this session.", http_status=200
             )
-        # ``get``: asking a Counter for what is not there costs a call of Python code.
-        if self._running.get(principal.key, 0) >= self._settings.max_running_calls_per_principal:
+        running = self._running.get(principal.key, 0)
+        if running >= self._settings.max_running_calls_per_principal:
             raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
+        return running
 
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Cancel a call running in this process; False when there is none."""
@@ -120,8 +121,10 @@ class Calls:
         self.runner.close()
 
     def _finished(self, call: Call, encoded: bytes) -> None:
-        self._running[call.principal.key] -= 1
-        if not self._running[call.principal.key]:
+        running = self._running[call.principal.key] - 1
+        if running:
+            self._running[call.principal.key] = running
+        else:
             del self._running[call.principal.key]
         if not call.session.in_flight:
             self._sessions.pop(call.session.id, None)
