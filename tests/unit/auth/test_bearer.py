@@ -23,7 +23,6 @@ from mcp_app.protocol.errors import Unauthorized, Unavailable
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.requirement("AUTH-01")
 @pytest.mark.parametrize(
     ("mode", "local", "is_let_in"),
     [
@@ -137,7 +136,6 @@ async def test_a_refused_credential_is_not_remembered() -> None:
     assert authenticator.known(b"Bearer mcp_nonsense", local=False) is None
 
 
-@pytest.mark.requirement("AUTH-18")
 async def test_a_revoked_key_is_refused_after_the_recheck_time_without_any_broadcast(
     header: bytes, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

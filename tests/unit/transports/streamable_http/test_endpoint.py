@@ -139,7 +139,6 @@ async def test_an_allowed_origin_may_read_refusals_and_answers(streams: Streams)
         ({"headers": {"host": "service.example"}}, False),
     ],
 )
-@pytest.mark.requirement("AUTH-01")
 async def test_only_a_request_from_and_to_this_machine_is_local(
     changes: Changes, is_local: bool, streams: Streams
 ) -> None:
