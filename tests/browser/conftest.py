@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
+LOAD_SECONDS = 15.0
 # Loaded, no longer hidden by the skin, and every JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor]").length
@@ -53,11 +54,13 @@ class Visitor:
     page: Page
     base: str
     trouble: list[str] = field(default_factory=list)
+    loading: set[Any] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.page.on("pageerror", lambda error: self.trouble.append(f"script error: {error}"))
         self.page.on("console", self._said)
-        self.page.on("requestfailed", lambda request: self.trouble.append(f"request failed: {request.url}"))
+        self.page.on("requestfailed", self._failed)
+        self.page.on("requestfinished", self._finished)
         self.page.on("request", self._asked)
         self.page.on("dialog", self._dialog)
 
@@ -65,7 +68,18 @@ class Visitor:
         if message.type in ("error", "warning"):
             self.trouble.append(f"console: {message.text}")
 
+    def _finished(self, request: Any) -> None:
+        self.loading.discard(request)
+
+    def _failed(self, request: Any) -> None:
+        self.loading.discard(request)
+        # The browser fetches the tab's icon when it likes, and drops that when it is sent to the next page.
+        if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
+            return
+        self.trouble.append(f"request failed: {request.url}: {request.failure}")
+
     def _asked(self, request: Any) -> None:
+        self.loading.add(request)
         if not request.url.startswith((self.base, "data:", "blob:")):
             self.trouble.append(f"request to elsewhere: {request.url}")
 
@@ -78,8 +92,16 @@ class Visitor:
         answer = self.page.goto(self.base + path)
         assert answer is not None
         assert answer.status == 200, (path, answer.status)
-        self.page.wait_for_function(DRAWN)
+        self.drawn()
         return self.page
+
+    def drawn(self) -> None:
+        """Wait until the page is drawn and nothing is loading: leaving sooner would cut a request off."""
+        self.page.wait_for_function(DRAWN)
+        deadline = time.monotonic() + LOAD_SECONDS
+        while self.loading:
+            assert time.monotonic() < deadline, [request.url for request in self.loading]
+            self.page.wait_for_timeout(20)
 
 
 Visit = Callable[..., Visitor]

@@ -149,6 +149,8 @@ def test_drift_is_accepted_by_its_button(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/?drift=yes&q=web_scrape")
     page.get_by_role("link", name="web_scrape").click()
+    page.wait_for_url("**/change/*")
+    visitor.drawn()
     page.get_by_role("button", name="Accept new definition").click()
     expect(page.locator("body")).to_contain_text("The new definition of web_scrape is accepted.")
     assert page.get_by_role("button", name="Accept new definition").count() == 0
