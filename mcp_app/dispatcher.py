@@ -192,7 +192,7 @@ class Dispatcher:
         logged = _without_content(message, payload)
         self.log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
         if not await self.services.requests.answer(session, message):
-            log.debug("A response with id %.80r answers no open question", message.id)
+            log.info("A response with id %.80r answers no open question", message.id)
 
     async def _serve(
         self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes, reply: Reply
