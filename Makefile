@@ -4,17 +4,21 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-postgres browser conformance bench lint format clean
+.PHONY: run test test-postgres chaos browser conformance bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore=tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not chaos" --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
 	$(BIN)/python -m tests.postgres $(ARGS)
+
+# CHAOS_SEED repeats a run; the seed is in the first lines of every run.
+chaos: .venv/test.stamp
+	$(BIN)/python -m pytest tests/chaos $(ARGS)
 
 browser: .venv/test.stamp
 	$(BIN)/python -m pytest tests/browser $(ARGS)

@@ -176,8 +176,8 @@ def judge(found: list[Row]) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.8)
     parser.add_argument("--streams", type=int, default=2000)
     wanted = parser.parse_args(arguments)
     streams.allow_open_files(wanted.streams)
@@ -200,6 +200,7 @@ def measure(servers: Servers, wanted: argparse.Namespace) -> int:
     for number in range(wanted.rounds):
         for row in found:
             row.once(wanted.seconds)
+            servers.write_logs()
             emit(work=row.work, server=row.server, round=number + 1, per_second=round(row.rates[-1]),
                  cpu_us=round(row.costs[-1], 1))  # fmt: skip
     small = idle_streams(servers, wanted.streams)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.processes import Process, cores, free_port, uvicorn
+from mcp_app.streams.message_queue import SyncMessageQueue
 from tests.live import LiveServer
 
 SIZES = (10, 100, 1000)
@@ -55,6 +56,14 @@ class Servers:
             if server.ports[0] == port:
                 return server.processes[0].pid
         return self.processes["floor" if port == self.floor else "sdk"].pid
+
+    def write_logs(self) -> None:
+        """Empty the queues of the message logs, as a worker would; it would need the load's core."""
+        for server in self.ours.values():
+            queue = SyncMessageQueue(server.redis.url)
+            while batches := queue.read("0", 100):
+                queue.trim(batches[-1][0])
+            queue.close()
 
     def stop(self) -> None:
         for process in self.processes.values():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from mcp_app.catalogue.decorators import prompt, resource, tool
+    from mcp_app.catalogue.exposure import expose
     from mcp_app.execution.context import Context
     from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
@@ -33,6 +34,7 @@ _HOMES = {
     "ToolError": "mcp_app.catalogue.content",
     "ToolResult": "mcp_app.catalogue.content",
     "anotify_resource_updated": "mcp_app.sessions.resource_updates",
+    "expose": "mcp_app.catalogue.exposure",
     "notify_resource_updated": "mcp_app.sessions.resource_updates",
     "prompt": "mcp_app.catalogue.decorators",
     "resource": "mcp_app.catalogue.decorators",
@@ -51,6 +53,7 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "anotify_resource_updated",
+    "expose",
     "notify_resource_updated",
     "prompt",
     "resource",

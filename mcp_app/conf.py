@@ -73,10 +73,23 @@ class Settings:
     # The operator's record.
     message_log: bool = True
     message_log_days: int = 14
+    call_days: int = 7
     message_log_payload_bytes: int = 16 * 1024
     redacted_names: tuple[str, ...] = field(
-        default=("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "cookie",
-                 "credential", "private_key", "access_key", "session_key")
+        default=(
+            "password",
+            "passwd",
+            "secret",
+            "token",
+            "api_key",
+            "apikey",
+            "authorization",
+            "cookie",
+            "credential",
+            "private_key",
+            "access_key",
+            "session_key",
+        )
     )
 
 

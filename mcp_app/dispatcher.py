@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -19,13 +20,15 @@ from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
+from mcp_app.execution import reaper
+from mcp_app.execution.background import Background
 from mcp_app.execution.call import unexpected
 from mcp_app.execution.calls import Calls
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
-from mcp_app.handlers.context import RequestContext, Services
-from mcp_app.handlers.table import TABLE
+from mcp_app.handlers.context import Asked, RequestContext, Services
+from mcp_app.handlers.table import QUICK, TABLE
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, SessionNotFound, Unavailable
@@ -75,6 +78,7 @@ class Dispatcher:
         self.log = MessageLog(streams, settings)
         self.sessions = Sessions(streams, settings)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
+        self._stop = threading.Event()
         self.on_catalogue: list[Callable[[], None]] = []
         self._refreshing: set[asyncio.Task[None]] = set()
         self._told = -1
@@ -86,6 +90,7 @@ class Dispatcher:
             sessions=self.sessions,
             requests=requests,
             calls=calls,
+            background=Background(streams, settings),
             log=self.log,
         )
 
@@ -100,9 +105,16 @@ class Dispatcher:
         self.log.keep_secret((await catalogue.refresh()).secret_names)
         await self.streams.start()
         self.log.start()
+        if self.services.background.available:
+            # Here too, because the whole worker may be what died.
+            self._stop.clear()
+            threading.Thread(
+                target=reaper.run_forever, args=(self._stop,), name="reaper", daemon=True
+            ).start()
 
     async def close(self) -> None:
         """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
+        self._stop.set()
         for task in self._refreshing:
             task.cancel()
         await self.services.calls.close(seconds=3)
@@ -141,12 +153,37 @@ class Dispatcher:
             return Answered(reply.answers[0])
         return StreamReference(reply.stream, reply.epoch, 0)
 
+    def quick(
+        self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
+    ) -> bytes | None:
+        """The answer to a request that needs no waiting; None, and nothing done, for every other."""
+        handler = QUICK.get(request.method)
+        if handler is None or request.id in session.in_flight:
+            return None
+        started = perf_counter()
+        result = handler(Asked(self.services, session, principal), request.params)
+        if result is None:
+            return None
+        outcome = "ok"
+        if isinstance(result, McpError):
+            encoded, outcome = jsonrpc.encode_error(result, request.id), "error"
+        else:
+            encoded = jsonrpc.encode_result(request.id, result)
+            if type(result) is dict and result.get("isError"):
+                outcome = "tool_error"
+        if self.log.enabled:
+            target = request.params["name"] if request.method == "tools/call" else ""
+            facts = (request.method, request.id, target)
+            seconds = perf_counter() - started
+            self.log.exchange(session.id, principal.key, payload, encoded, seconds, outcome, facts)
+        return encoded
+
     async def batch(
         self, session: Session, principal: Principal, members: list[jsonrpc.Message | jsonrpc.Invalid]
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
-        reply = Reply(self.streams, session.id, len(answered))
+        reply = Reply(self.streams, session.id, len(answered), shared=True)
         for member in members:
             payload = _encoded(member)
             if isinstance(member, jsonrpc.Request):
@@ -160,6 +197,15 @@ class Dispatcher:
         if await reply.settled(self.settings.grace_seconds):
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
+
+    async def end_session(self, session: Session, reason: str) -> None:
+        """End a session and everything that runs in it, in every process (SES-07)."""
+        self.log.fact("session.ended", session=session.id, reason=reason)
+        try:
+            await self.services.background.cancel_session(session.id, reason)
+        except DatabaseFault as error:
+            log.warning("Background calls of an ended session go on: %s", error)
+        await self.sessions.end(session.id, reason)
 
     async def _take_in(
         self,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
+from billiard import current_process
 from celery import shared_task
 from celery.signals import heartbeat_sent, worker_ready, worker_shutting_down
 
 from mcp_app import conf
+from mcp_app.execution import reaper, records
+from mcp_app.execution.worker import Worker
 from mcp_app.sessions import drain, retention
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.presence import Presence
@@ -17,25 +22,35 @@ from mcp_app.streams.presence import Presence
 log = logging.getLogger("mcp.worker")
 
 _stop = threading.Event()
-_presence: list[Presence] = []
+_presence: list[Callable[[], None]] = []
 
 
 @shared_task(ignore_result=True)
 def purge_expired() -> dict[str, int]:
     """Remove what retention allows; returns how many rows of each kind."""
-    return {"sessions": retention.close_idle_sessions(), "messages": retention.purge_messages()}
+    return {
+        "sessions": retention.close_idle_sessions(),
+        "messages": retention.purge_messages(),
+        "calls": records.purge(),
+    }
 
 
 @worker_ready.connect
-def start_drain(**_: Any) -> None:
+def start_drain(sender: Any = None, **_: Any) -> None:
     """Write the message log from a thread of the main process: one reader however many children."""
     _stop.clear()
     if url := conf.get().redis_url:
-        _presence[:] = [Presence(url)]
+        _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
         say_alive()
-        threading.Thread(
-            target=drain.run_forever, args=(_stop,), name="message-log-drain", daemon=True
-        ).start()
+        for name, forever in (("message-log-drain", drain.run_forever), ("reaper", reaper.run_forever)):
+            threading.Thread(target=forever, args=(_stop,), name=name, daemon=True).start()
+
+
+def _name_and_queues(consumer: Any) -> tuple[str, tuple[str, ...]]:
+    """What operators see of this worker."""
+    if consumer is None:
+        return "worker", ()
+    return str(consumer.hostname), tuple(sorted(consumer.app.amqp.queues.consume_from))
 
 
 @worker_shutting_down.connect
@@ -49,6 +64,19 @@ def say_alive(**_: Any) -> None:
     """Renew the sign of life from the worker's own loop, so that a worker that hangs is missed (/readyz)."""
     for presence in _presence:
         try:
-            presence.renew()
+            presence()
         except StreamsUnavailable as error:
             log.warning("%s", error)
+
+
+@shared_task(ignore_result=True)
+def run_call(call_id: str) -> str:
+    """Run one attempt of a background call; returns its outcome, "" when there was nothing to do."""
+    return _worker().run(call_id)
+
+
+@lru_cache(maxsize=1)
+def _worker() -> Worker:
+    """This process's worker; made at its first job, because threads do not survive the fork."""
+    # Only a prefork child has nobody but its one job to hit when it ends itself.
+    return Worker(conf.get(), may_exit=bool(current_process().daemon))

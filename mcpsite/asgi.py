@@ -22,7 +22,11 @@ django: Any = get_asgi_application()
 
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
+from mcpsite.celery import app as celery  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
+
+# Background calls are queued by name through the current application: without this it would be Celery's own.
+celery.set_default()
 
 
 async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,8 +67,8 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.startup":
             pass
-        ROUTES["/mcp"] = mcp
         await mcp.start()
+        ROUTES["/mcp"] = mcp.endpoint or mcp
         await send({"type": "lifespan.startup.complete"})
         while (await receive())["type"] != "lifespan.shutdown":
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +31,7 @@ REMEDIES = {
     "TRUSTED_PROXIES": "addresses or networks separated by commas, for example 10.0.0.0/8",
     "WEB_PROCESSES": "a number from 1 to 64",
     "WORKER_CONCURRENCY": "a number from 1 to 64",
+    "WORKER_QUEUES": "queue names separated by commas, for example celery,slow",
     "MCP_AUTH": "loopback or required",
     "DEMO": "on or off",
 }
@@ -61,14 +63,22 @@ class Environment(BaseSettings):
     trusted_proxies: Names = ()
     web_processes: int = Field(1, ge=1, le=64)
     worker_concurrency: int = Field(2, ge=1, le=64)
+    worker_queues: Names = ("celery",)
     mcp_auth: Literal["", "loopback", "required"] = ""
     demo: bool = True
 
-    @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", mode="before")
+    @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("worker_queues")
+    @classmethod
+    def _queues(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) for name in value):
+            raise ValueError("has a name that no queue can have")
         return value
 
     @field_validator("data_dir")

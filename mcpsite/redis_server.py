@@ -108,8 +108,13 @@ class RedisServer:
     """
 
     def __init__(
-        self, directory: Path | str, port: int = 0, append_only: bool = True, *,
-        max_memory: str = "256mb", program: Program | None = None,
+        self,
+        directory: Path | str,
+        port: int = 0,
+        append_only: bool = True,
+        *,
+        max_memory: str = "256mb",
+        program: Program | None = None,
     ) -> None:
         self.directory = Path(directory).resolve()
         self.port = port or _free_port()
@@ -151,8 +156,13 @@ class RedisServer:
             sys.stderr.write(self.banner)
         with self._open_log() as log:
             self.process = subprocess.Popen(  # noqa: S603 - our own argv
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                cwd=self.directory, start_new_session=True, preexec_fn=_dies_with_parent(),  # noqa: PLW1509 - only prctl
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                start_new_session=True,
+                preexec_fn=_dies_with_parent(),  # noqa: PLW1509 - only prctl
             )
         try:
             self.wait_ready()

@@ -66,6 +66,7 @@ UNFOLD: dict[str, Any] = {
                 "separator": True,
                 "items": [
                     _link("Sessions", "cable", "session"),
+                    _link("Calls", "bolt", "call"),
                     _link("Messages", "swap_horiz", "message"),
                 ],
             },

@@ -10,10 +10,13 @@ import socket
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from mcpsite import environment
+from mcpsite.quick import QuickAnswers
 
+STATUS_LINES = b"HTTP/1.1 "
+CONTENT_LENGTH = b"\r\ncontent-length: "
 GC_ALLOCATIONS = 20_000
 BACKLOG = 2048
 MAX_DESCRIPTORS = 65_536
@@ -60,35 +63,78 @@ def _why(host: str, port: int, error: OSError) -> str:
     return f"Cannot listen on {host} port {port}: {error.strerror}. Set HOST and PORT."
 
 
-class BoundedHeaders(HttpToolsProtocol):
+class JoinedWrites:
+    """A transport that sends the head of an answer of known length together with its body.
+
+    Uvicorn writes them one after the other, and uvloop makes a system call and a packet of each.
+    """
+
+    __slots__ = ("_head", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write; the head of an answer is held until its body follows, or until ``release``."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(STATUS_LINES) and CONTENT_LENGTH in data:
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def release(self) -> None:
+        """Send a head that no body follows: of an answer to HEAD."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    def close(self) -> None:
+        """Close after what is held."""
+        self.release()
+        self._transport.close()
+
+
+class BoundedHeaders(QuickAnswers):
     """HTTP with a bound on the time and bytes that request headers may take; uvicorn waits for ever."""
 
     headers_since: float | None = None
     header_bytes = 0
+    joined: JoinedWrites
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection that sends nothing is as slow as one that sends its headers slowly."""
-        super().connection_made(transport)
+        self.joined = JoinedWrites(transport)
+        super().connection_made(cast("asyncio.Transport", self.joined))
         self.headers_since = self.loop.time()
 
-    def on_message_begin(self) -> None:
-        """The first byte of a request has arrived."""
-        super().on_message_begin()
-        self.headers_since = self.loop.time()
-        self.header_bytes = 0
-
-    def on_headers_complete(self) -> None:
-        """The request line and headers are there."""
-        self.headers_since = None
-        super().on_headers_complete()
+    def on_response_complete(self) -> None:
+        """Nothing of an answer stays behind."""
+        self.joined.release()
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Parse; refuse a request whose headers have grown too long (431)."""
+        """Parse; note since when headers are incomplete."""
         super().data_received(data)
-        if self.headers_since is not None:
-            self.header_bytes += len(data)
-            if self.header_bytes > HEADER_BYTES:
-                self.refuse(431)
+        scope = cast("dict[str, Any] | None", self.scope)
+        # Uvicorn makes a scope at a request's first byte and names the method when its headers are complete.
+        if scope is not None and "method" in scope:
+            self.headers_since = None
+        else:
+            self._wait_for_headers(len(data))
+
+    def _wait_for_headers(self, size: int) -> None:
+        """Refuse a request whose headers have grown too long (431)."""
+        if self.headers_since is None:
+            self.headers_since = self.loop.time()
+            self.header_bytes = 0
+        self.header_bytes += size
+        if self.header_bytes > HEADER_BYTES:
+            self.refuse(431)
 
     def refuse(self, status: int) -> None:
         """Answer with a bare status and close."""
@@ -108,7 +154,16 @@ class Server(uvicorn.Server):
         allow_many_connections()
         await super().startup(sockets)
         spare_the_collector()
+        self.answer_quickly()
         announce_ready()
+
+    def answer_quickly(self) -> None:
+        """The service runs: let it answer what it can without waiting."""
+        from mcp_app.transports.application import mcp
+
+        endpoint = mcp.endpoint
+        if endpoint is not None:
+            QuickAnswers.quick = staticmethod(endpoint.quick)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second; the sweep costs one comparison per connection every two seconds."""

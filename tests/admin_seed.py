@@ -15,6 +15,7 @@ from mcp_app.auth.services import issue_api_key, revoke_api_key
 from mcp_app.models import (
     ApiKey,
     AuditEvent,
+    Call,
     CatalogueChange,
     Message,
     Prompt,
@@ -67,6 +68,10 @@ class Seed:
     hostile_session: Session
     message: Message
     hostile_message: Message
+    call: Call
+    running_call: Call
+    waiting_call: Call
+    hostile_call: Call
 
 
 def people() -> tuple[Any, Any, Any]:
@@ -225,6 +230,110 @@ def call(session: Session | None, number: int, **more: Any) -> Message:
     return Message.objects.create(**fields)
 
 
+def background_call(session_id: str, number: int, **more: Any) -> Call:
+    """A background call of a session, completed unless ``more`` says otherwise."""
+    at = timezone.now() - timedelta(minutes=number)
+    answer = {
+        "jsonrpc": "2.0",
+        "id": number,
+        "result": {"content": [{"type": "text", "text": "counted to 3"}]},
+    }
+    fields = {
+        "session_id": session_id,
+        "request_id": json.dumps(number),
+        "request_key": f"{number:064x}",
+        "principal": "user:1/key:1",
+        "tool": "echo",
+        "arguments": json.dumps({"text": "hi", "password": "hunter2"}),
+        "digest": "d" * 64,
+        "session_fields": {
+            "version": "2025-11-25",
+            "principal": "user:1/key:1",
+            "created": "1790000000.0",
+            "client": "{}",
+            "capabilities": '{"elicitation": {}}',
+        },
+        "stream": f"call-{number:018x}",
+        "state": "completed",
+        "outcome": "ok",
+        "attempt": 1,
+        "timeout": 60,
+        "accepted_at": at,
+        "enqueued_at": at,
+        "started_at": at + timedelta(milliseconds=12),
+        "finished_at": at + timedelta(seconds=3),
+        "worker": "host:77",
+        "answer": json.dumps(answer),
+        "published": True,
+    } | more
+    return Call.objects.create(**fields)
+
+
+RUNNING: dict[str, Any] = {"finished_at": None, "outcome": "", "answer": "", "published": False}
+
+
+def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, Call, Call]:
+    done = background_call(session.pk, 1)
+    background_call(
+        session.pk, 2, state="failed", outcome="tool_error", attempt=3, max_attempts=3, retry_of=done
+    )
+    background_call(session.pk, 3, outcome="tool_error", tool="web_scrape")
+    running = background_call(
+        session.pk,
+        4,
+        tool="count",
+        state="running",
+        # Long, so that no sweep of a live server takes it for lost.
+        lease_until=timezone.now() + timedelta(days=1),
+        progress=40,
+        total=100,
+        message="40 of 100",
+        **RUNNING,
+    )
+    waiting = background_call(
+        session.pk,
+        5,
+        tool="count",
+        state="accepted",
+        attempt=0,
+        started_at=None,
+        worker="",
+        queue="slow",
+        **RUNNING,
+    )
+    background_call(
+        session.pk,
+        6,
+        tool="burn",
+        state="cancelled",
+        outcome="cancelled",
+        cancel_requested_at=timezone.now(),
+        cancel_reason="the person pressed stop",
+    )
+    hostile_call = background_call(
+        hostile.pk,
+        7,
+        tool=ALL_HOSTILE[:128],
+        principal=ALL_HOSTILE[:120],
+        request_id=json.dumps(HOSTILE["script"]),
+        arguments=json.dumps(HOSTILE, ensure_ascii=False),
+        answer=json.dumps({"error": {"code": -32603, "message": ALL_HOSTILE}}, ensure_ascii=False),
+        outcome="error",
+        state="failed",
+        worker=HOSTILE["image"],
+        queue=HOSTILE["breakout"][:100],
+        message=ALL_HOSTILE,
+        progress=3,
+        cancel_requested_at=timezone.now(),
+        cancel_reason=ALL_HOSTILE[:200],
+    )
+    background_call(
+        "gone-session", 8, tool=HOSTILE["bidi"], state="running", progress=1, message=ALL_HOSTILE,
+        queue=HOSTILE["script"], **RUNNING,
+    )  # fmt: skip
+    return done, running, waiting, hostile_call
+
+
 def _traffic(session: Session) -> Message:
     first = call(session, 1, method="initialize", target="", payload='{"method":"initialize"}')
     for number in range(2, 60):
@@ -367,4 +476,5 @@ def seed() -> Seed:
         hostile_session,
         message,
         hostile_message,
+        *_background_calls(session, hostile_session),
     )

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from mcpsite.redis_server import RedisServer
+from tests.live_worker import WorkerProcess
 from tests.raw_http import Mcp, RawClient
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,12 +175,21 @@ class LiveServer:
     """``with LiveServer(web_processes=2) as server:`` then ``server.ports[0]`` is process A, ``[1]`` is B.
 
     ``port`` is the shared socket. ``settings`` is a settings module, ``env`` extra environment variables.
+    ``worker`` starts ``workers`` Celery workers of ``concurrency`` children each beside the web processes.
+    ``through`` may put something between the processes and Redis: given its port, it returns the one to use.
     """
 
     web_processes: int = 2
     settings: str = "mcpsite.settings"
     env: dict[str, str] = field(default_factory=dict)
+    worker: bool = False
+    workers: int = 1
+    concurrency: int = 2
+    append_only: bool = False
+    max_memory: str = "256mb"
+    through: Callable[[int], int] | None = None
     processes: list[WebProcess] = field(default_factory=list, init=False)
+    worker_processes: list[WorkerProcess] = field(default_factory=list, init=False)
 
     def start(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="mcp-live-"))
@@ -191,20 +201,56 @@ class LiveServer:
         return self
 
     def _start(self) -> None:
-        self.redis = RedisServer(self.folder / "redis", append_only=False)
+        self.redis = RedisServer(
+            self.folder / "redis", append_only=self.append_only, max_memory=self.max_memory
+        )
         self.redis.start()
         self.shared = _listener()
         data = self.folder / "data"
         data.mkdir(mode=0o700)
-        (data / "db.sqlite3").write_bytes(_prepared_database(self.settings, tuple(sorted(self.env.items()))))
-        facts = {"PORT": str(self.port), "REDIS_URL": self.redis.url}
+        facts = {"PORT": str(self.port), "REDIS_URL": self._redis_url(), **self.run_environment()}
         self.environment = _environment(self.settings, data, {**facts, **self.env})
+        if "DATABASE_URL" in self.env:
+            self.manage("prepare")
+        else:
+            prepared = _prepared_database(self.settings, tuple(sorted(self.env.items())))
+            (data / "db.sqlite3").write_bytes(prepared)
         for number in range(self.web_processes):
             process = WebProcess(number, _listener(), self.folder / f"web-{number + 1}.log")
             self.processes.append(process)
             process.start(self.shared, self.environment)
+        for number in range(self.workers if self.worker else 0):
+            worker = WorkerProcess(number, self.folder / f"worker-{number + 1}.log", self.concurrency)
+            self.worker_processes.append(worker)
+            worker.start(self.environment)
         for process in self.processes:
             self.wait_until_healthy(process)
+        if self.worker:
+            self.wait_until_ready()
+
+    def run_environment(self) -> dict[str, str]:
+        """Variables that only this run's processes get, for subclasses; ``env`` shapes the database, too."""
+        return {}
+
+    def _redis_url(self) -> str:
+        if self.through is None:
+            return self.redis.url
+        return self.redis.url.replace(f":{self.redis.port}/", f":{self.through(self.redis.port)}/")
+
+    def wait_until_ready(self) -> None:
+        """Until every worker listens to its queue; LiveServerError with the logs otherwise."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and all(worker.alive for worker in self.worker_processes):
+            forked = all(len(worker.children) >= self.concurrency for worker in self.worker_processes)
+            if forked and self._says_ready():
+                return
+            time.sleep(0.05)
+        raise LiveServerError(f"no worker is ready:\n{self.logs()[-5000:]}")
+
+    def _says_ready(self) -> bool:
+        with suppress(OSError, Exception), RawClient("127.0.0.1", self.ports[0], patience=3) as client:
+            return client.request("GET", "/readyz").status == 200
+        return False
 
     def wait_until_healthy(self, process: WebProcess) -> None:
         """Until ``/healthz`` of that process answers 200; LiveServerError with its log otherwise."""
@@ -234,6 +280,7 @@ class LiveServer:
     def pids(self) -> dict[str, int]:
         """Every process of this server by name."""
         found = {f"web-{process.number + 1}": process.pid for process in self.processes if process.child}
+        found |= {f"worker-{each.number + 1}": each.pid for each in self.worker_processes if each.child}
         if self.redis.process is not None:
             found["redis"] = self.redis.process.pid
         return found
@@ -257,10 +304,21 @@ class LiveServer:
         process.start(self.shared, self.environment)
         self.wait_until_healthy(process)
 
+    def restart_worker(self, number: int = 0, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stop one worker, by KILL all of its group at once, and start it again."""
+        worker = self.worker_processes[number]
+        if how == signal.SIGKILL:
+            worker.kill_group()
+        else:
+            worker.stop(how)
+        worker.start(self.environment)
+        self.wait_until_ready()
+
     def logs(self) -> str:
-        """Everything the web processes have printed."""
+        """Everything the web processes and workers have printed."""
+        programs = (*self.processes, *self.worker_processes)
         return "\n".join(
-            process.log.read_text(errors="replace") for process in self.processes if process.log.exists()
+            program.log.read_text(errors="replace") for program in programs if program.log.exists()
         )
 
     def trouble(self) -> list[str]:
@@ -268,6 +326,8 @@ class LiveServer:
         return [line for line in self.logs().splitlines() if any(mark in line for mark in TROUBLE)]
 
     def stop(self) -> None:
+        for worker in self.worker_processes:
+            worker.stop()
         for process in self.processes:
             process.stop()
             process.own.close()

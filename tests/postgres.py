@@ -65,10 +65,18 @@ class PostgreSQL:
             "C",
             "--no-sync",
         )
+        self.start()
+        self._run(home / "createdb", "-h", self.folder, "-U", "mcp", "mcp")
+        return self
+
+    def start(self) -> None:
+        """Run the server of the cluster that was made; returns when it answers."""
+        home, data = binaries(), self.folder / "data"
+        assert home is not None, MISSING
         settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder), "fsync": "off"}
         flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         log = self.folder / "postgres.log"
-        with log.open("wb") as output:
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*_as_unprivileged(), str(home / "postgres"), "-D", str(data), *flags],
                 stdin=subprocess.DEVNULL,
@@ -81,13 +89,15 @@ class PostgreSQL:
             if subprocess.run(ready, check=False, timeout=20).returncode == 0:
                 break
             assert self._process.poll() is None, log.read_text()
-        self._run(home / "createdb", "-h", self.folder, "-U", "mcp", "mcp")
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process is not None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the server and every connection; ``start`` brings it back."""
+        if self._process is not None and self._process.poll() is None:
             # INT is PostgreSQL's fast shutdown: it ends open connections instead of waiting for them. It goes
             # to the postmaster itself, whose number is in its own pid file.
             postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])

@@ -74,6 +74,17 @@ class EventStream:
         while (event := self.next()) is not None:
             yield event
 
+    @property
+    def waiting(self) -> bool:
+        """Whether ``next`` has an event at once."""
+        return bool(self._waiting)
+
+    def salvage(self) -> None:
+        """Take the whole events of a chunk that was cut off, as a reader of plain bytes would have."""
+        _, end_of_size, data = self._wire.buffer.partition(b"\r\n")
+        if is_chunked(self.headers) and end_of_size:
+            self._waiting += self._parser.feed(data)
+
     def message(self, timeout: float = PATIENCE) -> Any:
         """The next JSON-RPC message, past priming and retry events; None at the end of the stream."""
         deadline = time.monotonic() + timeout
@@ -174,12 +185,16 @@ class RawClient:
     ) -> EventStream | Answer:
         """An EventStream when the answer is ``text/event-stream``, else the whole Answer."""
         wire = Wire(self.host, self.port, self.patience)
-        wire.send(request_bytes(method, path, self.authority, headers or {}, body))
-        deadline = time.monotonic() + self.patience
-        status, answer_headers = read_head(wire, deadline)
-        if answer_headers.get("content-type", "").startswith("text/event-stream"):
-            return EventStream(wire, status, answer_headers)
-        answer = Answer(status, answer_headers, read_body(wire, method, status, answer_headers, deadline))
+        try:
+            wire.send(request_bytes(method, path, self.authority, headers or {}, body))
+            deadline = time.monotonic() + self.patience
+            status, answer_headers = read_head(wire, deadline)
+            if answer_headers.get("content-type", "").startswith("text/event-stream"):
+                return EventStream(wire, status, answer_headers)
+            answer = Answer(status, answer_headers, read_body(wire, method, status, answer_headers, deadline))
+        except (NotHttp, OSError):
+            wire.close()
+            raise
         wire.close()
         return answer
 

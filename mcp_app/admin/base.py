@@ -14,6 +14,7 @@ from django.db.models import Model
 from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
+from django.utils.safestring import SafeString
 
 from mcp_app.templatetags.mcp_text import marked
 
@@ -123,6 +124,14 @@ class ModelAdmin(SkinAdmin[M]):
             context["subtitle"] = marked(context["original"])
             context["original"] = _Labelled(context["original"])
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def action_checkbox(self, obj: M) -> SafeString:
+        """The skin's checkbox; its label has the row's name, where hidden characters must show too (S11)."""
+        labelled: Any = _Labelled(obj)
+        return super().action_checkbox(labelled)
+
+    # A skin may keep the column's heading on the function.
+    vars(action_checkbox).update(vars(SkinAdmin.action_checkbox))
 
     def get_urls(self) -> list[URLPattern]:
         """The skin's addresses, after those of this model's buttons."""

@@ -32,14 +32,21 @@ class ToolAdmin(EntryAdmin):
     kind = "tool"
     form = ToolForm
     own_fields = ("preset_of", "fixed_arguments")
-    limit_fields = ("timeout_seconds", "calls_per_minute")
+    limit_fields = (
+        "timeout_seconds",
+        "calls_per_minute",
+        "background",
+        "retries",
+        "queue",
+        "priority",
+        "max_running",
+    )
     definition_fields = (
         "name",
         "code_description",
         "shown_input_schema",
         "shown_output_schema",
         "shown_annotations",
-        "background",
         "shown_definition",
     )
     list_filter = (*EntryAdmin.list_filter, PresetFilter)

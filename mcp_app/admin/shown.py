@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -40,6 +40,19 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
         local.isoformat(),
         local.strftime("%Y-%m-%d %H:%M:%S"),
     )
+
+
+def span(time: timedelta | None) -> str:
+    """A length of time as people read it: ``12 ms``, ``3.2 s``, ``4 min 05 s``, ``2 h 03 min``."""
+    if time is None:
+        return "-"
+    seconds = max(time.total_seconds(), 0.0)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def block(text: str) -> SafeString:

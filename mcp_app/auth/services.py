@@ -7,11 +7,12 @@ import secrets
 from datetime import datetime
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app.auth.principal import EVERYTHING, Principal
+from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal
 from mcp_app.models import ApiKey, AuditEvent
 from mcp_app.streams.announce import announce
 
@@ -76,3 +77,22 @@ def _permissions(user: AbstractBaseUser) -> Any:
     if getattr(user, "is_superuser", False):
         return EVERYTHING
     return frozenset(user.get_all_permissions())  # type: ignore[attr-defined]
+
+
+def principal_of(key: str, user_id: int | None, api_key_id: int | None) -> Principal:
+    """The principal of a stored call, as it is allowed now; no credential is needed or known.
+
+    A user or key that is gone leaves a principal without permissions.
+    """
+    if user_id is None:
+        return LOOPBACK if key == LOOPBACK.key else Principal(key=key, name=key, permissions=frozenset())
+    user = get_user_model().objects.filter(pk=user_id, is_active=True).first()
+    if user is None:
+        return Principal(key=key, name=key, permissions=frozenset())
+    return Principal(
+        key=key,
+        name=user.get_username(),
+        permissions=_permissions(user),
+        user_id=user_id,
+        api_key_id=api_key_id,
+    )

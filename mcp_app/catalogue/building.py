@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,7 +44,11 @@ def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
     wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], fixed)
     inner = definition.function
     function = ToolFunction(
-        inner.call, inner.is_async, inner.context_name, lambda given: inner.bind({**given, **fixed})
+        inner.call,
+        inner.is_async,
+        inner.context_name,
+        lambda given: inner.bind({**given, **fixed}),
+        inner.never_waits,
     )
     return _tool(
         row, name=row.name, wire=wire, definition=definition, function=function, fixed=fixed, base=base
@@ -78,7 +82,8 @@ def _tool(
 ) -> ToolEntry:
     settings = conf.get()
     asked = row.timeout_seconds or (base and base.timeout_seconds) or definition.timeout
-    background = row.background or definition.background
+    rows = [row] if base is None else [row, base]
+    background = definition.background or any(each.background for each in rows)
     # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
     usual = settings.tool_timeout_max_seconds if background else settings.tool_timeout_seconds
     output = wire.get("outputSchema")
@@ -93,12 +98,28 @@ def _tool(
         or (base and base.calls_per_minute)
         or definition.calls_per_minute,
         background=background,
+        retries=_retries(rows, definition),
+        queue=next((each.queue for each in rows if each.queue), definition.queue),
+        priority=_chosen(rows, "priority", definition.priority),
+        max_running=_chosen(rows, "max_running", definition.max_running),
         wraps_result=definition.wraps_result,
         permission=row.permission or (base.permission if base else "") or definition.permission,
         fixed_arguments=fixed or {},
         whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,
         order=order_of(row),
     )
+
+
+def _chosen(rows: Sequence[Tool], name: str, in_code: Any) -> Any:
+    """The administrator's number, of the preset before its tool, else the code's."""
+    chosen = (getattr(row, name) for row in rows)
+    return next((value for value in chosen if value is not None), in_code)
+
+
+def _retries(rows: Sequence[Tool], definition: ToolDefinition) -> int:
+    """None for a tool that is not idempotent, also when it was while an administrator allowed some (R6)."""
+    idempotent = definition.wire.get("annotations", {}).get("idempotentHint") is True
+    return int(_chosen(rows, "retries", definition.retries)) if idempotent else 0
 
 
 def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:

@@ -39,6 +39,10 @@ def tool(
     permission: str = "",
     timeout: float | None = None,
     background: bool = False,
+    retries: int = 0,
+    queue: str = "",
+    priority: int = 0,
+    max_running: int | None = None,
     calls_per_minute: int | None = None,
     input_schema: dict[str, Any] | None = None,
     output_schema: dict[str, Any] | None = None,
@@ -61,6 +65,10 @@ def tool(
     permission: str = "",
     timeout: float | None = None,
     background: bool = False,
+    retries: int = 0,
+    queue: str = "",
+    priority: int = 0,
+    max_running: int | None = None,
     calls_per_minute: int | None = None,
     input_schema: dict[str, Any] | None = None,
     output_schema: dict[str, Any] | None = None,
@@ -69,6 +77,9 @@ def tool(
 
     Name, description and schemas come from the function, its docstring and type hints unless given here.
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.
+    ``background`` runs it in a Celery worker, from ``queue``, higher ``priority`` (0 to 9) first, at most
+    ``max_running`` calls at once. When its worker is lost an idempotent one is started again, up to
+    ``retries`` times.
     ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
     Raises DefinitionError.
     """
@@ -76,7 +87,15 @@ def tool(
         title=title, description=description, icons=icons, meta=meta or {}, tags=tags, permission=permission
     )
     hints = Hints(read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world)
-    limits = Limits(timeout=timeout, calls_per_minute=calls_per_minute, background=background)
+    limits = Limits(
+        timeout=timeout,
+        calls_per_minute=calls_per_minute,
+        background=background,
+        retries=retries,
+        queue=queue,
+        priority=priority,
+        max_running=max_running,
+    )
 
     def register(decorated: F) -> F:
         registry.add_tool(

@@ -41,6 +41,7 @@ class ToolFunction:
     is_async: bool
     context_name: str | None
     bind: Callable[[dict[str, Any]], dict[str, Any]]
+    never_waits: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,10 @@ class ToolDefinition(Definition):
     timeout: float | None = None
     calls_per_minute: int | None = None
     background: bool = False
+    retries: int = 0
+    queue: str = ""
+    priority: int = 0
+    max_running: int | None = None
     wraps_result: bool = False
 
 

@@ -34,6 +34,10 @@ class ToolEntry(Entry):
     timeout: float
     calls_per_minute: int | None = None
     background: bool = False
+    retries: int = 0
+    queue: str = ""
+    priority: int = 0
+    max_running: int | None = None
     wraps_result: bool = False
     fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
     whole_input: Validator | None = None

@@ -64,8 +64,6 @@ def _registered() -> list[tuple[type[Any], dict[str, Any]]]:
 
 def _created(kind: type[Any], definition: Definition, position: int) -> Any:
     row = kind(source=Source.CODE, position=position, permission=definition.permission, **_values(definition))
-    if isinstance(definition, ToolDefinition):
-        row.background = definition.background
     row.save()
     return row
 
@@ -118,6 +116,9 @@ def _values(definition: Definition) -> dict[str, Any]:
         values["input_schema"] = wire["inputSchema"]
         values["output_schema"] = wire.get("outputSchema")
         values["annotations"] = wire.get("annotations", {})
+        if definition.background:
+            # An administrator may send any tool to the background; what code sends there stays there.
+            values["background"] = True
     elif isinstance(definition, ResourceDefinition):
         values["uri_template" if definition.is_template else "uri"] = definition.uri
         values["mime_type"] = wire.get("mimeType", "")

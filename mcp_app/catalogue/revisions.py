@@ -26,7 +26,18 @@ _SHARED = (
     "definition_hash", "missing",
 )  # fmt: skip
 _OWN: dict[type[Any], tuple[str, ...]] = {
-    Tool: ("name", "timeout_seconds", "calls_per_minute", "background", "preset_of_id", "fixed_arguments"),
+    Tool: (
+        "name",
+        "timeout_seconds",
+        "calls_per_minute",
+        "background",
+        "retries",
+        "queue",
+        "priority",
+        "max_running",
+        "preset_of_id",
+        "fixed_arguments",
+    ),
     Prompt: ("name", "arguments", "template"),
     Resource: ("uri", "name", "mime_type", "annotations", "text", "file"),
     ResourceTemplate: ("uri_template", "name", "mime_type"),

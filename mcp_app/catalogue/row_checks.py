@@ -10,7 +10,9 @@ from django.core.exceptions import ValidationError
 
 from mcp_app import conf
 from mcp_app.catalogue import files, json_schema
+from mcp_app.catalogue.registry import registry
 from mcp_app.catalogue.rendering import placeholders
+from mcp_app.catalogue.tool_definitions import MAX_PRIORITY, MAX_RETRIES, QUEUE_NAME
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.protocol import uri_template
 from mcp_app.protocol.icons import check_icons
@@ -41,6 +43,11 @@ def check(row: Tool | Prompt | Resource | ResourceTemplate, *, own: bool) -> Non
     if isinstance(row, Tool):
         _collect(errors, "timeout_seconds", lambda: _check_timeout(row.timeout_seconds))
         _collect(errors, "calls_per_minute", lambda: _check_rate(row.calls_per_minute))
+        _collect(errors, "background", lambda: _check_background(row))
+        _collect(errors, "retries", lambda: _check_retries(row))
+        _collect(errors, "queue", lambda: _check_queue(row.queue))
+        _collect(errors, "priority", lambda: _check_priority(row.priority))
+        _collect(errors, "max_running", lambda: _check_rate(row.max_running))
     if own:
         _OWN_CHECKS[type(row)](row, errors)
     if errors:
@@ -89,6 +96,36 @@ def _check_timeout(seconds: float | None) -> None:
 def _check_rate(rate: int | None) -> None:
     if rate is not None and rate < 1:
         raise UnfitError("This must be at least 1; leave it empty for no limit.")
+
+
+def _check_background(row: Tool) -> None:
+    base = row.preset_of or row
+    definition = registry.tools.get(base.name)
+    if definition is not None and definition.background and base is row and not row.background:
+        raise UnfitError("The code runs this tool in the background; that cannot be switched off here.")
+
+
+def _check_retries(row: Tool) -> None:
+    if not row.retries:
+        return
+    if row.retries > MAX_RETRIES:
+        raise UnfitError(f"This must be at most {MAX_RETRIES}.")
+    annotations = (row.preset_of or row).annotations
+    if not (isinstance(annotations, dict) and annotations.get("idempotentHint") is True):
+        raise UnfitError(
+            "Only a tool that its code declares idempotent may be retried: "
+            "a lost attempt may have done its work."
+        )
+
+
+def _check_queue(queue: str) -> None:
+    if queue and not QUEUE_NAME.fullmatch(queue):
+        raise UnfitError("A queue is named by letters, digits and _.- only.")
+
+
+def _check_priority(priority: int | None) -> None:
+    if priority is not None and not 0 <= priority <= MAX_PRIORITY:
+        raise UnfitError(f"This must be 0 to {MAX_PRIORITY}.")
 
 
 def _check_prompt(row: Prompt, errors: Errors) -> None:

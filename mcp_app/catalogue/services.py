@@ -19,7 +19,17 @@ R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
 
 _DRESS: Final = frozenset({"title", "description", "enabled", "permission", "position", "icons", "meta"})
-_LIMITS: Final = frozenset({"timeout_seconds", "calls_per_minute", "background"})
+_LIMITS: Final = frozenset(
+    {
+        "timeout_seconds",
+        "calls_per_minute",
+        "background",
+        "retries",
+        "queue",
+        "priority",
+        "max_running",
+    }
+)
 _OWN: Final[dict[type[Any], frozenset[str]]] = {
     Tool: _DRESS | _LIMITS | {"name", "preset_of", "fixed_arguments"},
     Prompt: _DRESS | {"name", "arguments", "template"},

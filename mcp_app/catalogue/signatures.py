@@ -5,6 +5,7 @@ Knows pydantic and type hints; nothing of tools as entries, of the database or o
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from mcp_app.catalogue.typing_rules import described, plain, portable
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
 _PREFIX = "p_"
 _ANNOTATED: Any = Annotated  # Subscripted with values at run time, which type checkers refuse.
+
+# What `await`, `async for` and `async with` compile to.
+WAITING = frozenset({"GET_AWAITABLE", "GET_ANEXT", "BEFORE_ASYNC_WITH"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,16 @@ class Signature:
 
     def callable_with(self, bind: Bind) -> ToolFunction:
         """The function with the given way of binding arguments."""
-        return ToolFunction(self.function, self.is_async, self.context_name, bind)
+        waitless = self.is_async and never_waits(self.function)
+        return ToolFunction(self.function, self.is_async, self.context_name, bind, waitless)
+
+
+def never_waits(function: Callable[..., Any]) -> bool:
+    """Whether an async function has nothing to await, so that it ends in the step it begins in."""
+    code = getattr(function, "__code__", None)
+    if code is None or not inspect.iscoroutinefunction(function):
+        return False
+    return all(instruction.opname not in WAITING for instruction in dis.get_instructions(code))
 
 
 class _Schema(GenerateJsonSchema):

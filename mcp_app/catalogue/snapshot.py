@@ -19,6 +19,7 @@ class Catalogue:
     """What is offered at one revision.
 
     ``revision`` is the newest change it holds, ``revisions`` the revision at which each list last changed.
+    ``max_running`` has the tools of which only so many calls may run at once over all workers.
     ``permissions`` is anything with ``in``; what the caller may not use does not exist for them (TOOL-08).
     """
 
@@ -28,6 +29,7 @@ class Catalogue:
         "_prompts",
         "_templates",
         "_tools",
+        "max_running",
         "revision",
         "revisions",
         "secret_names",
@@ -48,6 +50,9 @@ class Catalogue:
         self.revision = revision
         self.revisions = dict(revisions)
         self._tools = {entry.name: entry for entry in tools}
+        self.max_running = {
+            entry.name: entry.max_running for entry in self._tools.values() if entry.max_running
+        }
         self.secret_names = frozenset(
             name for entry in self._tools.values() for name in _secret_names(entry.wire["inputSchema"])
         )

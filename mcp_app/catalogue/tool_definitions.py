@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 from mcp_app.catalogue import json_schema, outputs, schema_bounds, signatures
 from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition, Wire
 from mcp_app.catalogue.wire_parts import Described, check_name, check_permission, shared_wire
+
+MAX_RETRIES = 10
+MAX_PRIORITY = 9
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +38,15 @@ class Hints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Seconds one call may take, calls per minute of one caller, and whether it is long work."""
+    """Seconds one call may take, calls per minute of one caller, and how long work is queued."""
 
     timeout: float | None = None
     calls_per_minute: int | None = None
     background: bool = False
+    retries: int = 0
+    queue: str = ""
+    priority: int = 0
+    max_running: int | None = None
 
 
 def define_tool(
@@ -55,6 +64,7 @@ def define_tool(
     where = signatures.code_path(function)
     name = check_name(where, name or getattr(function, "__name__", ""))
     _check_limits(where, limits)
+    _check_queueing(where, limits, hints)
     wire = shared_wire(where, name, told, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
@@ -79,6 +89,10 @@ def define_tool(
         timeout=limits.timeout,
         calls_per_minute=limits.calls_per_minute,
         background=limits.background,
+        retries=limits.retries,
+        queue=limits.queue,
+        priority=limits.priority,
+        max_running=limits.max_running,
         wraps_result=output.wraps,
     )
 
@@ -112,6 +126,22 @@ def _check_limits(where: str, limits: Limits) -> None:
         raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {limits.timeout!r}.")
     if limits.calls_per_minute is not None and limits.calls_per_minute <= 0:
         raise DefinitionError(f"{where}: calls_per_minute must be positive, got {limits.calls_per_minute!r}.")
+
+
+def _check_queueing(where: str, limits: Limits, hints: Hints) -> None:
+    if not limits.background and (limits.retries or limits.queue or limits.priority or limits.max_running):
+        raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
+    if limits.retries and hints.idempotent is not True:
+        # R6: what may not happen twice must not be started twice.
+        raise DefinitionError(
+            f"{where}: retries need idempotent=True, as a lost attempt may have done its work."
+        )
+    if not 0 <= limits.retries <= MAX_RETRIES or not 0 <= limits.priority <= MAX_PRIORITY:
+        raise DefinitionError(f"{where}: retries are 0 to {MAX_RETRIES} and priority is 0 to {MAX_PRIORITY}.")
+    if limits.max_running is not None and limits.max_running < 1:
+        raise DefinitionError(f"{where}: max_running must be at least 1, got {limits.max_running!r}.")
+    if limits.queue and not QUEUE_NAME.fullmatch(limits.queue):
+        raise DefinitionError(f"{where}: a queue is named by letters, digits and _.- only.")
 
 
 def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> None:

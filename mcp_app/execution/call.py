@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import lru_cache
 from time import perf_counter
@@ -18,7 +19,7 @@ import orjson
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.json_values import encodable, jsonable
-from mcp_app.execution.reply import Reply
+from mcp_app.execution.reply import Outlet
 from mcp_app.execution.threads import Place, own_place
 from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol import downlevel, jsonrpc
@@ -52,18 +53,19 @@ class Call:
         "_flush",
         "_gate",
         "_logged",
-        "_loop",
         "_questions",
         "_requests",
         "_thread",
         "finished",
-        "in_thread",
+        "last_progress",
+        "loop",
         "meta",
         "method",
         "on_timeout",
         "outcome",
         "payload",
         "principal",
+        "progress_above",
         "progress_token",
         "reply",
         "request_id",
@@ -73,6 +75,7 @@ class Call:
         "stopped_by",
         "target",
         "task",
+        "thread",
         "timeout",
     )
 
@@ -84,7 +87,7 @@ class Call:
         target: str,
         session: Session,
         principal: Principal,
-        reply: Reply,
+        reply: Outlet,
         requests: ClientRequests,
         settings: Settings,
         progress_token: str | int | None,
@@ -110,10 +113,12 @@ class Call:
         self.task: asyncio.Task[Any] | None = None
         self.outcome = ""
         self.stopped_by = ""
-        self.in_thread = False
+        self.thread: Future[Any] | None = None
+        self.last_progress: tuple[float, float | None, str | None] | None = None
+        self.progress_above: float | None = None
         self._asked: set[str] = set()
         self._requests = requests
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.started = perf_counter()
         self._gate: ProgressGate | None = None
@@ -125,7 +130,7 @@ class Call:
     def watch(self) -> None:
         """The call is not quick: its deadline counts from now."""
         if self._deadline is None and not self.outcome:
-            self._deadline = self._loop.call_later(self.timeout, self._stop, "deadline")
+            self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
 
     def cancel(self, reason: str) -> None:
         """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""
@@ -143,6 +148,11 @@ class Call:
     def shut_down(self) -> None:
         """The process ends: stop like after a cancel, but say so in the answer."""
         self._stop("shutdown")
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether synchronous code of this call runs in a thread, also when nobody waits for it any more."""
+        return self.thread is not None and not self.thread.done()
 
     @property
     def stopped(self) -> bool:
@@ -165,7 +175,7 @@ class Call:
             self.task.cancel()
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = self._loop.call_later(UNWILLING_SECONDS, self._abandon)
+        self._deadline = self.loop.call_later(UNWILLING_SECONDS, self._abandon)
 
     def _abandon(self) -> None:
         log.warning("%s %r ignores that it was stopped: it may go on unseen", self.method, self.target)
@@ -185,7 +195,7 @@ class Call:
             self.reply.send(withdrawal(self._asked.pop()))
         for question in self._questions:
             question.cancel()
-        self.reply.answer(encoded)
+        self.reply.answer(encoded, outcome)
         self.finished(self, encoded)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
@@ -199,7 +209,7 @@ class Call:
         if self.outcome:
             return
         if threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self._put, encoded, kind)
+            self.loop.call_soon_threadsafe(self._put, encoded, kind)
             return
         self.reply.send(encoded, kind)
 
@@ -208,27 +218,30 @@ class Call:
 
         Raises ValueError for a number that is not finite.
         """
-        if self.progress_token is None or self.outcome:
+        if self.outcome:
+            return
+        check_progress(progress, total)
+        self.last_progress = (progress, total, message)
+        if self.progress_token is None:
             return
         if threading.get_ident() != self._thread:
-            check_progress(progress, total)
-            self._loop.call_soon_threadsafe(self.progress, progress, total, message)
+            self.loop.call_soon_threadsafe(self.progress, progress, total, message)
             return
         if self._gate is None:
-            self._gate = ProgressGate(1 / self.settings.progress_per_second)
-        params = self._gate.offer(progress, total, message, self._loop.time())
+            self._gate = ProgressGate(1 / self.settings.progress_per_second, above=self.progress_above)
+        params = self._gate.offer(progress, total, message, self.loop.time())
         if params is not None:
             self._send_progress(params)
         elif self._flush is None and self._gate.held:
             # The newest value held back must not wait for a next report that may never come (PROG-04).
-            self._flush = self._loop.call_later(1 / self.settings.progress_per_second, self.flush_progress)
+            self._flush = self.loop.call_later(1 / self.settings.progress_per_second, self.flush_progress)
 
     def flush_progress(self) -> None:
         """Send the value held back, if any."""
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
-        if self._gate is not None and (params := self._gate.flush(self._loop.time())) is not None:
+        if self._gate is not None and (params := self._gate.flush(self.loop.time())) is not None:
             self._send_progress(params)
 
     def _send_progress(self, params: dict[str, Any]) -> None:
@@ -280,7 +293,7 @@ class Call:
                 return await question() if place is None else await _away(place, question)
 
         try:
-            return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
+            return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result()
         except FutureCancelled:
             raise Cancelled from None
 

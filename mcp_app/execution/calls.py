@@ -82,7 +82,7 @@ class Calls:
         self._running[principal.key] = running + 1
         context = Context(call, lambda uri: read(call, uri))
         # From its first step on the task is kept by the call, until then by the event loop.
-        asyncio.create_task(attempt(call, lambda: work(call, context)))  # noqa: RUF006
+        call.loop.create_task(attempt(call, lambda: work(call, context)))
         return call
 
     def _admit(self, session: Session, principal: Principal, request_id: str | int) -> int:

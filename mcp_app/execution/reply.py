@@ -24,6 +24,18 @@ class Watched(Protocol):
         ...
 
 
+class Outlet(Protocol):
+    """Where a call says things: the reply of its POST, or the stream of a background call."""
+
+    def send(self, encoded: bytes, kind: str = "message") -> None:
+        """A message before the answer."""
+        ...
+
+    def answer(self, encoded: bytes, outcome: str = "") -> None:
+        """The one answer and how the call ended."""
+        ...
+
+
 class Reply:
     """Collects the answers to the requests of one POST.
 
@@ -43,10 +55,12 @@ class Reply:
         "calls",
         "epoch",
         "session_id",
+        "shared",
         "stream",
     )
 
-    def __init__(self, streams: Streams, session_id: str, expected: int) -> None:
+    def __init__(self, streams: Streams, session_id: str, expected: int, *, shared: bool = False) -> None:
+        """``expected`` answers will come; ``shared`` by the members of a batch."""
         self._streams = streams
         self._expected = expected
         self._outbox: deque[tuple[str, bytes]] = deque()
@@ -58,15 +72,23 @@ class Reply:
         self.stream = ""
         self.epoch = 0
         self.broken = False
+        self.shared = shared
+
+    def follow(self, stream: str, epoch: int) -> None:
+        """The answer will come on a stream that somebody else writes: a background call's."""
+        self.stream, self.epoch = stream, epoch
 
     @property
     def finished(self) -> bool:
         """Every request of the POST has its answer."""
         return self._expected == 0
 
-    def answer(self, encoded: bytes) -> None:
+    def answer(self, encoded: bytes, outcome: str = "") -> None:
         """The response to one request."""
         self._expected -= 1
+        if self._expected == 0:
+            # Calls know their reply: without this each would be garbage that only the collector can free.
+            self.calls.clear()
         if not self.stream or self.broken:
             self.answers.append(encoded)
             if self._expected == 0:

@@ -50,10 +50,8 @@ class Runner:
             keywords[function.context_name] = context
         if function.is_async:
             return await function.call(**keywords)
-        call.in_thread = True
-        value = await self._threads.run(_in_thread, function.call, keywords)
-        call.in_thread = False
-        return value
+        call.thread = await self._threads.start(_in_thread, function.call, keywords)
+        return await asyncio.wrap_future(call.thread)
 
     async def run_tool(
         self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
@@ -62,28 +60,29 @@ class Runner:
         try:
             value = await self.invoke(entry.function, arguments, call, context)
             return to_result(value, entry)
-        except UrlElicitationRequired as error:
-            if call.session.version >= V2025_11_25:
-                raise
-            # ELI-08: older clients do not know the error, so the model is told.
-            return error_result(error.message)
-        except PeerError as error:
-            # A question that went wrong inside the tool is the tool's failure, not the request's (TOOL-12).
-            return error_result(_words(error))
-        except McpError:
-            raise
-        except Cancelled:
+        except Cancelled as error:
             if call.stopped:
                 raise asyncio.CancelledError from None
-            return error_result("The tool stopped itself.")
-        except ToolError as error:
-            return error_result(str(error) or "The tool failed.")
+            return _failed(entry.name, error, call.session.version)
         except asyncio.CancelledError as error:
             if call.interrupted:
                 raise
-            return error_result(_failure(entry.name, error))
+            return _failed(entry.name, error, call.session.version)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
-            return error_result(_failure(entry.name, error))
+            return _failed(entry.name, error, call.session.version)
+
+    def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
+        """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here."""
+        try:
+            step = entry.function.call(**entry.function.bind(arguments))
+            try:
+                step.send(None)
+            except StopIteration as done:
+                return to_result(done.value, entry)
+            step.close()
+            raise RuntimeError("A tool that never waits did wait.")
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+            return _failed(entry.name, error, version)
 
     async def run_prompt(
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
@@ -120,6 +119,25 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
         return settle(function(**keywords))
     finally:
         close_old_connections()
+
+
+def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
+    """What a tool's exception is to its caller; raises McpError for what is the request's own error."""
+    if isinstance(error, UrlElicitationRequired):
+        if version >= V2025_11_25:
+            raise error
+        # ELI-08: older clients do not know the error, so the model is told.
+        return error_result(error.message)
+    if isinstance(error, PeerError):
+        # A question that went wrong inside the tool is the tool's failure, not the request's (TOOL-12).
+        return error_result(_words(error))
+    if isinstance(error, McpError):
+        raise error
+    if isinstance(error, Cancelled):
+        return error_result("The tool stopped itself.")
+    if isinstance(error, ToolError):
+        return error_result(str(error) or "The tool failed.")
+    return error_result(_failure(name, error))
 
 
 def _words(error: PeerError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any
@@ -49,8 +49,8 @@ class Threads:
         self._places = asyncio.Semaphore(limit)
         self._pool = ThreadPoolExecutor(max_workers=limit + MAX_WAITING, thread_name_prefix="mcp-tool")
 
-    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The value of ``function`` in a thread, once there is a place for it; it inherits our context."""
+    async def start(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Run ``function`` in a thread once there is a place for it; it inherits our context."""
         place = Place(self._places)
         await place.take()
         loop = asyncio.get_running_loop()
@@ -68,7 +68,11 @@ class Threads:
 
         # A thread cannot be stopped: its place is free when it ends, not when nobody waits for it any more.
         future.add_done_callback(ended)
-        return await asyncio.wrap_future(future)
+        return future
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The value of ``function`` in a thread."""
+        return await asyncio.wrap_future(await self.start(function, *arguments))
 
     def close(self) -> None:
         """Take no more work; a thread that does not listen to cancellation is left behind."""

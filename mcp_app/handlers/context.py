@@ -8,9 +8,10 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
+from mcp_app.execution.background import Background
 from mcp_app.execution.calls import Calls, Read, Work
 from mcp_app.execution.reply import Reply
-from mcp_app.protocol.errors import InternalError
+from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
@@ -32,6 +33,7 @@ class Services:
     sessions: Sessions
     requests: ClientRequests
     calls: Calls
+    background: Background
     log: MessageLog
 
     async def change_session(self, session: Session, **fields: str) -> None:
@@ -41,12 +43,18 @@ class Services:
 
 
 @dataclass(slots=True)
-class RequestContext:
-    """One request being handled."""
+class Asked:
+    """Who asks, in which session: all that a request needs which is answered at once."""
 
     services: Services
     session: Session
     principal: Principal
+
+
+@dataclass(slots=True)
+class RequestContext(Asked):
+    """One request being handled."""
+
     reply: Reply
     request_id: str | int
     method: str
@@ -87,6 +95,7 @@ class RequestContext:
         )
 
 
+QuickHandler = Callable[[Asked, Params], Result | McpError]
 Handler = Callable[[RequestContext, Params], Result | Awaitable[Result]]
 
 

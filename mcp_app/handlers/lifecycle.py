@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
-from mcp_app.handlers.context import Params, RequestContext, Result, Services
+from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol.capabilities import server_capabilities
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, negotiate
@@ -81,7 +81,7 @@ def initialize_result(services: Services, version: str) -> dict[str, Any]:
     return result
 
 
-def ping(context: RequestContext, params: Params) -> Result:
+def ping(context: Asked, params: Params) -> Result:
     """PING-01."""
     return b"{}"
 

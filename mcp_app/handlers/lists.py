@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mcp_app.catalogue.current import current
-from mcp_app.handlers.context import Params, RequestContext
+from mcp_app.handlers.context import Asked, Params
 from mcp_app.protocol.errors import InvalidParams
 
 
-def page(kind: str, context: RequestContext, params: Params) -> bytes:
+def page(kind: str, context: Asked, params: Params) -> bytes:
     """The encoded page after ``cursor`` (PAGE-01); raises InvalidParams for a bad cursor (PAGE-02)."""
     cursor = params.get("cursor")
     if cursor is not None and type(cursor) is not str:

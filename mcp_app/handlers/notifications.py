@@ -27,9 +27,11 @@ async def _cancel(services: Services, session: Session, request_id: object, reas
         return
     words = reason[:200] if isinstance(reason, str) else ""
     if not services.calls.cancel(session.id, request_id, words):  # type: ignore[arg-type]
-        await services.streams.hub.publish(
-            "cancel", {"session": session.id, "request_id": request_id, "reason": words}
-        )
+        # The row first: it holds also when nobody hears the broadcast (R25).
+        if await services.background.cancel(session.id, request_id, words):  # type: ignore[arg-type]
+            return
+        payload = {"session": session.id, "request_id": request_id, "reason": words}
+        await services.streams.hub.publish("cancel", payload)
 
 
 TABLE = {

@@ -9,14 +9,14 @@ from mcp_app.catalogue.entries import PromptEntry
 from mcp_app.execution.call import Call
 from mcp_app.execution.contents import to_messages
 from mcp_app.execution.context import Context
-from mcp_app.handlers.context import Params, RequestContext, Result
+from mcp_app.execution.reading import read_for
+from mcp_app.handlers.context import Asked, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
-from mcp_app.handlers.resources import read_for
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams
 
 
-def list_prompts(context: RequestContext, params: Params) -> Result:
+def list_prompts(context: Asked, params: Params) -> Result:
     """PROMPT-01."""
     return page("prompts", context, params)
 

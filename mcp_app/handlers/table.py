@@ -1,7 +1,7 @@
 """The legacy revisions' methods on one page: what a client may request, and who serves it."""
 
 from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tools
-from mcp_app.handlers.context import Handler
+from mcp_app.handlers.context import Handler, QuickHandler
 
 # ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
 TABLE: dict[str, Handler] = {
@@ -17,4 +17,14 @@ TABLE: dict[str, Handler] = {
     "resources/unsubscribe": resources.unsubscribe,
     "completion/complete": completion.complete,
     "logging/setLevel": logging.set_level,
+}
+
+# Those that can be answered in the step they arrive in. A tool call answers on its reply, or does nothing.
+QUICK: dict[str, QuickHandler] = {
+    "ping": lifecycle.ping,
+    "tools/list": tools.list_tools,
+    "tools/call": tools.call_at_once,
+    "prompts/list": prompts.list_prompts,
+    "resources/list": resources.list_resources,
+    "resources/templates/list": resources.list_templates,
 }

@@ -7,17 +7,20 @@ from typing import Any
 
 from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.execution.background import new_stream
 from mcp_app.execution.call import Call
 from mcp_app.execution.context import Context
+from mcp_app.execution.reading import read_for
+from mcp_app.execution.records import DEFAULT_QUEUE, NewCall
 from mcp_app.execution.results import error_result
-from mcp_app.handlers.context import Params, RequestContext, Result
+from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page
-from mcp_app.handlers.resources import read_for
-from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.errors import InvalidParams, McpError
 from mcp_app.protocol.versions import V2025_11_25
 
 
-def list_tools(context: RequestContext, params: Params) -> Result:
+def list_tools(context: Asked, params: Params) -> Result:
     """TOOL-01."""
     return page("tools", context, params)
 
@@ -40,8 +43,28 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         return _invalid(context, problem)
     if entry.calls_per_minute is not None:
         return _limited(context, params, entry, arguments)
-    _start(context, params, entry, arguments)
-    return None
+    return _start(context, params, entry, arguments)
+
+
+def call_at_once(context: Asked, params: Params) -> Result | McpError:
+    """The result of a tool that can neither wait nor speak on the way; None, and nothing done, else."""
+    name, arguments = params.get("name"), params.get("arguments", {})
+    if type(name) is not str or type(arguments) is not dict:
+        return None
+    entry = current().tool(name, context.principal.permissions)
+    if entry is None or not entry.function.never_waits or entry.function.context_name is not None:
+        return None
+    if entry.background or entry.calls_per_minute is not None or entry.check(arguments) is not None:
+        return None
+    progress_token(request_meta(params))
+    version = context.session.version
+    if entry.fixed_arguments:
+        arguments = {**arguments, **entry.fixed_arguments}
+    try:
+        result = context.services.calls.runner.run_at_once(entry, arguments, version)
+    except McpError as error:
+        return error  # Not raised: that would say that nothing was done.
+    return downlevel.result("tools/call", result, version)
 
 
 def _invalid(context: RequestContext, problem: str) -> Result:
@@ -60,13 +83,53 @@ async def _limited(
         return error_result(
             f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
         )
-    _start(context, params, entry, arguments)
+    accepting = _start(context, params, entry, arguments)
+    if accepting is not None:
+        await accepting
     return None
 
 
-def _start(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
+def _start(
+    context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
+) -> Awaitable[None] | None:
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
+    # The members of a batch share one stream, so they run here.
+    if entry.background and context.services.background.available and not context.reply.shared:
+        return _accept(context, params, entry, arguments)
+    _run(context, params, entry, arguments)
+    return None
+
+
+async def _accept(
+    context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
+) -> None:
+    """A background call: stored, queued, and followed on its own stream (R1)."""
+    meta = request_meta(params)
+    progress_token(meta)
+    session, principal = context.session, context.principal
+    stream, start = await context.services.background.accept(
+        NewCall(
+            session_id=session.id,
+            request_id=context.request_id,
+            principal=principal.key,
+            user_id=principal.user_id,
+            api_key_id=principal.api_key_id,
+            tool=entry.name,
+            arguments=arguments,
+            meta=meta,
+            session_fields=context.services.sessions.stored(session),
+            stream=new_stream(),
+            timeout=entry.timeout,
+            max_attempts=1 + entry.retries,
+            queue=entry.queue or DEFAULT_QUEUE,
+            priority=entry.priority,
+        )
+    )
+    context.reply.follow(stream, start.epoch)
+
+
+def _run(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
     runner = context.services.calls.runner
     seconds = entry.timeout or context.services.settings.tool_timeout_seconds
 

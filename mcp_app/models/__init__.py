@@ -2,6 +2,7 @@
 
 from mcp_app.models.access import ApiKey
 from mcp_app.models.audit import AuditEvent
+from mcp_app.models.call import Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.session import LogCursor, Message, Session
@@ -9,6 +10,7 @@ from mcp_app.models.session import LogCursor, Message, Session
 __all__ = [
     "ApiKey",
     "AuditEvent",
+    "Call",
     "CatalogueChange",
     "CatalogueRevision",
     "LogCursor",

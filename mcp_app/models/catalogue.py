@@ -74,7 +74,25 @@ class Tool(Entry):
     calls_per_minute = models.PositiveIntegerField(
         null=True, blank=True, help_text="Per caller; empty: no limit."
     )
-    background = models.BooleanField(default=False, help_text="Long-running.")
+    background = models.BooleanField(
+        default=False, help_text="Runs in a Celery worker and survives the end of any process."
+    )
+    retries = models.PositiveSmallIntegerField(
+        null=True,
+        blank=True,
+        help_text="More attempts when a worker is lost; idempotent background tools only. Empty: as in code.",
+    )
+    queue = models.CharField(
+        max_length=100, blank=True, help_text="Celery queue of background calls; a worker must listen to it."
+    )
+    priority = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="0 to 9; higher ones leave the queue first. Empty: as in code."
+    )
+    max_running = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="Background calls at once over all workers, others wait. Empty: as in code.",
+    )
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )

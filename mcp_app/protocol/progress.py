@@ -31,13 +31,16 @@ class ProgressGate:
     A few reports may follow each other closely; only a tool that goes on like that is slowed down.
     """
 
-    def __init__(self, min_interval: float, burst: int = 10) -> None:
-        """``min_interval`` is the mean time between notifications, in the unit of ``now`` below."""
+    def __init__(self, min_interval: float, burst: int = 10, above: float | None = None) -> None:
+        """``min_interval`` is the mean time between notifications, in the unit of ``now`` below.
+
+        ``above`` is what was reported before: nothing smaller is let through (PROG-02).
+        """
         self._min_interval = min_interval
         self._burst = burst
         self._free = float(burst)
         self._counted_at: float | None = None
-        self._greatest: float | None = None
+        self._greatest = above
         self._held: dict[str, Any] | None = None
 
     def offer(

@@ -51,7 +51,8 @@ class MessageLog:
         self.before_flush: list[Callable[[], None]] = []
         self._skipped = 0
         self._flusher: asyncio.Task[None] | None = None
-        self._closing = asyncio.Event()
+        self._closing = False
+        self._due = asyncio.Event()
         self.process = f"{socket.gethostname()[:40]}:{os.getpid()}"
 
     def exchange(
@@ -92,6 +93,9 @@ class MessageLog:
             return
         self._pending_bytes += size
         self._pending.append(line)
+        if len(self._pending) == FLUSH_SLICE:
+            # A full batch at once: what was written a moment ago is still in the processor's cache.
+            self._due.set()
 
     def fact(self, kind: str, **members: Any) -> None:
         """Something the database must learn in order with the messages: a session opened, was seen, ended."""
@@ -109,7 +113,8 @@ class MessageLog:
     async def close(self) -> None:
         """Stop flushing after handing on what is buffered."""
         # Not by cancelling: a batch under way may have arrived already and would be handed on twice.
-        self._closing.set()
+        self._closing = True
+        self._due.set()
         if self._flusher is not None:
             await asyncio.wait([self._flusher])
             self._flusher = None
@@ -161,10 +166,11 @@ class MessageLog:
         return [self._line(*pending, clean=clean) for pending in slice_]
 
     async def _flush_forever(self) -> None:
-        while not self._closing.is_set():
+        while not self._closing:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_SECONDS):
-                    await self._closing.wait()
+                    await self._due.wait()
+            self._due.clear()
             await self.flush()
 
     def _line(

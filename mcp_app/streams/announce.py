@@ -51,8 +51,15 @@ def end_session(session: str, reason: str) -> None:
         stored: Any = client.hget(keys.session, "principal")
         principal = (stored or b"").decode()
         client.eval(
-            scripts.END_SESSION.source, 3, keys.session, keys.subscriptions, keys.members,
-            keys.base, str(TOMBSTONE_SECONDS), channels.wake(session), EVERYONE,
+            scripts.END_SESSION.source,
+            3,
+            keys.session,
+            keys.subscriptions,
+            keys.members,
+            keys.base,
+            str(TOMBSTONE_SECONDS),
+            channels.wake(session),
+            EVERYONE,
         )
         for register in ("sessions", f"sessions/{principal}"):
             client.zrem(places_key(register), session)

@@ -81,7 +81,7 @@ class StreamLimits:
     ttl: int = 3_600
     session_ttl: int = 86_400
     slow_poll: float = 5.0
-    log_batches: int = 4_096
+    log_batches: int = 512
     log_batch_bytes: int = 1024 * 1024
     log_ttl: int = 7 * 86_400
 
@@ -270,10 +270,10 @@ class Windows(Protocol):
 
 
 class MessageQueue(Protocol):
-    """Batches of the message log on their way to the database; bounded, the oldest go first."""
+    """Batches of the message log on their way to the database; a full queue refuses more."""
 
     async def push(self, batch: bytes) -> None:
-        """Add one batch; ValueError when it is larger than the limit."""
+        """Add one batch; raises StreamsFull when many wait, ValueError for one larger than the limit."""
         ...
 
     async def read(self, after_id: str, count: int) -> Sequence[tuple[str, bytes]]:

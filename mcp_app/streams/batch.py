@@ -46,8 +46,11 @@ class Batch:
         self._timeout = timeout
         # Loaded with each connection, so that a missing script is an accident and not the rule.
         self._link = Link(
-            endpoint, greeting=[("SCRIPT", "LOAD", script.source) for script in ALL],
-            on_reply=self._reply, on_up=self._up, on_down=self._down,
+            endpoint,
+            greeting=[("SCRIPT", "LOAD", script.source) for script in ALL],
+            on_reply=self._reply,
+            on_up=self._up,
+            on_down=self._down,
         )
         self._waiting: deque[_Entry] = deque()
         self._sent: deque[_Entry] = deque()

@@ -23,7 +23,10 @@ TIMEOUT = 1.0
 def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
     """A thread-safe client for code without an event loop; a ``blocking`` one may wait for ever."""
     return redis.Redis.from_url(
-        url, protocol=2, socket_timeout=None if blocking else TIMEOUT, socket_connect_timeout=TIMEOUT,
+        url,
+        protocol=2,
+        socket_timeout=None if blocking else TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 1),
     )
 
@@ -31,7 +34,10 @@ def sync_client(url: str, *, blocking: bool = False) -> redis.Redis:
 def async_client(url: str, *, blocking: bool = False) -> redis.asyncio.Redis:
     """A plain asyncio client, for work off the hot path; a ``blocking`` one may wait for ever."""
     return redis.asyncio.Redis.from_url(
-        url, protocol=2, socket_timeout=None if blocking else TIMEOUT, socket_connect_timeout=TIMEOUT,
+        url,
+        protocol=2,
+        socket_timeout=None if blocking else TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
         retry=AsyncRetry(NoBackoff(), 1),
     )
 

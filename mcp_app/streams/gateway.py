@@ -60,9 +60,15 @@ class Streams:
         # Readers that found Redis away look again as soon as it can answer them.
         batch.on_up = hub.watchers.wake_all
         return cls(
-            log=log, hub=hub, sessions=RedisSessions(batch, channels, limits),
-            requests=RedisRequests(batch, hub, channels, limits), windows=RedisWindows(batch),
-            messages=RedisMessages(batch, limits), limits=limits, _batch=batch, _redis_hub=hub,
+            log=log,
+            hub=hub,
+            sessions=RedisSessions(batch, channels, limits),
+            requests=RedisRequests(batch, hub, channels, limits),
+            windows=RedisWindows(batch),
+            messages=RedisMessages(batch, limits),
+            limits=limits,
+            _batch=batch,
+            _redis_hub=hub,
         )
 
     @classmethod
@@ -75,8 +81,13 @@ class Streams:
         requests = MemoryRequests(hub, is_ended=sessions.is_ended)
         sessions.on_end = (log.drop_session, requests.drop_session)
         return cls(
-            log=log, hub=hub, sessions=sessions, requests=requests, windows=MemoryWindows(),
-            messages=MemoryMessages(limits), limits=limits,
+            log=log,
+            hub=hub,
+            sessions=sessions,
+            requests=requests,
+            windows=MemoryWindows(),
+            messages=MemoryMessages(limits),
+            limits=limits,
         )
 
     async def start(self) -> None:
@@ -127,6 +138,9 @@ def _limits(given: StreamLimits | Settings | None) -> StreamLimits:
     if given is None:
         return StreamLimits()
     return StreamLimits(
-        events=given.max_stream_events, event_bytes=given.max_stream_bytes, ttl=given.stream_ttl_seconds,
-        session_ttl=given.session_max_seconds, slow_poll=given.slow_poll_seconds,
+        events=given.max_stream_events,
+        event_bytes=given.max_stream_bytes,
+        ttl=given.stream_ttl_seconds,
+        session_ttl=given.session_max_seconds,
+        slow_poll=given.slow_poll_seconds,
     )

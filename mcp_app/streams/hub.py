@@ -35,9 +35,7 @@ Heads = Callable[[list[tuple[str, str]]], Awaitable[list[Position | None]]]
 class RedisHub:
     """``base.Hub`` on Redis publish/subscribe."""
 
-    def __init__(
-        self, url: str, batch: Batch, channels: Channels, heads: Heads, *, slow_poll: float
-    ) -> None:
+    def __init__(self, url: str, batch: Batch, channels: Channels, heads: Heads, *, slow_poll: float) -> None:
         self._url, self._batch, self._channels, self._heads = url, batch, channels, heads
         self._slow_poll = slow_poll
         self.watchers = Watchers(self._session_watched, self._session_left)
@@ -45,7 +43,10 @@ class RedisHub:
         self._subscribed: set[str] = set()  # asked for on the present connection
         self._leaving: set[str] = set()  # sessions nobody has watched since the last tick
         self._link = Link(
-            Endpoint.parse(url), on_reply=self._reply, on_up=self._up, on_down=self._down,
+            Endpoint.parse(url),
+            on_reply=self._reply,
+            on_up=self._up,
+            on_down=self._down,
         )
         self._missing: list[str] = []  # of these, not sent yet
         self._silent = False

@@ -15,6 +15,7 @@ mcp:places:<key>                     zset    limit of acquire, open sessions    
 mcp:messages                         stream  limits.log_batches                   limits.log_ttl
 mcp:health                           string  one byte                             60 seconds
 mcp:worker                           string  one byte                             15 seconds
+mcp:workers                          zset    workers alive (others are swept)     15 seconds
 ===================================  ======  ===================================  ==========================
 
 Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number
@@ -34,6 +35,7 @@ PREFIX = "mcp:"
 MESSAGES = "mcp:messages"
 HEALTH = "mcp:health"
 WORKER = "mcp:worker"
+WORKERS = "mcp:workers"
 EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
 
 # A brace, colon or space in a session id would let a client choose the hash tag or forge another key.
@@ -50,7 +52,7 @@ PATTERNS = tuple(
         r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:request:[A-Za-z0-9_.~-]{1,64}",
         r"mcp:subscribers:[0-9a-f]{64}",
         r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
-        r"mcp:messages|mcp:health|mcp:worker",
+        r"mcp:messages|mcp:health|mcp:workers?",
     )
 )
 

@@ -21,8 +21,19 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 STEADY = 5.0  # a connection that lasted this long resets the pause
-_AWAY = ("LOADING", "BUSY", "MASTERDOWN", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS",
-         "NOAUTH", "WRONGPASS", "max number of clients")
+_AWAY = (
+    "LOADING",
+    "BUSY",
+    "MASTERDOWN",
+    "READONLY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MISCONF",
+    "NOREPLICAS",
+    "NOAUTH",
+    "WRONGPASS",
+    "max number of clients",
+)
 
 
 def fault(reply: Exception) -> StreamsError:
@@ -105,8 +116,13 @@ class Link:
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, greeting: Sequence[tuple[str | int | bytes, ...]] = (),
-        on_reply: Callable[[Any], None], on_up: Callable[[], None], on_down: Callable[[], None],
+        self,
+        endpoint: Endpoint,
+        *,
+        greeting: Sequence[tuple[str | int | bytes, ...]] = (),
+        on_reply: Callable[[Any], None],
+        on_up: Callable[[], None],
+        on_down: Callable[[], None],
     ) -> None:
         self._endpoint = endpoint
         self._greeting = (*endpoint.login(), *greeting)
@@ -188,5 +204,8 @@ class Link:
             await loop.create_unix_connection(lambda: connection, endpoint.path)
         else:
             await loop.create_connection(
-                lambda: connection, endpoint.host, endpoint.port, ssl=endpoint.tls,
+                lambda: connection,
+                endpoint.host,
+                endpoint.port,
+                ssl=endpoint.tls,
             )

@@ -91,7 +91,11 @@ class MemoryLog:
     """``base.EventLog`` within one process; ``clock`` gives seconds that never go back."""
 
     def __init__(
-        self, hub: MemoryHub, limits: StreamLimits, *, is_ended: Callable[[str], bool] = _no_session_ended,
+        self,
+        hub: MemoryHub,
+        limits: StreamLimits,
+        *,
+        is_ended: Callable[[str], bool] = _no_session_ended,
         clock: Clock = time.monotonic,
     ) -> None:
         self._hub, self._is_ended, self._clock = hub, is_ended, clock

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mcp_app.streams.base import BadName, SessionEnded, StreamLimits
+from mcp_app.streams.base import BadName, SessionEnded, StreamLimits, StreamsFull
 from mcp_app.streams.keys import request_key, session_keys
 from mcp_app.streams.memory import Clock, MemoryHub
 from mcp_app.streams.message_queue import check_size
@@ -96,7 +96,8 @@ class MemorySessions:
     async def subscribers(self, uri: str) -> list[str]:
         """See ``SessionStore.subscribers``."""
         return sorted(
-            session for session in tuple(self._sessions)
+            session
+            for session in tuple(self._sessions)
             if (found := self._find(session)) is not None and uri in found.subscriptions
         )
 
@@ -249,12 +250,14 @@ class MemoryMessages:
 
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
-        self._batches: deque[tuple[int, bytes]] = deque(maxlen=limits.log_batches)
+        self._batches: deque[tuple[int, bytes]] = deque()
         self._last = 0
 
     async def push(self, batch: bytes) -> None:
         """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
+        if len(self._batches) >= self._limits.log_batches:
+            raise StreamsFull("The message log waits for a worker to write it.")
         self._last += 1
         self._batches.append((self._last, batch))
 

@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from mcp_app import conf
-from mcp_app.streams.base import StreamLimits, StreamsUnavailable
+from mcp_app.streams.base import StreamLimits, StreamsFull, StreamsUnavailable
 from mcp_app.streams.batch import Batch
 from mcp_app.streams.client import sync_client
 from mcp_app.streams.keys import MESSAGES
@@ -25,10 +25,12 @@ class RedisMessages:
     async def push(self, batch: bytes) -> None:
         """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
-        await self._batch.many([
-            ("XADD", MESSAGES, "MAXLEN", "=", self._limits.log_batches, "*", "b", batch),
-            ("EXPIRE", MESSAGES, self._limits.log_ttl),
-        ])
+        # Without a worker the queue would take all of Redis' memory, and what is lost would not be counted.
+        if await self.depth() >= self._limits.log_batches:
+            raise StreamsFull("The message log waits for a worker to write it.")
+        await self._batch.many(
+            [("XADD", MESSAGES, "*", "b", batch), ("EXPIRE", MESSAGES, self._limits.log_ttl)]
+        )
 
     async def read(self, after_id: str, count: int) -> Batches:
         """See ``MessageQueue.read``."""

@@ -1,28 +1,46 @@
-"""Owns the workers' sign of life, one key that expires; must not know what a worker is."""
+"""Owns the workers' signs of life, two keys that expire; must not know what a worker is."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import redis
 
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.client import sync_client
-from mcp_app.streams.keys import WORKER
+from mcp_app.streams.keys import WORKER, WORKERS
 
 LIFE_SECONDS = 15
 
 
+@dataclass(frozen=True, slots=True)
+class SeenWorker:
+    """A worker that was alive within the last LIFE_SECONDS, and the queues it listens to."""
+
+    name: str
+    queues: tuple[str, ...]
+
+
 class Presence:
-    """Says, and tells, whether a worker has been alive within the last LIFE_SECONDS; usable from threads."""
+    """Says, and tells, which workers have been alive within the last LIFE_SECONDS; usable from threads."""
 
     __slots__ = ("_client",)
 
     def __init__(self, url: str) -> None:
         self._client = sync_client(url)
 
-    def renew(self) -> None:
+    def renew(self, name: str = "worker", queues: Iterable[str] = ()) -> None:
         """A worker is alive now. Raises StreamsUnavailable."""
+        now = time.time()
         try:
-            self._client.set(WORKER, b"1", ex=LIFE_SECONDS)
+            with self._client.pipeline(transaction=False) as pipeline:
+                pipeline.set(WORKER, b"1", ex=LIFE_SECONDS)
+                pipeline.zadd(WORKERS, {f"{name[:120]} {','.join(queues)}": now})
+                pipeline.zremrangebyscore(WORKERS, "-inf", now - LIFE_SECONDS)
+                pipeline.expire(WORKERS, LIFE_SECONDS)
+                pipeline.execute()
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not take the sign of life of this worker.") from error
 
@@ -32,3 +50,12 @@ class Presence:
             return bool(self._client.exists(WORKER))
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not say whether a worker is alive.") from error
+
+    def workers(self) -> list[SeenWorker]:
+        """The living workers by name. Raises StreamsUnavailable."""
+        try:
+            found: list[bytes] = self._client.zrangebyscore(WORKERS, time.time() - LIFE_SECONDS, "+inf")  # type: ignore[assignment]
+        except redis.RedisError as error:
+            raise StreamsUnavailable("Redis does not say which workers are alive.") from error
+        parts = sorted(member.decode("utf-8", "replace").rpartition(" ") for member in found)
+        return [SeenWorker(name, tuple(filter(None, queues.split(",")))) for name, _, queues in parts]

@@ -15,7 +15,16 @@ class Reader:
     """
 
     __slots__ = (
-        "_kept", "_log", "_poked", "_stream", "_watch", "cursor", "epoch", "finished", "gap", "session",
+        "_kept",
+        "_log",
+        "_poked",
+        "_stream",
+        "_watch",
+        "cursor",
+        "epoch",
+        "finished",
+        "gap",
+        "session",
     )
 
     def __init__(self, log: EventLog, hub: Hub, session: str, stream: str, epoch: int, after: int) -> None:

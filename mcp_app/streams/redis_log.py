@@ -43,8 +43,14 @@ class RedisLog:
             raise ValueError("Only finish() may add the final event.")
         limits = self.limits
         reply = await self._batch.script(
-            scripts.APPEND, stream_keys(session, stream), *self._common(session, stream),
-            _SHORT[kind], data, fence, limits.events, limits.event_bytes,
+            scripts.APPEND,
+            stream_keys(session, stream),
+            *self._common(session, stream),
+            _SHORT[kind],
+            data,
+            fence,
+            limits.events,
+            limits.event_bytes,
         )
         return _position(reply)
 
@@ -54,8 +60,13 @@ class RedisLog:
         """See ``EventLog.finish``."""
         limits = self.limits
         reply = await self._batch.script(
-            scripts.FINISH, stream_keys(session, stream), *self._common(session, stream),
-            data, "" if fence is None else fence, limits.events, limits.event_bytes,
+            scripts.FINISH,
+            stream_keys(session, stream),
+            *self._common(session, stream),
+            data,
+            "" if fence is None else fence,
+            limits.events,
+            limits.event_bytes,
         )
         return _position(reply) if isinstance(reply, list) else None
 
@@ -82,10 +93,12 @@ class RedisLog:
         returns it; that is why the page is finished only if its own end is the final event.
         """
         keys = stream_keys(session, stream)
-        entries, facts = await self._batch.many([
-            ("XRANGE", keys.stream, f"({epoch}-{after}", str(epoch), "COUNT", count),
-            ("HMGET", keys.meta, "epoch", "last", "final"),
-        ])
+        entries, facts = await self._batch.many(
+            [
+                ("XRANGE", keys.stream, f"({epoch}-{after}", str(epoch), "COUNT", count),
+                ("HMGET", keys.meta, "epoch", "last", "final"),
+            ]
+        )
         if facts[0] is None or int(facts[0]) != epoch:
             raise StreamUnknown("There is no such stream, or not any more.")
         return _page(entries, after, last=int(facts[1]), final=facts[2] == b"1")
@@ -98,11 +111,13 @@ class RedisLog:
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""
         keys = stream_keys(session, stream)
-        await self._batch.many([
-            ("UNLINK", keys.stream, keys.meta),
-            ("ZREM", keys.members, f"stream:{stream}"),
-            ("PUBLISH", self._channels.wake(session), stream),
-        ])
+        await self._batch.many(
+            [
+                ("UNLINK", keys.stream, keys.meta),
+                ("ZREM", keys.members, f"stream:{stream}"),
+                ("PUBLISH", self._channels.wake(session), stream),
+            ]
+        )
 
     def _common(self, session: str, stream: str) -> tuple[str | int, ...]:
         limits = self.limits
@@ -117,16 +132,14 @@ def _position(reply: Any) -> Position:
     return Position(int(reply[0]), int(reply[1]))
 
 
-def _event(entry: Any) -> Event:
-    epoch, offset = entry[0].split(b"-")
-    _, kind, _, data = entry[1]
+def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:
+    """The event that a stored entry is."""
+    epoch, offset = entry_id.split(b"-")
     return Event(int(epoch), int(offset), _LONG[kind], data)
 
 
 def _page(entries: list[Any], after: int, *, last: int, final: bool) -> Page:
-    events = [_event(entry) for entry in entries]
+    events = [event_of(entry_id, fields[1], fields[3]) for entry_id, fields in entries]
     if events:
         return Page(events, finished=events[-1].kind == "final", gap=events[0].offset > after + 1)
     return Page(events, finished=final and after >= last, gap=False)
-
-

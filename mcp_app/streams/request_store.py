@@ -20,8 +20,11 @@ class RedisRequests:
         """See ``RequestStore.open``; raises SessionEnded."""
         keys = session_keys(session)
         opened = await self._batch.script(
-            scripts.OPEN_REQUEST, [request_key(session, request_id), keys.members, keys.session],
-            request_id, ttl, max(self._limits.session_ttl, ttl),
+            scripts.OPEN_REQUEST,
+            [request_key(session, request_id), keys.members, keys.session],
+            request_id,
+            ttl,
+            max(self._limits.session_ttl, ttl),
         )
         if not opened:
             raise SessionEnded("The session was ended.")
@@ -32,9 +35,11 @@ class RedisRequests:
             keys = [request_key(session, request_id)]
         except BadName:  # the id is the client's
             return False
-        return bool(await self._batch.script(
-            scripts.ANSWER_REQUEST, keys, payload, self._channels.wake(session), _name(request_id)
-        ))
+        return bool(
+            await self._batch.script(
+                scripts.ANSWER_REQUEST, keys, payload, self._channels.wake(session), _name(request_id)
+            )
+        )
 
     async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
         """See ``RequestStore.wait``; while Redis is away it goes on waiting."""
@@ -64,11 +69,13 @@ class RedisRequests:
 
     async def drop(self, session: str, request_id: str) -> None:
         """See ``RequestStore.drop``."""
-        await self._batch.many([
-            ("UNLINK", request_key(session, request_id)),
-            ("ZREM", session_keys(session).members, f"request:{request_id}"),
-            ("PUBLISH", self._channels.wake(session), _name(request_id)),
-        ])
+        await self._batch.many(
+            [
+                ("UNLINK", request_key(session, request_id)),
+                ("ZREM", session_keys(session).members, f"request:{request_id}"),
+                ("PUBLISH", self._channels.wake(session), _name(request_id)),
+            ]
+        )
 
 
 def _name(request_id: str) -> str:

@@ -29,9 +29,7 @@ class RedisSessions:
 
     async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
         """See ``SessionStore.admit``."""
-        everybody, own = [
-            await self._batch.script(scripts.HELD, [key]) for key in _registers(principal)
-        ]
+        everybody, own = [await self._batch.script(scripts.HELD, [key]) for key in _registers(principal)]
         return bool(everybody < limit and own < principal_limit)
 
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
@@ -74,8 +72,12 @@ class RedisSessions:
         keys = session_keys(session)
         principal = await self._principal(keys.session)
         await self._batch.script(
-            scripts.END_SESSION, [keys.session, keys.subscriptions, keys.members],
-            keys.base, tombstone_ttl, self._channels.wake(session), EVERYONE,
+            scripts.END_SESSION,
+            [keys.session, keys.subscriptions, keys.members],
+            keys.base,
+            tombstone_ttl,
+            self._channels.wake(session),
+            EVERYONE,
         )
         await self._batch.many([("ZREM", key, session) for key in _registers(principal)])
 
@@ -93,10 +95,12 @@ class RedisSessions:
 
     async def remove_subscription(self, session: str, uri: str) -> None:
         """See ``SessionStore.remove_subscription``."""
-        await self._batch.many([
-            ("SREM", session_keys(session).subscriptions, digest(uri)),
-            ("SREM", subscribers_key(uri), session),
-        ])
+        await self._batch.many(
+            [
+                ("SREM", session_keys(session).subscriptions, digest(uri)),
+                ("SREM", subscribers_key(uri), session),
+            ]
+        )
 
     async def subscribers(self, uri: str) -> list[str]:
         """See ``SessionStore.subscribers``; sweeps sessions that have expired."""
@@ -112,17 +116,22 @@ class RedisSessions:
 
     async def _count(self, session: str, principal: str, ttl: int) -> None:
         """Note the session as living, for ``admit``; other slots on a cluster, hence other steps."""
-        await asyncio.gather(*(
-            self._batch.script(scripts.ACQUIRE, [key], session, MANY, ttl * 1000)
-            for key in _registers(principal)
-        ))
+        await asyncio.gather(
+            *(
+                self._batch.script(scripts.ACQUIRE, [key], session, MANY, ttl * 1000)
+                for key in _registers(principal)
+            )
+        )
 
     async def _living(self, key: str, resource: str, sessions: list[str]) -> list[str]:
         names = [session_keys(session) for session in sessions]
-        replies = await self._batch.many([
-            command for each in names
-            for command in (("EXISTS", each.session), ("SISMEMBER", each.subscriptions, resource))
-        ])
+        replies = await self._batch.many(
+            [
+                command
+                for each in names
+                for command in (("EXISTS", each.session), ("SISMEMBER", each.subscriptions, resource))
+            ]
+        )
         alive = [bool(replies[2 * i] and replies[2 * i + 1]) for i in range(len(sessions))]
         dead = [session for session, lives in zip(sessions, alive, strict=True) if not lives]
         if dead:

@@ -19,9 +19,11 @@ class RedisWindows:
 
     async def acquire(self, key: str, holder: str, limit: int, seconds: float) -> bool:
         """See ``Windows.acquire``."""
-        return bool(await self._batch.script(
-            scripts.ACQUIRE, [places_key(key)], holder, limit, _milliseconds(seconds)
-        ))
+        return bool(
+            await self._batch.script(
+                scripts.ACQUIRE, [places_key(key)], holder, limit, _milliseconds(seconds)
+            )
+        )
 
     async def release(self, key: str, holder: str) -> None:
         """See ``Windows.release``."""

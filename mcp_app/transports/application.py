@@ -27,6 +27,11 @@ class Application:
         endpoint = self._endpoint or await self._started()
         await endpoint(scope, receive, send)
 
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """What serves requests once it has started; a server may call it directly."""
+        return self._endpoint
+
     async def start(self) -> None:
         """Connect and load before the first request comes."""
         await self._started()

@@ -31,6 +31,9 @@ print(json.dumps({
     "session": [("own", f"{0:032x}"), ("hostile", f"{9:032x}")],
     "message": [("own", Message.objects.filter(request_id="63").get().pk),
                 ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk)],
+    "call": [("own", Call.objects.get(retry_of=None, tool="echo").pk.hex),
+             ("running", Call.objects.get(tool="count", state="running").pk.hex),
+             ("hostile", Call.objects.get(outcome="error").pk.hex)],
     "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
 }))
 """
@@ -46,7 +49,7 @@ print(json.dumps({
     return found
 
 
-def _picture(page: Page, name: str) -> None:
+def picture(page: Page, name: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     size = page.evaluate("[window.innerWidth, document.documentElement.scrollHeight]")
     clip: Any = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], TALLEST_PICTURE)}
@@ -62,7 +65,7 @@ def test_no_page_is_broken(scheme: str, width: int, visit: Visit, pages: dict[st
         wide, window, pwned = page.evaluate(
             "[document.documentElement.scrollWidth, window.innerWidth, window.pwned ?? null]"
         )
-        _picture(page, f"{name}-{scheme}-{width}")
+        picture(page, f"{name}-{scheme}-{width}")
         assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
         assert pwned is None, f"{name} executed stored text"
         assert visitor.trouble == [], name
@@ -73,7 +76,7 @@ def test_the_login_page_is_not_broken(scheme: Any, base: str, visit: Visit) -> N
     visitor = visit(scheme=scheme)
     visitor.page.context.clear_cookies()
     page = visitor.goto("/admin/login/")
-    _picture(page, f"login-{scheme}-1440")
+    picture(page, f"login-{scheme}-1440")
     assert visitor.trouble == []
 
 
@@ -100,8 +103,16 @@ def test_hostile_text_would_be_reported_by_a_policy_that_forbids_inline_script(
 
 def test_a_viewer_meets_no_button_that_acts(visit: Visit, pages: dict[str, str]) -> None:
     visitor = visit(role="viewer")
-    for name in ("tool-list", "tool-drift", "apikey-own", "session-own", "session-list"):
+    for name in (
+        "tool-list",
+        "tool-drift",
+        "apikey-own",
+        "session-own",
+        "session-list",
+        "call-running",
+        "call-own",
+    ):
         page = visitor.goto(pages[name])
-        for selector in (".mcp-switch", "[formaction]", ".mcp-danger", "[name=_save]"):
+        for selector in (".mcp-switch", "[formaction]", ".mcp-danger", "[name=_save]", "[form=mcp-retry]"):
             assert page.locator(selector).count() == 0, (name, selector)
     assert visitor.trouble == []

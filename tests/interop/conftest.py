@@ -38,8 +38,8 @@ def page_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def live(page_url: str) -> Iterator[LiveServer]:
-    """Two web processes with the demo catalogue."""
+    """Two web processes and a worker with the demo catalogue."""
     port = str(urlsplit(page_url).port)
-    with LiveServer(2, settings="tests.interop.settings", env={"PAGE_PORT": port}) as server:
+    with LiveServer(2, settings="tests.interop.settings", env={"PAGE_PORT": port}, worker=True) as server:
         yield server
         assert not server.trouble(), server.logs()[-4000:]

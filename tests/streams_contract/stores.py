@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcp_app.streams import SessionEnded, Streams
-from mcp_app.streams.base import BadName
+from mcp_app.streams.base import BadName, StreamsFull
 from tests.streams_contract.waiting import Connect, limits, until
 
 
@@ -251,12 +251,17 @@ async def test_log_batches_are_read_in_order_and_trimmed_through_an_id(connect: 
     assert [batch for _, batch in await here.messages.read("0", 10)] == [b"2", b"3", b"4"]
 
 
-async def test_the_oldest_log_batches_go_when_there_are_too_many(connect: Connect) -> None:
+async def test_a_full_log_queue_refuses_more_until_some_were_written(connect: Connect) -> None:
     streams = await connect(limits(log_batches=3))
-    for number in range(10):
+    for number in range(3):
         await streams.messages.push(b"%d" % number)
+    with pytest.raises(StreamsFull):
+        await streams.messages.push(b"3")
+    waiting = await streams.messages.read("", 10)
+    assert [batch for _, batch in waiting] == [b"0", b"1", b"2"]
+    await streams.messages.trim(waiting[0][0])
+    await streams.messages.push(b"4")
     assert await streams.messages.depth() == 3
-    assert [batch for _, batch in await streams.messages.read("", 10)] == [b"7", b"8", b"9"]
 
 
 async def test_a_log_batch_that_is_too_large_is_refused(connect: Connect) -> None:

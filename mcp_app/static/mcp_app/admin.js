@@ -1,4 +1,5 @@
-// Small comforts of our admin pages: copy buttons, tidy filter addresses, a preview of prompts. All work without them.
+// Small comforts of our admin pages: copy buttons, tidy filter addresses, a preview of prompts, calls seen live. All
+// pages work without them.
 "use strict";
 
 function copyFrom(button) {
@@ -98,7 +99,83 @@ function valueField(name, values, show) {
   return label;
 }
 
+// A running call is looked at each second until it is over; then the page is loaded once more, with the answer.
+const LIVE_EVERY = 1000;
+const LIVE_SLOWEST = 15000;
+const LIVE_LINES = 500;
+
+class LiveCall {
+  constructor(panel) {
+    this.panel = panel;
+    this.after = panel.dataset.liveAfter;
+    this.pause = LIVE_EVERY;
+    const list = document.querySelector("[data-live-lines]");
+    list.scrollTop = list.scrollHeight;
+    this.next();
+  }
+
+  next() { window.setTimeout(() => this.look(), this.pause); }
+
+  async look() {
+    if (document.hidden) { this.next(); return; }
+    try {
+      const address = `${this.panel.dataset.live}?after=${encodeURIComponent(this.after)}`;
+      const answer = await fetch(address, { headers: { Accept: "application/json" }, redirect: "error" });
+      if (answer.status >= 400 && answer.status < 500) return; // Gone, or no longer allowed: asking again will not help.
+      if (!answer.ok) throw new Error(answer.status);
+      const call = await answer.json();
+      this.pause = LIVE_EVERY;
+      if (call.over) { window.location.reload(); return; }
+      this.show(call);
+    } catch {
+      this.pause = Math.min(this.pause * 2, LIVE_SLOWEST); // The server restarts, or the network is away.
+    }
+    this.next();
+  }
+
+  show(call) {
+    this.after = call.after;
+    const badge = this.panel.querySelector("[data-live-state]");
+    badge.textContent = call.state;
+    badge.className = `mcp-badge mcp-badge-${call.tone}`;
+    this.panel.querySelector("[data-live-stopping]").hidden = !call.stopping;
+    for (const field of this.panel.querySelectorAll("[data-live-text]")) field.textContent = call[field.dataset.liveText];
+    const note = document.querySelector("[data-live-note]");
+    note.textContent = call.note;
+    note.hidden = call.note === "";
+    if (call.progress) this.showProgress(call.progress);
+    this.addLines(call.lines);
+  }
+
+  showProgress({ value, total, text }) {
+    const bar = this.panel.querySelector("progress");
+    if (value < (this.value ?? -Infinity)) return; // The row is older than what was heard on the stream.
+    this.value = value;
+    if (total) { bar.max = total; bar.value = Math.min(value, total); }
+    this.panel.querySelector("[data-live-progress-text]").textContent = text;
+    this.panel.querySelector("[data-live-progress]").hidden = false;
+  }
+
+  addLines(lines) {
+    if (lines.length === 0) return;
+    const list = document.querySelector("[data-live-lines]");
+    list.hidden = false;
+    const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+    for (const { level, text } of lines) {
+      const [item, name, words] = ["li", "b", "bdi"].map((tag) => document.createElement(tag));
+      name.textContent = level;
+      words.textContent = text;
+      item.append(name, " ", words);
+      list.append(item);
+    }
+    while (list.children.length > LIVE_LINES) list.firstElementChild.remove();
+    document.querySelector("[data-live-empty]").hidden = true;
+    if (atEnd) list.scrollTop = list.scrollHeight;
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  for (const panel of document.querySelectorAll("[data-live]")) new LiveCall(panel);
   for (const button of document.querySelectorAll("[data-copy]")) {
     button.addEventListener("click", () => copyFrom(button));
   }

@@ -93,19 +93,47 @@ class Endpoint:
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
             await self._refuse(scope, send, _fault(scope), extra)
 
+    def quick(self, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> bytes | None:
+        """The JSON body of a 200 answer to a POST that needs no waiting; None for every other.
+
+        The same rules in the same order as ``__call__``; whatever is not plainly good is left to that, which
+        finds the words for it. Nothing has happened when None is returned.
+        """
+        try:
+            fields = collect(headers)
+            if b"origin" in fields or len(body) > self._limits.body_bytes:
+                return None
+            self._policy.check(fields.get(b"host"), None)
+            authorization = fields.get(b"authorization")
+            local = authorization is None and is_local(fields, address)
+            principal = self._dispatcher.authenticator.known(authorization, local=local)
+            if principal is None or not _is_plain_post(fields):
+                return None
+            message = jsonrpc.parse(body, self._limits)
+            if type(message) is not jsonrpc.Request:
+                return None
+            return self._legacy.quick(fields, message, body, principal)
+        except McpError:
+            return None
+
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
         if STREAMING not in scope:
             await send_error(send, error, extra)
 
+    def _known(self, fields: Fields, scope: Scope) -> Principal | None:
+        """Who asks, when nothing has to be looked up."""
+        authorization = fields.get(b"authorization")
+        local = authorization is None and is_local(fields, _address(scope))
+        return self._dispatcher.authenticator.known(authorization, local=local)
+
     async def _principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
         authorization = fields.get(b"authorization")
-        local = authorization is None and is_local(fields, scope)
-        principal = self._dispatcher.authenticator.known(authorization, local=local)
-        return principal or await self._dispatcher.authenticator.authenticate(authorization, local=local)
+        local = authorization is None and is_local(fields, _address(scope))
+        return await self._dispatcher.authenticator.authenticate(authorization, local=local)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = await self._principal(fields, scope)
+        principal = self._known(fields, scope) or await self._principal(fields, scope)
         if not is_json(fields.get(b"content-type")) or not is_identity(fields.get(b"content-encoding")):
             raise UnsupportedMediaType
         if not accepts_both(fields.get(b"accept")):
@@ -125,7 +153,7 @@ class Endpoint:
             )
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = await self._principal(fields, scope)
+        principal = self._known(fields, scope) or await self._principal(fields, scope)
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self.connections.admit(principal.key)
@@ -139,7 +167,8 @@ class Endpoint:
                 await self._dispatcher.standalone.leave(session, token)
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
-        await self._legacy.delete(fields, await self._principal(fields, scope))
+        principal = self._known(fields, scope) or await self._principal(fields, scope)
+        await self._legacy.delete(fields, principal)
         await send_body(send, 204, b"", extra)
 
     async def _other(self, method: str, send: Send, extra: Headers) -> None:
@@ -156,20 +185,31 @@ class Endpoint:
 
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
         authorization = fields.get(b"authorization")
-        local = is_local(fields, scope)
+        local = is_local(fields, _address(scope))
         return EventStream(self._dispatcher, self.connections, session, principal, authorization, local=local)
 
 
-def is_local(fields: Fields, scope: Scope) -> bool:
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def is_local(fields: Fields, address: str) -> bool:
     """Whether a request comes from this machine and is meant for it.
 
     A proxy on this machine also connects from a loopback address: it gives itself away by the public name it
     passes on or by its forwarding headers.
     """
-    address = scope["client"][0] if scope.get("client") else ""
     if address not in LOOPBACK_ADDRESSES or not FORWARDED.isdisjoint(fields):
         return False
     return names_loopback(fields.get(b"host", b""))
+
+
+def _is_plain_post(fields: Fields) -> bool:
+    return (
+        is_json(fields.get(b"content-type"))
+        and is_identity(fields.get(b"content-encoding"))
+        and accepts_both(fields.get(b"accept"))
+    )
 
 
 def _fault(scope: Scope) -> McpError:

@@ -18,6 +18,7 @@ from mcp_app.streams.base import StreamsError
 MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
 VERSION_HEADER = b"mcp-protocol-version"
+UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
 NO_SESSION = (
     "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
 )
@@ -60,6 +61,20 @@ class Legacy:
             await dispatcher.response(session, message, body)
         return ACCEPTED, session
 
+    def quick(
+        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal
+    ) -> bytes | None:
+        """The answer to a request of a session this process knows, if nothing has to be waited for."""
+        _refuse_modern(fields, message)
+        named = fields.get(SESSION_HEADER)
+        session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
+        if session is None:
+            return None
+        version = fields.get(VERSION_HEADER)
+        if version is not None and version != session.version.encode() and not session.warned_version:
+            return None
+        return self._dispatcher.quick(session, principal, message, body)
+
     async def session(self, fields: Fields, principal: Principal) -> Session:
         """The session a request names; raises Refused (400) without one, SessionNotFound for a wrong one."""
         named = fields.get(SESSION_HEADER)
@@ -99,10 +114,10 @@ class Legacy:
         """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
         position = event_id.parse(last.decode("latin-1"))
         head = await self._dispatcher.streams.log.head(session.id, position.stream)
-        if head is None or head.epoch != position.epoch or head.offset < position.offset:
-            raise event_id.InvalidEventId(
-                "This Last-Event-ID names no stream of this session, or one no longer kept."
-            )
+        if head is None or head.epoch != position.epoch:
+            return await self._restored(session, position.stream)
+        if head.offset < position.offset:
+            raise event_id.InvalidEventId(UNKNOWN_EVENT)
         token = ""
         if position.stream == STANDALONE:
             token = secrets.token_hex(8)
@@ -111,6 +126,14 @@ class Legacy:
                 await self._dispatcher.standalone.catch_up(session)
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
+
+    async def _restored(self, session: Session, stream: str) -> tuple[Session, StreamReference, str]:
+        """A background call's stream that Redis lost: its answer is in the database (R12)."""
+        found = await self._dispatcher.services.background.lost_stream(session.id, stream)
+        if found is None:
+            raise event_id.InvalidEventId(UNKNOWN_EVENT)
+        name, start = found
+        return session, StreamReference(name, start.epoch, start.offset), ""
 
     @asynccontextmanager
     async def _lease(self, session: Session, token: str) -> AsyncIterator[None]:
@@ -125,8 +148,7 @@ class Legacy:
         """End the session (SES-06)."""
         _check_version(fields)
         session = await self.session(fields, principal)
-        self._dispatcher.log.fact("session.ended", session=session.id, reason="ended by the client")
-        await self._sessions.end(session.id, "ended by the client")
+        await self._dispatcher.end_session(session, "ended by the client")
 
 
 def _refuse_modern(

@@ -45,7 +45,13 @@ class BodyReader:
         if self._sweep is None:
             self._sweep = loop.call_later(SWEEP_SECONDS, self._cancel_late)
         try:
-            return await self._body(receive)
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            body: bytes = message.get("body", b"")
+            if len(body) > self._limit:
+                raise self._too_large()
+            return await self._rest(receive, body) if message.get("more_body") else body
         except asyncio.CancelledError:
             if task not in self._late:
                 raise
@@ -54,17 +60,6 @@ class BodyReader:
             raise Refused(f"The body did not arrive within {self._seconds:g} s.", http_status=408) from None
         finally:
             del self._reading[task]
-
-    async def _body(self, receive: Receive) -> bytes:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        body: bytes = message.get("body", b"")
-        if len(body) > self._limit:
-            raise self._too_large()
-        if not message.get("more_body"):
-            return body
-        return await self._rest(receive, body)
 
     async def _rest(self, receive: Receive, body: bytes) -> bytes:
         chunks, size, more = [body], len(body), True

@@ -95,6 +95,7 @@ def worker(environment: Environment, redis_url: str) -> Program:
             *(sys.executable, "-m", "celery", "--quiet", "-A", "mcpsite", "worker", "--beat"),
             *("--schedule", str(environment.data_dir / "celerybeat-schedule")),
             *("--concurrency", str(environment.worker_concurrency), "--hostname", "worker@%h"),
+            *("--queues", ",".join(environment.worker_queues)),
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
         ),
         stage=WORKER_STAGE,

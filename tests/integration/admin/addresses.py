@@ -6,7 +6,17 @@ from django.urls import reverse
 
 from tests.admin_seed import Seed
 
-MODELS = ("tool", "prompt", "resource", "resourcetemplate", "apikey", "session", "message", "auditevent")
+MODELS = (
+    "tool",
+    "prompt",
+    "resource",
+    "resourcetemplate",
+    "apikey",
+    "session",
+    "message",
+    "auditevent",
+    "call",
+)
 ADDABLE = ("tool", "prompt", "resource", "apikey")
 
 
@@ -22,7 +32,7 @@ def lists() -> list[str]:
 
 def rows(seed: Seed) -> list[str]:
     """The pages of ordinary and of hostile rows, and their histories."""
-    from mcp_app.models import ApiKey, AuditEvent, Prompt, Resource, Tool
+    from mcp_app.models import ApiKey, AuditEvent, Call, Prompt, Resource, Tool
 
     entries = [
         (name, row.pk)
@@ -34,6 +44,7 @@ def rows(seed: Seed) -> list[str]:
     others += [("auditevent", row.pk) for row in AuditEvent.objects.all()]
     others += [("session", seed.session.pk), ("session", seed.hostile_session.pk)]
     others += [("message", seed.message.pk), ("message", seed.hostile_message.pk)]
+    others += [("call", row.pk) for row in Call.objects.all()]
     changes = [page(model, "change", pk) for model, pk in entries + others]
     return changes + [page(model, "history", pk) for model, pk in entries]
 

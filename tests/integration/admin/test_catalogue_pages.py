@@ -22,7 +22,14 @@ COMMON = {
     "icons": "[]",
     "meta": "{}",
 }
-LIMITS = {"timeout_seconds": "", "calls_per_minute": ""}
+LIMITS = {
+    "timeout_seconds": "",
+    "calls_per_minute": "",
+    "retries": "",
+    "queue": "",
+    "priority": "",
+    "max_running": "",
+}
 PROMPT = COMMON | {
     "name": "hello",
     "template": "Hello {{who}}",
@@ -101,7 +108,7 @@ def test_what_was_typed_stands_in_the_form_again_after_an_error(root: Client, se
 
 def test_only_dress_and_limits_of_a_code_defined_tool_can_be_edited(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
-    assert set(form.fields) == {*COMMON, *LIMITS} - {"meta"}
+    assert set(form.fields) == {*COMMON, *LIMITS, "background"} - {"meta"}
     posted = (
         COMMON
         | LIMITS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from mcp_app.models import ApiKey, AuditEvent, Session, Tool
+from mcp_app.models import ApiKey, AuditEvent, Call, Session, Tool
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import forms, lists, page, rows
 from tests.integration.admin.conftest import ClientOf
@@ -50,6 +50,8 @@ def _buttons(seeded: Seed) -> list[str]:
         page("tool", "accept", seeded.drifted.pk),
         page("apikey", "revoke", seeded.key.pk),
         page("session", "end", seeded.session.pk),
+        page("call", "stop", seeded.running_call.pk),
+        page("call", "retry", seeded.call.pk),
     ]
 
 
@@ -68,6 +70,8 @@ def test_every_button_refuses_those_who_may_only_look_or_not_even_that(
     assert seeded.drifted.drifted
     assert seeded.key.usable
     assert seeded.session.ended_at is None
+    assert not Call.objects.filter(pk=seeded.running_call.pk, cancel_requested_at__isnull=False).exists()
+    assert not Call.objects.filter(retry_of=seeded.call.pk, session_id__startswith="operator-").exists()
 
 
 def test_buttons_change_nothing_by_get(root: Client, seeded: Seed) -> None:
@@ -99,6 +103,8 @@ def test_a_viewer_cannot_post_a_form(viewer: Client, seeded: Seed) -> None:
         ("tool", "delete_selected"),
         ("apikey", "revoke_keys"),
         ("session", "end_sessions"),
+        ("call", "stop_calls"),
+        ("call", "retry_calls"),
     ],
 )
 def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
@@ -106,19 +112,29 @@ def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
 ) -> None:
     address = page(model, "changelist")
     assert action not in viewer.get(address).content.decode()
-    chosen = {"tool": seeded.preset, "apikey": seeded.key, "session": seeded.session}[model]
+    chosen = {
+        "tool": seeded.preset,
+        "apikey": seeded.key,
+        "session": seeded.session,
+        "call": seeded.running_call if action == "stop_calls" else seeded.call,
+    }[model]
     viewer.post(address, {"action": action, "_selected_action": [chosen.pk], "post": "yes"})
     assert type(chosen).objects.get(pk=chosen.pk).__dict__.items() >= {"id": chosen.pk}.items()
     assert Tool.objects.get(pk=seeded.preset.pk).enabled
     assert ApiKey.objects.get(pk=seeded.key.pk).usable
     assert Session.objects.get(pk=seeded.session.pk).ended_at is None
+    assert not Call.objects.filter(pk=seeded.running_call.pk, cancel_requested_at__isnull=False).exists()
+    assert not Call.objects.filter(retry_of=seeded.call.pk, session_id__startswith="operator-").exists()
 
 
-@pytest.mark.parametrize("model", ["session", "message", "auditevent"])
+@pytest.mark.parametrize("model", ["session", "message", "auditevent", "call"])
 def test_records_are_read_only_even_for_a_superuser(model: str, root: Client, seeded: Seed) -> None:
-    pk = {"session": seeded.session.pk, "message": seeded.message.pk}.get(model) or AuditEvent.objects.latest(
-        "pk"
-    ).pk
+    pk = {
+        "session": seeded.session.pk,
+        "message": seeded.message.pk,
+        "auditevent": AuditEvent.objects.latest("pk").pk,
+        "call": seeded.call.pk,
+    }[model]
     assert root.get(page(model, "add")).status_code == 403
     assert root.post(page(model, "delete", pk), {"post": "yes"}).status_code == 403
     assert "delete_selected" not in root.get(page(model, "changelist")).content.decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import functools
 from collections.abc import Callable
@@ -268,3 +269,33 @@ class Awaited:
 )
 def test_async_functions_are_recognised(function: Callable[..., Any], is_async: bool) -> None:
     assert signatures.read(function).is_async is is_async
+
+
+async def _returns() -> str:
+    return "at once"
+
+
+async def _awaits() -> str:
+    await asyncio.sleep(0)
+    return "later"
+
+
+async def _iterates(source: Any = None) -> list[Any]:
+    return [item async for item in source]
+
+
+async def _enters(guard: Any = None) -> None:
+    async with guard:
+        pass
+
+
+def _plain() -> str:
+    return "in a thread"
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(_returns, True), (_awaits, False), (_iterates, False), (_enters, False), (_plain, False), (len, False)],
+)
+def test_only_async_code_without_anything_to_await_never_waits(function: Any, expected: bool) -> None:
+    assert signatures.never_waits(function) is expected

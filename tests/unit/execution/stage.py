@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -142,8 +143,16 @@ def in_thread(function: Callable[[Context], Any]) -> Work:
     """Work that runs a function in a thread, as the runner does for synchronous tools."""
 
     async def work(call: Call, context: Context) -> dict[str, Any]:
-        call.in_thread = True
-        return result(str(await asyncio.to_thread(function, context)))
+        call.thread = Future()
+        call.thread.set_running_or_notify_cancel()
+
+        def run() -> Any:
+            try:
+                return function(context)
+            finally:
+                call.thread.set_result(None)
+
+        return result(str(await asyncio.to_thread(run)))
 
     return work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -127,3 +128,18 @@ async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> Non
     assert line[8:] == ("ok", ("tools/call", "r", "target"))
 
 
+
+
+async def test_a_finished_call_leaves_nothing_for_the_garbage_collector(stage: Stage) -> None:
+    def calls() -> int:
+        return sum(type(thing) is Call for thing in gc.get_objects())
+
+    await stage.said(stage.start(at_once))
+    gc.collect()
+    gc.disable()
+    try:
+        before = calls()
+        await stage.said(stage.start(at_once, request_id=2))
+        assert calls() == before
+    finally:
+        gc.enable()

@@ -212,3 +212,49 @@ async def test_a_closed_runner_takes_no_more_threads(stage: Stage) -> None:
     stage.runner.close()
     (answer,) = await stage.said(call_of(stage, late))
     assert answer["result"]["isError"]
+
+
+FAULTS: list[BaseException] = [
+    ToolError("Not today."),
+    ToolError(),
+    ValidationError("Too short."),
+    PermissionDenied("Not yours."),
+    ObjectDoesNotExist("No such order."),
+    ResourceNotFound("Resource not found", data={"uri": "x://y"}),
+    InvalidParams("Wrong."),
+    Cancelled(),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{type(fault).__name__} {fault}")
+async def test_a_tool_that_never_waits_fails_like_any_other(stage: Stage, fault: BaseException) -> None:
+    async def fails() -> str:
+        """Fail."""
+        raise fault
+
+    entry = tool_entry(fails)
+    assert entry.function.never_waits
+    ordinary = (await stage.said(call_of(stage, fails)))[-1]["result"]
+    assert stage.runner.run_at_once(entry, {}, "2025-11-25") == ordinary
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("secret path"), SystemExit(3), KeyError("k")], ids=repr)
+async def test_an_unexpected_failure_at_once_is_told_by_an_incident_number_only(
+    stage: Stage, fault: BaseException
+) -> None:
+    async def fails() -> str:
+        """Fail."""
+        raise fault
+
+    result = stage.runner.run_at_once(tool_entry(fails), {}, "2025-11-25")
+    assert result["isError"]
+    assert result["content"][0]["text"].startswith("The tool failed unexpectedly (incident ")
+
+
+async def test_a_protocol_error_of_a_tool_is_raised_at_once_too(stage: Stage) -> None:
+    async def fails() -> str:
+        """Fail."""
+        raise InternalError("Internal error.")
+
+    with pytest.raises(InternalError):
+        stage.runner.run_at_once(tool_entry(fails), {}, "2025-11-25")

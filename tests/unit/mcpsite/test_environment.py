@@ -15,7 +15,7 @@ from mcpsite.environment import WrongSettings, read
 NAMES = (
     "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL",
     "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "TRUSTED_PROXIES", "WEB_PROCESSES",
-    "WORKER_CONCURRENCY", "MCP_AUTH", "DEMO",
+    "WORKER_CONCURRENCY", "WORKER_QUEUES", "MCP_AUTH", "DEMO",
 )  # fmt: skip
 
 
@@ -60,6 +60,8 @@ def test_every_setting_has_a_remedy() -> None:
         ("DEBUG", "maybe"),
         ("WEB_PROCESSES", "0"),
         ("WORKER_CONCURRENCY", "-1"),
+        ("WORKER_QUEUES", "celery,a b"),
+        ("WORKER_QUEUES", ","),
         ("MCP_AUTH", "none"),
         ("DATABASE_URL", "mysql://user@host/name"),
         ("DATABASE_URL", "postgresql://user@host"),

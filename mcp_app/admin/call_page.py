@@ -1,0 +1,117 @@
+"""Owns what the page of one call shows, at first and while the call runs; all text is redacted and marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+from django.utils import timezone
+
+from mcp_app.admin.shown import span
+from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
+from mcp_app.execution.call_log import Progress, Said, redactor, said
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import is_terminal
+from mcp_app.streams.base import Position, StreamsUnavailable
+from mcp_app.templatetags.mcp_text import marked
+
+TONES = {
+    "accepted": "plain",
+    "running": "info",
+    "input_required": "warn",
+    "completed": "good",
+    "failed": "bad",
+    "cancelled": "warn",
+}
+# A stored answer is redacted whole before it is cut, so that a secret cannot stand half behind the cut.
+WHOLE = 1 << 30
+AWAY = "Redis is away: what the call says is not shown now."
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The arguments and the answer, ready to be shown; ``cut`` when one of them is not whole."""
+
+    arguments: Pane | None
+    answer: Pane | None
+
+
+def content(call: Call, *, whole: bool) -> Content:
+    """What was asked and answered, without secrets."""
+    clean = redactor()
+    limit = LONGEST_SHOWN if whole else SHOWN_CHARACTERS
+    return Content(
+        pane(clean.message(call.arguments.encode("utf-8", "replace"), WHOLE), limit),
+        pane(clean.message(call.answer.encode("utf-8", "replace"), WHOLE), limit),
+    )
+
+
+def waited(call: Call) -> timedelta | None:
+    """How long it has been in the queue before its (newest) start; None when it ended without one."""
+    if call.started_at is not None:
+        return call.started_at - call.accepted_at
+    return None if call.finished_at is not None else timezone.now() - call.accepted_at
+
+
+def lasted(call: Call) -> timedelta | None:
+    """How long its newest attempt has run."""
+    if call.started_at is None:
+        return None
+    end: datetime = call.finished_at or timezone.now()
+    return end - call.started_at
+
+
+def live(call: Call, after: Position | None = None) -> dict[str, Any]:
+    """What changes while a call runs, as JSON; ``after`` is where the lines go on."""
+    try:
+        heard, note = said(call.session_id, call.stream, after), ""
+    except StreamsUnavailable:
+        heard, note = Said(position=after), AWAY
+    return {
+        "state": call.get_state_display(),
+        "tone": TONES.get(call.state, "plain"),
+        "over": is_terminal(call.state),
+        "stopping": call.cancel_requested_at is not None and not is_terminal(call.state),
+        "attempts": attempts(call),
+        "wait": span(waited(call)),
+        "duration": span(lasted(call)),
+        "worker": marked(call.worker) or "-",
+        "progress": _progress(call, heard.progress),
+        "lines": [{"level": marked(line.level), "text": marked(line.text)} for line in heard.lines],
+        "after": _written(heard.position),
+        "note": note,
+    }
+
+
+def attempts(call: Call) -> str:
+    """``2 of 3``."""
+    return f"{call.attempt} of {call.max_attempts}"
+
+
+def read_position(text: str | None) -> Position | None:
+    """The place that an earlier answer named; None for anything else."""
+    epoch, _, offset = (text or "").partition("-")
+    if not (
+        epoch.isascii() and epoch.isdigit() and offset.isascii() and offset.isdigit() and len(text or "") < 40
+    ):
+        return None
+    return Position(int(epoch), int(offset))
+
+
+def _written(position: Position | None) -> str:
+    return "" if position is None else f"{position.epoch}-{position.offset}"
+
+
+def _progress(call: Call, newest: Progress | None) -> dict[str, Any] | None:
+    if newest is None:
+        if call.progress is None:
+            return None
+        newest = Progress(call.progress, call.total, redactor().text(call.message))
+    return {"value": newest.value, "total": newest.total, "text": marked(newest.text)}
+
+
+def request_id_of(call: Call) -> str:
+    """The JSON-RPC id as the message log writes it."""
+    return str(orjson.loads(call.request_id))

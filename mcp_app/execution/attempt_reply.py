@@ -1,0 +1,162 @@
+"""Where one attempt of a background call answers: its event stream, fenced, and its row.
+
+The order is the promise: the outcome is stored in the database first, then appended to the stream. Whoever
+dies between the two leaves a row that the reaper publishes (R1, R4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+
+import orjson
+from django.db import DatabaseError, close_old_connections
+
+from mcp_app.execution import failpoints, records
+from mcp_app.execution.records import CallRecord
+from mcp_app.protocol.call_state import State
+from mcp_app.streams.base import StreamFinished, StreamsError
+from mcp_app.streams.gateway import Streams
+
+STORE_SECONDS = 60.0
+STORE_PAUSE = 0.5
+STATES = {
+    "ok": State.COMPLETED,
+    "tool_error": State.COMPLETED,
+    "error": State.FAILED,
+    "cancelled": State.CANCELLED,
+}
+
+log = logging.getLogger("mcp.worker")
+
+
+class AttemptReply:
+    """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
+
+    def __init__(self, streams: Streams, call: CallRecord) -> None:
+        self._streams = streams
+        self._call = call
+        self._outbox: deque[tuple[str, bytes]] = deque()
+        self._pump: asyncio.Task[None] | None = None
+        self._answered: asyncio.Task[bool] | None = None
+        self.abandoned = False
+
+    def send(self, encoded: bytes, kind: str = "message") -> None:
+        """A notification or a question for the client; dropped once the attempt lost its call."""
+        if self.abandoned or self._answered is not None:
+            return
+        self._outbox.append((kind, encoded))
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._run_pump())
+
+    def answer(self, encoded: bytes, outcome: str = "ok") -> None:
+        """Store and publish the one answer."""
+        if self._answered is None and not self.abandoned:
+            self._answered = asyncio.create_task(self._finish(encoded, outcome))
+
+    async def done(self) -> None:
+        """Wait until everything said is stored."""
+        if self._answered is not None:
+            await self._answered
+
+    async def _run_pump(self) -> None:
+        try:
+            while self._outbox and not self.abandoned:
+                await self._append(*self._outbox.popleft())
+        finally:
+            self._pump = None
+
+    async def _append(self, kind: str, encoded: bytes) -> None:
+        call = self._call
+        failpoints.reach("before-append")
+        try:
+            await self._streams.log.append(
+                call.session_id, call.stream, encoded, kind=kind, fence=call.attempt
+            )
+        except StreamFinished:
+            self.abandoned = True  # A newer attempt writes this stream, or its session is over.
+        except StreamsError:
+            log.warning("A notification of call %s was shed: its stream cannot be written", call.id)
+
+    async def _finish(self, encoded: bytes, outcome: str) -> bool:
+        if self._pump is not None:
+            await asyncio.wait((self._pump,))
+        failpoints.reach("before-store")
+        if not await self._store(encoded, outcome):
+            self.abandoned = True
+            return False
+        failpoints.reach("after-store")
+        await publish(self._streams, self._call, encoded)
+        return True
+
+    async def _store(self, encoded: bytes, outcome: str) -> bool:
+        """A short outage of the database must not cost a finished call its answer (R15)."""
+        call = self._call
+        deadline = asyncio.get_running_loop().time() + STORE_SECONDS
+        while True:
+            try:
+                return await asyncio.to_thread(_store, call, outcome, encoded)
+            except DatabaseError as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    log.error("The outcome of call %s could not be stored: %s", call.id, error)  # noqa: TRY400
+                    return False
+                await asyncio.sleep(STORE_PAUSE)
+
+
+def _store(call: CallRecord, outcome: str, encoded: bytes) -> bool:
+    close_old_connections()
+    try:
+        return records.finish(call.id, call.attempt, STATES[outcome], outcome, encoded)
+    finally:
+        close_old_connections()
+
+
+async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
+    """Append a stored answer to the stream, once however often this is tried; False: try again later."""
+    try:
+        await streams.log.finish(call.session_id, call.stream, encoded)
+    except StreamFinished:
+        pass  # The session is over: nobody may read the stream any more.
+    except StreamsError:
+        return False
+    await asyncio.to_thread(_note_published, call)
+    return True
+
+
+def _note_published(call: CallRecord) -> None:
+    close_old_connections()
+    try:
+        records.note_published(call.id)
+    finally:
+        close_old_connections()
+
+
+async def reported_progress(streams: Streams, call: CallRecord) -> float | None:
+    """How far the reports of earlier attempts came: the client must not see them go back (PROG-02)."""
+    greatest: float | None = None
+    try:
+        head = await streams.log.head(call.session_id, call.stream)
+        after = 0
+        while head is not None and after < head.offset:
+            page = await streams.log.read(call.session_id, call.stream, head.epoch, after)
+            if not page.events:
+                break
+            after = page.events[-1].offset
+            for event in page.events:
+                progress = _progress(event.data)
+                if progress is not None and (greatest is None or progress > greatest):
+                    greatest = progress
+    except StreamsError as error:
+        log.warning("Earlier progress of call %s cannot be read: %s", call.id, error)
+    return greatest
+
+
+def _progress(data: bytes) -> float | None:
+    if b'"notifications/progress"' not in data:
+        return None
+    message = orjson.loads(data)
+    if message.get("method") != "notifications/progress":
+        return None
+    progress: float = message["params"]["progress"]
+    return progress

@@ -1,0 +1,145 @@
+"""A web process's side of background calls: accept, attach, cancel, give back a lost answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import DatabaseError, close_old_connections, connection
+
+from mcp_app.conf import Settings
+from mcp_app.execution import failpoints, records
+from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.celery import hand_on
+from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, Unavailable
+from mcp_app.streams.base import Position, StreamsError
+from mcp_app.streams.gateway import Streams
+
+NO_DATABASE = "The server cannot store the call now. Try again in a moment."
+PREFIX = "call-"
+# The member of a session that says it accepted background calls.
+MARK = "calls"
+# Who may be refused is refused soon (R15); work that was accepted waits longer.
+PATIENCE = 1.5
+T = TypeVar("T")
+
+log = logging.getLogger("mcp.background")
+
+
+def new_stream() -> str:
+    """The name of the stream of a new call."""
+    return PREFIX + secrets.token_hex(9)
+
+
+class Background:
+    """Accepts background calls of one web process; holds nothing, everything is stored."""
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        self._streams = streams
+        # Without Redis there is no broker and no worker: everything runs in this process.
+        self.available = bool(settings.redis_url)
+
+    async def accept(self, new: NewCall) -> tuple[str, Position]:
+        """Accept a call; returns its stream and the position to follow from.
+
+        The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
+        queued after it: a job without a row cannot exist, a row without a job is found by the reaper.
+        Raises InvalidRequest when the id was used for other work (R7), Unavailable and StreamsUnavailable.
+        """
+        await self._streams.log.open(new.session_id, new.stream)
+        await self._streams.sessions.update(new.session_id, {MARK: "1"})
+        try:
+            call, is_new = await _in_thread(lambda: records.accept(new), patience=PATIENCE)
+        except DatabaseError as error:
+            log.warning("A call was not accepted: %s", error)
+            raise Unavailable(NO_DATABASE) from error
+        if is_new:
+            failpoints.reach("after-accept")
+            await _in_thread(lambda: hand_on(call))
+        else:
+            await self._streams.log.drop(new.session_id, new.stream)
+            if call.digest != records.digest(new.tool, new.arguments):
+                raise InvalidRequest(
+                    f"Request id {new.request_id!r} was used for another call in this session.",
+                    http_status=200,
+                )
+        return call.stream, await self.restore(call)
+
+    async def restore(self, call: CallRecord) -> Position:
+        """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
+        head = await self._streams.log.head(call.session_id, call.stream)
+        if head is not None:
+            return Position(head.epoch, 0)
+        position = await self._streams.log.open(call.session_id, call.stream)
+        if call.is_over:
+            await publish(self._streams, call, call.answer)
+        return position
+
+    async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
+        """A stream that is no longer in Redis but belongs to a stored call; None for any other."""
+        if not stream.startswith(PREFIX):
+            return None
+        call = await _in_thread(lambda: records.find_by_stream(session_id, stream))
+        return None if call is None else (call.stream, await self.restore(call))
+
+    async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
+        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none."""
+        if not self.available:
+            return False
+        call = await _in_thread(lambda: records.request_cancel(session_id, request_id, reason))
+        if call is not None:
+            await self._stop(call, reason)
+        return call is not None
+
+    async def cancel_session(self, session_id: str, reason: str) -> None:
+        """Stop every call of a session that ends (SES-07)."""
+        if not self.available or not await self._had_calls(session_id):
+            return
+        for call in await _in_thread(lambda: records.open_calls(session_id)):
+            await self.cancel(session_id, call.request_id, reason)
+
+    async def _had_calls(self, session_id: str) -> bool:
+        """Whether to ask the database at all; sessions come and go much more often than calls."""
+        fields = await self._streams.sessions.load(session_id)
+        return fields is None or MARK in fields
+
+    async def _stop(self, call: CallRecord, reason: str) -> None:
+        if call.state == State.ACCEPTED and await self._end_unstarted(call):
+            return
+        payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
+        try:
+            await self._streams.hub.publish("cancel", payload)
+        except StreamsError:
+            log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
+
+    async def _end_unstarted(self, call: CallRecord) -> bool:
+        """A call that no worker has begun is over at once; its job finds nothing to do."""
+        answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+        ended = await _in_thread(
+            lambda: records.finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer)
+        )
+        if ended:
+            await publish(self._streams, call, answer)
+        return ended
+
+
+async def _in_thread(work: Callable[[], T], *, patience: float | None = None) -> T:
+    """Run a query in a thread; with ``patience`` a locked database is an error after so many seconds."""
+
+    def connected() -> T:
+        close_old_connections()
+        try:
+            if patience is not None and connection.vendor == "sqlite":
+                with connection.cursor() as cursor:
+                    cursor.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
+            return work()
+        finally:
+            close_old_connections()
+
+    return await asyncio.to_thread(connected)

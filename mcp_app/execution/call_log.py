@@ -1,0 +1,115 @@
+"""What a call has said so far, read from its event stream for people; writes nothing, keeps nothing alive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.catalogue.current import current
+from mcp_app.observability.redaction import Redactor
+from mcp_app.streams.base import MESSAGE, Event, Position
+from mcp_app.streams.looking import StreamView
+
+LONGEST_LINE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing the call said: ``level`` is ``progress``, ``question`` or the level of a log message."""
+
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The newest progress; ``total`` is None when the end is not known."""
+
+    value: float
+    total: float | None
+    message: str
+
+    @property
+    def text(self) -> str:
+        """``3 of 10 reading``; a message that says the numbers itself stands alone."""
+        numbers = f"{self.value:g}" if self.total is None else f"{self.value:g} of {self.total:g}"
+        return self.message if numbers in self.message else f"{numbers} {self.message}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The lines after a position, the newest progress among them, and the position to go on from."""
+
+    lines: tuple[Line, ...] = ()
+    progress: Progress | None = None
+    position: Position | None = None
+
+
+def said(session_id: str, stream: str, after: Position | None = None) -> Said:
+    """What a call said after ``after``, at most a few hundred lines, without secrets.
+
+    Nothing when the stream is gone, and without Redis. Raises StreamsUnavailable when Redis is away.
+    """
+    url = conf.get().redis_url
+    if not url:
+        return Said(position=after)
+    view = _view(url)
+    events = view.newest(session_id, stream) if after is None else view.after(session_id, stream, after)
+    clean = redactor()
+    messages = [message for event in events if (message := _message(event)) is not None]
+    lines = tuple(line for message in messages if (line := _line(message, clean)) is not None)
+    progress = [found for message in messages if (found := _progress(message, clean)) is not None]
+    position = Position(events[-1].epoch, events[-1].offset) if events else after
+    return Said(lines, progress[-1] if progress else None, position)
+
+
+def redactor() -> Redactor:
+    """What takes secrets out of everything that is shown of a call."""
+    return Redactor((*conf.get().redacted_names, *current().secret_names))
+
+
+@lru_cache(maxsize=2)
+def _view(url: str) -> StreamView:
+    return StreamView(url)
+
+
+def _message(event: Event) -> dict[str, Any] | None:
+    if event.kind != MESSAGE:
+        return None
+    try:
+        message = orjson.loads(event.data)
+    except orjson.JSONDecodeError:
+        return None
+    return message if isinstance(message, dict) and isinstance(message.get("params"), dict) else None
+
+
+def _line(message: dict[str, Any], clean: Redactor) -> Line | None:
+    params = message["params"]
+    progress = _progress(message, clean)
+    if progress is not None:
+        return Line("progress", progress.text)
+    match message.get("method"):
+        case "notifications/message":
+            return Line(str(params.get("level", "info")), _text(params.get("data"), clean))
+        case str(method) if "id" in message:
+            return Line("question", f"{method}: {_text(params.get('message', ''), clean)}")
+    return None
+
+
+def _progress(message: dict[str, Any], clean: Redactor) -> Progress | None:
+    params = message["params"]
+    value, total = params.get("progress"), params.get("total")
+    if message.get("method") != "notifications/progress" or not isinstance(value, (int, float)):
+        return None
+    text = _text(params.get("message") or "", clean)
+    return Progress(value, total if isinstance(total, (int, float)) else None, text)
+
+
+def _text(data: Any, clean: Redactor) -> str:
+    value = clean.value(data)
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"

@@ -1,0 +1,57 @@
+"""Hands background calls to Celery by name; the only place here that knows the broker."""
+
+from __future__ import annotations
+
+import logging
+
+from celery import current_app
+from kombu.exceptions import OperationalError
+
+from mcp_app.execution import records
+from mcp_app.execution.records import CallRecord
+
+HIGHEST_PRIORITY = 9
+TASK = "mcp_app.tasks.run_call"
+
+log = logging.getLogger("mcp.background")
+
+
+class BrokerUnavailable(Exception):
+    """The job could not be handed to the broker; the call's row stays and is handed on later."""
+
+
+def enqueue(call: CallRecord, delay: float = 0) -> None:
+    """Queue one job for a call, by its id only. Blocks for a millisecond or two; raises BrokerUnavailable."""
+    try:
+        current_app.send_task(
+            TASK,
+            args=[str(call.id)],
+            queue=call.queue,
+            # On Redis the smallest number leaves the queue first.
+            priority=HIGHEST_PRIORITY - call.priority,
+            countdown=delay or None,
+            retry=False,
+        )
+    except OperationalError as error:
+        raise BrokerUnavailable(str(error)) from error
+
+
+def hand_on(call: CallRecord, delay: float = 0) -> bool:
+    """Queue a job for a call and note it; False when the broker is away, so that the reaper does it later."""
+    try:
+        enqueue(call, delay)
+    except BrokerUnavailable as error:
+        log.warning("Call %s waits for the broker: %s", call.id, error)
+        return False
+    records.note_enqueued(call.id)
+    return True
+
+
+def waiting(queue: str) -> int:
+    """How many jobs of a queue no worker has taken; raises BrokerUnavailable."""
+    try:
+        with current_app.connection_for_write() as connection:
+            count: int = connection.default_channel.queue_declare(queue, durable=True).message_count
+    except OperationalError as error:
+        raise BrokerUnavailable(str(error)) from error
+    return count

@@ -1,0 +1,359 @@
+"""The only writers of Call rows: accept, claim, renew, finish, cancel. Each is one short transaction.
+
+Every change is a compare-and-set on the row's state and attempt, so of any two racing writers one wins and
+the other learns it (R5, R9). Times come from the database host's own processes and are compared with margins
+of seconds only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from mcp_app import conf
+from mcp_app.models import Call, Tool
+from mcp_app.protocol.call_state import TERMINAL, State
+
+LEASE_SECONDS = 15
+DEFAULT_QUEUE = "celery"
+PURGE_SLICE = 1_000
+ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
+OPEN = Q(state__in=[State.ACCEPTED, *ACTIVE])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """What a call is accepted with."""
+
+    session_id: str
+    request_id: str | int
+    principal: str
+    user_id: int | None
+    api_key_id: int | None
+    tool: str
+    arguments: dict[str, Any]
+    meta: dict[str, Any]
+    session_fields: dict[str, str]
+    stream: str
+    timeout: float
+    max_attempts: int = 1
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    retry_of: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A call as other layers see it."""
+
+    id: UUID
+    session_id: str
+    request_id: str | int
+    principal: str
+    user_id: int | None
+    api_key_id: int | None
+    tool: str
+    arguments: dict[str, Any]
+    meta: dict[str, Any]
+    session_fields: dict[str, str]
+    stream: str
+    state: str
+    attempt: int
+    max_attempts: int
+    timeout: float
+    queue: str
+    priority: int
+    digest: str
+    answer: bytes
+    cancel_reason: str
+    accepted_at: datetime
+
+    @property
+    def is_over(self) -> bool:
+        """The call has its one outcome."""
+        return self.state in TERMINAL
+
+
+def request_key(request_id: str | int) -> str:
+    """What stands for a JSON-RPC id of any length; 1 and "1" are different requests (RPC-02)."""
+    return hashlib.sha256(orjson.dumps(request_id)).hexdigest()
+
+
+def digest(tool: str, arguments: dict[str, Any]) -> str:
+    """What makes two requests the same work."""
+    return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def accept(new: NewCall) -> tuple[CallRecord, bool]:
+    """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7)."""
+    key = request_key(new.request_id)
+    try:
+        with transaction.atomic():
+            row = Call.objects.create(
+                session_id=new.session_id,
+                request_id=orjson.dumps(new.request_id).decode(),
+                request_key=key,
+                principal=new.principal,
+                user_id=new.user_id,
+                api_key_id=new.api_key_id,
+                tool=new.tool,
+                arguments=orjson.dumps(new.arguments).decode(),
+                digest=digest(new.tool, new.arguments),
+                meta=orjson.dumps(new.meta).decode(),
+                session_fields=new.session_fields,
+                stream=new.stream,
+                timeout=new.timeout,
+                max_attempts=new.max_attempts,
+                queue=new.queue,
+                priority=new.priority,
+                retry_of_id=new.retry_of,
+                accepted_at=timezone.now(),
+            )
+    except IntegrityError:
+        return record(Call.objects.get(session_id=new.session_id, request_key=key)), False
+    return record(row), True
+
+
+def find(call_id: UUID | str) -> CallRecord | None:
+    """The call with this id."""
+    row = Call.objects.filter(pk=call_id).first()
+    return record(row) if row else None
+
+
+def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
+    """The call whose answer travels on a stream of a session."""
+    row = Call.objects.filter(session_id=session_id, stream=stream).first()
+    return record(row) if row else None
+
+
+def note_enqueued(call_id: UUID) -> None:
+    """The broker has the job."""
+    Call.objects.filter(pk=call_id).update(enqueued_at=timezone.now())
+
+
+class TooManyRunning(Exception):
+    """As many calls of a tool run as may run at once; ``call`` has to wait, with ``waiting`` calls in all."""
+
+    def __init__(self, call: CallRecord, waiting: int) -> None:
+        super().__init__(f"{call.tool} runs as often as it may.")
+        self.call = call
+        self.waiting = waiting
+
+
+def claim(
+    call_id: UUID | str, worker: str, max_running: Mapping[str, int] | None = None
+) -> CallRecord | None:
+    """Start an attempt under a lease; None when the call is over, or another attempt holds it.
+
+    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes. Raises
+    TooManyRunning when ``max_running`` (by tool) leaves no place.
+    """
+    if not max_running:
+        return _claim(call_id, worker)
+    with transaction.atomic():
+        call = find(call_id)
+        if call is not None and call.state == State.ACCEPTED and call.tool in max_running:
+            _await_place(call, max_running[call.tool])
+        return _claim(call_id, worker)
+
+
+def _await_place(call: CallRecord, limit: int) -> None:
+    # All claims of one tool take turns, or two of them would count the same free place. SQLite has no such
+    # lock and needs none: there a transaction that writes is alone from its beginning.
+    list(Tool.objects.select_for_update().filter(name=call.tool).values_list("pk"))
+    if Call.objects.filter(tool=call.tool, state__in=ACTIVE).count() >= limit:
+        raise TooManyRunning(call, Call.objects.filter(tool=call.tool, state=State.ACCEPTED).count())
+
+
+def _claim(call_id: UUID | str, worker: str) -> CallRecord | None:
+    now = timezone.now()
+    claimed = Call.objects.filter(pk=call_id, state=State.ACCEPTED, attempt__lt=F("max_attempts")).update(
+        state=State.RUNNING,
+        attempt=F("attempt") + 1,
+        lease_until=now + timedelta(seconds=LEASE_SECONDS),
+        started_at=now,
+        worker=worker[:120],
+    )
+    return find(call_id) if claimed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Whether the attempt still holds its lease, and whether somebody asked it to stop."""
+
+    held: bool
+    cancel_reason: str = ""
+
+
+def renew(call_id: UUID, attempt: int, progress: tuple[float, float | None, str | None] | None) -> Renewal:
+    """Keep the lease of a running attempt; notes its newest progress for operators."""
+    values: dict[str, Any] = {"lease_until": timezone.now() + timedelta(seconds=LEASE_SECONDS)}
+    if progress is not None:
+        values |= {"progress": progress[0], "total": progress[1], "message": _storable(progress[2], 500)}
+    mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
+    if not mine.update(**values):
+        return Renewal(held=False)
+    return Renewal(True, mine.values_list("cancel_reason", flat=True).first() or "")
+
+
+def look(call_id: UUID, attempt: int) -> Renewal:
+    """As ``renew``, without renewing."""
+    mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
+    reason = mine.values_list("cancel_reason", flat=True).first()
+    return Renewal(held=reason is not None, cancel_reason=reason or "")
+
+
+def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
+    """The running attempt asked the client something, or got its answer."""
+    before, after = (
+        (State.RUNNING, State.INPUT_REQUIRED) if waiting else (State.INPUT_REQUIRED, State.RUNNING)
+    )
+    Call.objects.filter(pk=call_id, attempt=attempt, state=before).update(state=after)
+
+
+def finish(
+    call_id: UUID, attempt: int, state: State, outcome: str, answer: bytes, *, lost: bool = False
+) -> bool:
+    """Store the one outcome of a call; False when it has one, or a newer attempt took over (R5, R9).
+
+    ``lost``: only if the attempt's lease is still out, for it may have been renewed since it was looked at.
+    """
+    still = Q(lease_until__lt=timezone.now()) if lost else Q()
+    return bool(
+        Call.objects.filter(OPEN, still, pk=call_id, attempt=attempt).update(
+            state=state,
+            outcome=outcome,
+            answer=answer.decode(),
+            finished_at=timezone.now(),
+            lease_until=None,
+            published=False,
+        )
+    )
+
+
+def note_published(call_id: UUID) -> None:
+    """The answer reached the event stream."""
+    Call.objects.filter(pk=call_id, state__in=TERMINAL).update(published=True)
+
+
+def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
+    """Mark an open call as to be stopped; returns it, None when there is none (CAN-03)."""
+    rows = Call.objects.filter(OPEN, session_id=session_id, request_key=request_key(request_id))
+    return _request_cancel(rows, reason)
+
+
+def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
+    """As ``request_cancel``, for an operator."""
+    return _request_cancel(Call.objects.filter(OPEN, pk=call_id), reason)
+
+
+def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
+    rows.filter(cancel_requested_at=None).update(
+        cancel_requested_at=timezone.now(), cancel_reason=_storable(reason, 200) or "cancelled"
+    )
+    row = rows.first()
+    return record(row) if row else None
+
+
+def open_calls(session_id: str) -> list[CallRecord]:
+    """The calls of a session that are not over."""
+    return [record(row) for row in Call.objects.filter(OPEN, session_id=session_id)]
+
+
+def release(call_id: UUID, attempt: int) -> bool:
+    """Take a call back from a lost attempt so that another can start.
+
+    False when it may not start again, or the attempt turned out to live.
+    """
+    return bool(
+        Call.objects.filter(
+            pk=call_id,
+            attempt=attempt,
+            state__in=ACTIVE,
+            lease_until__lt=timezone.now(),
+            attempt__lt=F("max_attempts"),
+            cancel_requested_at=None,
+        ).update(state=State.ACCEPTED, lease_until=None, enqueued_at=None)
+    )
+
+
+def expired(limit: int = 100) -> list[CallRecord]:
+    """Running calls whose lease ran out: their worker is dead or frozen."""
+    rows = Call.objects.filter(state__in=ACTIVE, lease_until__lt=timezone.now())[:limit]
+    return [record(row) for row in rows]
+
+
+def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
+    """Accepted calls whose job never reached the broker, or must have been lost by it."""
+    since = timezone.now() - timedelta(seconds=older_than)
+    lost = Q(enqueued_at=None, accepted_at__lt=since) | Q(enqueued_at__lt=since - timedelta(seconds=60))
+    return [record(row) for row in Call.objects.filter(lost, state=State.ACCEPTED)[:limit]]
+
+
+def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
+    """Accepted calls whose job the broker was given a while ago."""
+    since = timezone.now() - timedelta(seconds=older_than)
+    return [record(row) for row in Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)[:limit]]
+
+
+def probe() -> None:
+    """Do what any writer does, to nothing; raises DatabaseError while the database takes no writes."""
+    Call.objects.filter(pk=UUID(int=0)).update(published=True)
+
+
+def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
+    """Finished calls whose answer did not reach the event stream."""
+    since = timezone.now() - timedelta(seconds=older_than)
+    rows = Call.objects.filter(published=False, state__in=TERMINAL, finished_at__lt=since)[:limit]
+    return [record(row) for row in rows]
+
+
+def _storable(text: str | None, length: int) -> str:
+    """Text of clients and tools as every database takes it: no NUL (PostgreSQL), no lone surrogate."""
+    return (text or "")[:length].replace("\0", "").encode(errors="replace").decode()
+
+
+def purge() -> int:
+    """Delete calls that were over longer ago than they are kept; returns how many. Open calls stay."""
+    cutoff = timezone.now() - timedelta(days=conf.get().call_days)
+    removed = 0
+    while ids := list(Call.objects.filter(finished_at__lt=cutoff).values_list("pk", flat=True)[:PURGE_SLICE]):
+        removed += len(ids)
+        Call.objects.filter(pk__in=ids).delete()
+    return removed
+
+
+def record(row: Call) -> CallRecord:
+    """A row as a frozen record."""
+    return CallRecord(
+        id=row.pk,
+        session_id=row.session_id,
+        request_id=orjson.loads(row.request_id),
+        principal=row.principal,
+        user_id=row.user_id,
+        api_key_id=row.api_key_id,
+        tool=row.tool,
+        arguments=orjson.loads(row.arguments),
+        meta=orjson.loads(row.meta),
+        session_fields=row.session_fields,
+        stream=row.stream,
+        state=row.state,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        timeout=row.timeout,
+        queue=row.queue,
+        priority=row.priority,
+        digest=row.digest,
+        answer=row.answer.encode(),
+        cancel_reason=row.cancel_reason,
+        accepted_at=row.accepted_at,
+    )

@@ -1,0 +1,224 @@
+"""Runs background calls in a Celery child: one event loop for its life, one attempt after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine
+from time import monotonic, perf_counter, sleep
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import DatabaseError, close_old_connections
+
+from mcp_app.auth.services import principal_of
+from mcp_app.catalogue import current as catalogue
+from mcp_app.conf import Settings
+from mcp_app.execution import failpoints, records
+from mcp_app.execution.attempt_reply import AttemptReply, reported_progress
+from mcp_app.execution.call import Call, attempt
+from mcp_app.execution.celery import hand_on
+from mcp_app.execution.context import Context
+from mcp_app.execution.keeper import Keeper
+from mcp_app.execution.reading import read_for
+from mcp_app.execution.records import CallRecord, TooManyRunning
+from mcp_app.execution.results import error_result
+from mcp_app.execution.runner import Runner
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.progress import check_progress_token
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session
+from mcp_app.streams.base import SessionEnded, StreamsError
+from mcp_app.streams.gateway import Streams
+
+T = TypeVar("T")
+CLAIM_SECONDS = 60.0
+CLAIM_PAUSE = 0.5
+# How long a call waits in the queue before it looks again for a place among the calls of its tool.
+PLACE_SECONDS = 1.0
+# Below the time after which the reaper takes a queued job for lost.
+PLACE_SECONDS_MAX = 8.0
+LOOKS_PER_SECOND = 50
+
+log = logging.getLogger("mcp.worker")
+
+
+class Worker:
+    """One per process; made after the fork, at its first job."""
+
+    def __init__(self, settings: Settings, *, may_exit: bool) -> None:
+        self._settings = settings
+        self._may_exit = may_exit
+        self.name = f"{socket.gethostname()[:60]}:{os.getpid()}"
+        self._loop = asyncio.new_event_loop()
+        self._streams = Streams.connect(settings.redis_url, settings)
+        self._log = MessageLog(self._streams, settings)
+        self._requests = ClientRequests(self._streams, self._log, settings.client_request_seconds)
+        self._runner = Runner(settings.sync_threads)
+        self._running: dict[tuple[str, str | int], Call] = {}
+        threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
+        self._await(self._start())
+
+    def run(self, call_id: UUID | str) -> str:
+        """Run one attempt of a call; returns its outcome, or "" when there was nothing to do. Blocks."""
+        failpoints.reach("before-claim")
+        try:
+            record = self._claim(call_id)
+        except TooManyRunning as full:
+            _wait_for_a_place(full)
+            return ""
+        if record is None:
+            return ""
+        failpoints.reach("after-claim")
+        return self._await(self._run(record))
+
+    def _claim(self, call_id: UUID | str) -> CallRecord | None:
+        """Take the call, also when the database is away for a while: its job comes only once (R15)."""
+        deadline = monotonic() + CLAIM_SECONDS
+        while True:
+            close_old_connections()
+            try:
+                offered = catalogue.refresh_now()
+                # S14: the schema of a tool may have marked more arguments as secret since the last call.
+                self._log.keep_secret(offered.secret_names)
+                return records.claim(call_id, self.name, offered.max_running)
+            except DatabaseError as error:
+                if monotonic() > deadline:
+                    raise
+                log.warning("Call %s waits for the database: %s", call_id, error)
+                sleep(CLAIM_PAUSE)
+            finally:
+                close_old_connections()
+
+    def close(self) -> None:
+        """Hand on what is buffered and stop the loop."""
+        self._await(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _await(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _start(self) -> None:
+        self._streams.hub.subscribe("cancel", self._heard_cancel)
+        self._streams.hub.subscribe("session", self._heard_session)
+        await self._streams.start()
+        self._log.start()
+
+    async def _close(self) -> None:
+        await self._log.close()
+        await self._streams.close()
+        self._runner.close()
+
+    async def _run(self, record: CallRecord) -> str:
+        reply = AttemptReply(self._streams, record)
+        session, ended = await self._session(record)
+        call = await self._call(record, session, reply)
+        if record.attempt > 1:
+            call.progress_above = await reported_progress(self._streams, record)
+        if ended or record.cancel_reason:
+            call.cancel(record.cancel_reason or "the session ended")
+        keeper = Keeper(record, call, self._tell, may_exit=self._may_exit)
+        keeper.start()
+        try:
+            await self._attempt(record, call)
+            await reply.done()
+            if call.thread is not None:
+                # The keeper ends this process if the thread never does.
+                await asyncio.wait((asyncio.wrap_future(call.thread),))
+        finally:
+            keeper.release()
+        return call.outcome
+
+    async def _call(self, record: CallRecord, session: Session, reply: AttemptReply) -> Call:
+        token = record.meta.get("progressToken")
+        return Call(
+            request_id=record.request_id,
+            method="tools/call",
+            target=record.tool,
+            session=session,
+            principal=await asyncio.to_thread(
+                principal_of, record.principal, record.user_id, record.api_key_id
+            ),
+            reply=reply,
+            requests=self._requests,
+            settings=self._settings,
+            progress_token=None if token is None else check_progress_token(token),
+            timeout=record.timeout,
+            payload=_payload(record),
+            meta=record.meta,
+            on_timeout=lambda: _timed_out(record),
+            finished=self._finished,
+        )
+
+    async def _session(self, record: CallRecord) -> tuple[Session, bool]:
+        """The session as it is now and whether it is over; as it was at the start if Redis lost it."""
+        fields, ended = None, False
+        try:
+            fields = await self._streams.sessions.load(record.session_id)
+        except SessionEnded:
+            ended = True
+        except StreamsError:
+            log.warning("Call %s runs while Redis is away", record.id)
+        return Session(record.session_id, fields or record.session_fields), ended
+
+    async def _attempt(self, record: CallRecord, call: Call) -> None:
+        key = (record.session_id, record.request_id)
+        self._running[key] = call
+        try:
+            call.watch()
+            await asyncio.wait((asyncio.ensure_future(attempt(call, lambda: self._work(record, call))),))
+        finally:
+            self._running.pop(key, None)
+
+    async def _work(self, record: CallRecord, call: Call) -> dict[str, Any]:
+        entry = catalogue.current().tool(record.tool, call.principal.permissions)
+        if entry is None:
+            return error_result(f"{record.tool} is no longer offered.")
+        context = Context(call, lambda uri: read_for(self._runner)(call, uri))
+        return await self._runner.run_tool(entry, record.arguments, call, context)
+
+    def _finished(self, call: Call, encoded: bytes) -> None:
+        if self._log.enabled:
+            seconds = perf_counter() - call.started
+            facts = (call.method, str(call.request_id), call.target)
+            self._log.exchange(
+                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+            )
+
+    def _tell(self, function: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(function)
+
+    def _heard_cancel(self, payload: dict[str, Any]) -> None:
+        if "session" in payload:
+            call = self._running.get((payload["session"], payload["request_id"]))
+            if call is not None:
+                call.cancel(payload.get("reason", ""))
+
+    def _heard_session(self, payload: dict[str, Any]) -> None:
+        if payload.get("what") == "ended":
+            for (session_id, _), call in list(self._running.items()):
+                if session_id == payload["session"]:
+                    call.cancel("the session ended")
+
+
+def _wait_for_a_place(full: TooManyRunning) -> None:
+    """Queue the call again. The more calls wait, the less often each looks, so that looking stays cheap."""
+    close_old_connections()
+    try:
+        hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
+    finally:
+        close_old_connections()
+
+
+def _payload(record: CallRecord) -> bytes:
+    """The request as it is logged."""
+    params = {"name": record.tool, "arguments": record.arguments}
+    return jsonrpc.encode_request(record.request_id, "tools/call", params)
+
+
+def _timed_out(record: CallRecord) -> dict[str, Any]:
+    return error_result(f"{record.tool} timed out after {record.timeout:g} seconds and was stopped.")

@@ -1,0 +1,78 @@
+"""Background calls: the row is the truth about a call, its event stream only the fast log."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from mcp_app.protocol.call_state import State
+
+
+class Call(models.Model):
+    """One accepted background call. It is accepted when this row is committed, not earlier (R1).
+
+    ``attempt`` counts its starts and fences every write; ``lease_until`` is when the running attempt is taken
+    for dead. ``answer`` is the encoded response, ``published`` whether it reached the event stream.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    session_id = models.CharField(max_length=64)
+    # JSON as text: PostgreSQL's own JSON type refuses the NUL that a hostile client may put into a string.
+    request_id = models.TextField(help_text="The JSON-RPC id as JSON, so that 1 is not '1'.")
+    request_key = models.CharField(max_length=64, help_text="Digest of the JSON-RPC id.")
+    principal = models.CharField(max_length=120, db_index=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="mcp_calls"
+    )
+    api_key_id = models.BigIntegerField(null=True)
+    tool = models.CharField(max_length=128, db_index=True)
+    arguments = models.TextField(default="{}")
+    digest = models.CharField(max_length=64)
+    meta = models.TextField(default="{}")
+    session_fields = models.JSONField(default=dict, help_text="The session when the call was accepted.")
+    stream = models.CharField(max_length=40)
+
+    state = models.CharField(
+        max_length=16,
+        choices=[(state.value, state.value.replace("_", " ")) for state in State],
+        default=State.ACCEPTED,
+    )
+    attempt = models.PositiveIntegerField(default=0)
+    max_attempts = models.PositiveIntegerField(default=1)
+    timeout = models.FloatField(help_text="Seconds one attempt may run.")
+    queue = models.CharField(max_length=100, default="celery")
+    priority = models.PositiveSmallIntegerField(default=0)
+    accepted_at = models.DateTimeField(db_index=True)
+    enqueued_at = models.DateTimeField(null=True)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    lease_until = models.DateTimeField(null=True, db_index=True)
+    worker = models.CharField(max_length=120, blank=True)
+    cancel_reason = models.CharField(max_length=200, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True)
+    progress = models.FloatField(null=True)
+    total = models.FloatField(null=True)
+    message = models.TextField(blank=True)
+
+    outcome = models.CharField(max_length=12, blank=True)
+    answer = models.TextField(blank=True)
+    published = models.BooleanField(default=False)
+    retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-accepted_at"]
+        constraints: ClassVar[Any] = [
+            # R7: a repeated POST finds the call it repeats, whichever process it reaches.
+            models.UniqueConstraint(fields=["session_id", "request_key"], name="one_call_per_request"),
+        ]
+        indexes: ClassVar[Any] = [
+            models.Index(fields=["state", "lease_until"]),
+            models.Index(fields=["session_id", "stream"]),
+            models.Index(fields=["published", "finished_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.id}"

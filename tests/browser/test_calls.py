@@ -1,0 +1,137 @@
+"""Background calls seen by people: the live page of a call that really runs, stopping it, making it again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.admin_seed import PASSWORD
+from tests.browser.conftest import Visitor
+from tests.browser.test_every_page import picture
+from tests.live import LiveServer, eventually
+
+Open = Callable[..., Visitor]
+MAKE_PEOPLE = "from tests.admin_seed import people; people()"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    """The real server with the demo, a worker and nobody's calls."""
+    with LiveServer(web_processes=1, worker=True) as live:
+        live.shell(MAKE_PEOPLE)
+        yield live
+        assert live.trouble() == []
+
+
+@pytest.fixture(scope="module")
+def cookies(chromium: Browser, server: LiveServer) -> Any:
+    """The cookies of the superuser."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{server.port}/admin/login/")
+    page.fill("#id_username", "root")
+    page.fill("#id_password", PASSWORD)
+    page.click("[type=submit]")
+    page.wait_for_url("**/admin/")
+    stored = context.storage_state()
+    context.close()
+    return stored
+
+
+@pytest.fixture
+def open_page(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Open]:
+    """A logged-in page: ``open_page(scheme="dark", width=390)``."""
+    contexts: list[BrowserContext] = []
+
+    def start(scheme: Any = "light", width: int = 1440) -> Visitor:
+        context = chromium.new_context(
+            storage_state=cookies, color_scheme=scheme, viewport={"width": width, "height": 900}
+        )
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        return Visitor(context.new_page(), f"http://127.0.0.1:{server.port}")
+
+    yield start
+    for context in contexts:
+        context.close()
+
+
+def _address(call_id: str) -> str:
+    return f"/admin/mcp_app/call/{call_id}/change/"
+
+
+@pytest.fixture
+def counting(server: LiveServer) -> Iterator[str]:
+    """The id of a call of ``count`` that reports ten times a second for a minute."""
+    client = server.mcp()
+    client.initialize()
+    arguments = {"to": 600, "delay_seconds": 0.1}
+    params = {"name": "count", "arguments": arguments, "_meta": {"progressToken": "p"}}
+    with client.open_call("tools/call", params) as stream:
+        stream.message()
+        code = "from mcp_app.models import Call; print(Call.objects.latest('accepted_at').pk)"
+        yield server.shell(code).strip().splitlines()[-1]
+    client.delete()
+    client.close()
+
+
+def _value(page: Page) -> float:
+    value: float = page.evaluate("document.querySelector('progress').value")
+    return value
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str, open_page: Open) -> None:
+    visitor = open_page(scheme, width)
+    page = visitor.goto(_address(counting))
+    before = _value(page)
+    expect(page.locator("[data-live-progress-text]")).to_contain_text(re.compile(r"\d+ of 600"))
+    eventually(lambda: _value(page) > before + 8, 10, "progress on the page")
+    lines = page.locator("[data-live-lines] li")
+    heard = lines.count()
+    eventually(lambda: lines.count() > heard, 10, "more lines on the page")
+    picture(page, f"call-live-{scheme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page = visitor.goto("/admin/mcp_app/call/")
+    expect(page.locator(".mcp-queues")).to_contain_text("worker-0@")
+    picture(page, f"call-queues-{scheme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert visitor.trouble == []
+
+
+def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: Open) -> None:
+    visitor = open_page()
+    page = visitor.goto(_address(counting))
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("body")).to_contain_text("The call was told to stop.")
+    # The page looks once more by itself when the call is over, and no longer after that.
+    expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
+    expect(page.locator("[data-live]")).to_have_count(0)
+    page.get_by_role("button", name="Retry as a new call").click()
+    expect(page.locator("body")).to_contain_text("This is the new call.")
+    expect(page.locator("body")).to_contain_text(counting)
+    expect(page.locator("[data-live-state]")).to_have_text("running", timeout=10_000)
+    expect(page.locator("[data-live-progress-text]")).to_contain_text("of 600")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
+    assert visitor.trouble == []
+
+
+def test_the_answer_appears_by_itself_when_the_call_ends(server: LiveServer, open_page: Open) -> None:
+    client = server.mcp()
+    client.initialize()
+    visitor = open_page()
+    arguments = {"to": 30, "delay_seconds": 0.1}
+    with client.open_call("tools/call", {"name": "count", "arguments": arguments}):
+        page = visitor.goto("/admin/mcp_app/call/?state=running")
+        page.locator("#result_list a", has_text="count").first.click()
+        expect(page.locator("[data-live-state]")).to_have_text("running")
+        expect(page.locator("body")).to_contain_text("counted to 30", timeout=15_000)
+    expect(page.locator("[data-live-state]")).to_have_text("completed")
+    client.close()
+    assert visitor.trouble == []

@@ -1,0 +1,1 @@
+"""Real processes, broken on purpose: what is promised must hold whatever dies."""

@@ -1,0 +1,168 @@
+"""A live server whose processes can be broken in every way, with the history and the ledger of the run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import redis
+
+from tests.chaos.checker import Checker, Promise
+from tests.chaos.history import History
+from tests.ledger_app import ledger
+from tests.live import LiveServer, eventually
+
+
+@dataclass
+class Cluster(LiveServer):
+    """Web processes, workers, Redis with its append-only file; ``faults`` lists what was done and when."""
+
+    settings: str = "tests.ledger_app.settings"
+    worker: bool = True
+    append_only: bool = True
+    rng: random.Random = field(default_factory=random.Random)
+    history: History = field(default_factory=History)
+    faults: list[tuple[float, str]] = field(default_factory=list)
+
+    def run_environment(self) -> dict[str, str]:
+        points = self.folder / "points"
+        points.mkdir()
+        return {"MCP_FAILPOINTS": str(points)}
+
+    # What the tools did.
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.folder / "data" / "ledger"
+
+    def lines(self, nonce: str = "", what: str = "") -> list[ledger.Line]:
+        return [line for line in ledger.read(self.ledger_path, nonce) if what in ("", line.what)]
+
+    def wait_for(self, nonce: str, what: str = "alive", number: int = 1, seconds: float = 30) -> ledger.Line:
+        """Until the tool has written ``number`` such lines; returns the last."""
+        eventually(lambda: len(self.lines(nonce, what)) >= number, seconds, f"{number} x {what} of {nonce}")
+        return self.lines(nonce, what)[-1]
+
+    def check(self, usual: Promise | None = None, **promises: Promise) -> None:
+        """No promise was broken; AssertionError with everything that was."""
+        checker = Checker(self.history, self.lines(), usual or Promise(), promises)
+        violations = checker.violations()
+        assert not violations, "\n".join(map(str, [*violations, *self.faults, self.logs()[-3000:]]))
+
+    # Faults.
+
+    def strike(self, what: str) -> None:
+        self.faults.append((time.monotonic(), what))
+
+    def kill(self, pid: int, what: str) -> None:
+        """kill -9 of one process that runs."""
+        os.kill(pid, signal.SIGKILL)
+        self.strike(f"kill {what}")
+
+    def kill_web(self, number: int) -> None:
+        self.kill(self.processes[number].pid, f"web {number}")
+        child = self.processes[number].child
+        assert child is not None
+        child.wait(10)
+
+    def revive_web(self, number: int) -> None:
+        process = self.processes[number]
+        process.start(self.shared, self.environment)
+        self.wait_until_healthy(process)
+
+    def kill_group(self, number: int = 0) -> None:
+        self.worker_processes[number].kill_group()
+        self.strike(f"kill worker group {number}")
+
+    def revive_worker(self, number: int = 0) -> None:
+        self.worker_processes[number].start(self.environment)
+
+    def kill_redis(self) -> None:
+        assert self.redis.process is not None
+        self.kill(self.redis.process.pid, "redis")
+        self.redis.process.wait(10)
+
+    def revive_redis(self) -> None:
+        self.redis.start()
+
+    def redis_client(self) -> redis.Redis:
+        return redis.Redis.from_url(self.redis.url, protocol=2, socket_timeout=5)
+
+    def empty_redis(self) -> int:
+        """FLUSHALL; returns how many keys there were."""
+        with self.redis_client() as client:
+            count = int(str(client.dbsize()))
+            client.flushall()
+        self.strike(f"flushall of {count} keys")
+        return count
+
+    @contextmanager
+    def locked_database(self) -> Iterator[None]:
+        """While inside nobody else can write to the SQLite file."""
+        path = self.folder / "data" / "db.sqlite3"
+        with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as held:
+            held.execute("BEGIN EXCLUSIVE")
+            self.strike("database locked")
+            yield
+            held.execute("ROLLBACK")
+
+    # Points between two steps.
+
+    def arm(self, point: str) -> None:
+        """The next process that reaches the point is held there."""
+        (self.folder / "points" / point).touch()
+
+    def held_at(self, point: str, seconds: float = 30) -> int:
+        """The process held at the point; waits until there is one."""
+        found: list[int] = []
+
+        def look() -> bool:
+            found[:] = [int(path.suffix[1:]) for path in (self.folder / "points").glob(f"{point}.*")]
+            return bool(found)
+
+        eventually(look, seconds, f"a process at {point}")
+        return found[0]
+
+    def let_go(self, point: str) -> None:
+        """Disarm the point and let whoever is held there go on."""
+        for path in (self.folder / "points").glob(f"{point}*"):
+            path.unlink(missing_ok=True)
+
+    def left_behind(self) -> list[int]:
+        """Processes of worker groups that outlived their stop."""
+        return [pid for worker in self.worker_processes if worker.child for pid in worker.members]
+
+    def stop(self) -> None:
+        for path in (self.folder / "points").glob("*"):
+            path.unlink(missing_ok=True)
+        for worker in self.worker_processes:
+            with suppress(psutil.Error, OSError):
+                worker.kill_group()
+        super().stop()
+
+
+@contextmanager
+def again_and_again(work: object, seconds: float) -> Iterator[None]:
+    """Call ``work`` every ``seconds`` in a thread while inside."""
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.wait(seconds):
+            work()  # type: ignore[operator]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,38 @@
+"""R1: web processes die again and again; every accepted call still has exactly one outcome."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster, again_and_again
+from tests.chaos.generator import call, open_session
+
+CALLS = 60
+KILL_SECONDS = 3.0
+
+
+def test_calls_survive_the_death_of_web_processes(
+    start_cluster: Callable[..., Cluster], rng: random.Random
+) -> None:
+    cluster = start_cluster(workers=2)
+    session = open_session(cluster)
+
+    def kill_one() -> None:
+        number = rng.randrange(2)
+        cluster.kill_web(number)
+        cluster.revive_web(number)
+
+    with again_and_again(kill_one, KILL_SECONDS):
+        callers = [
+            call(cluster, session, f"r1-{number}", steps=rng.randint(1, 15), cuts=0.02)
+            for number in range(CALLS)
+        ]
+        for caller in callers:
+            caller.join()
+    cluster.check(Promise(most_starts=1))
+    assert cluster.history.count("answer") == CALLS
+    assert len(cluster.faults) >= 2
+    # The kills really interrupted calls.
+    assert sum(each.kind == "cut" and each.text != "by choice" for each in cluster.history.seen) >= 5

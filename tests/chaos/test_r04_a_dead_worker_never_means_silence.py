@@ -1,0 +1,59 @@
+"""R4: kill -9 between any two steps of a worker gives a retry or an error within 25 s, never silence."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import call, open_session
+
+POINTS = ("before-claim", "after-claim", "before-append", "before-store", "after-store")
+BOUND_SECONDS = 25.0
+AIR_SECONDS = 5.0
+
+
+@pytest.fixture
+def cluster(start_cluster: Callable[..., Cluster]) -> Cluster:
+    return start_cluster(concurrency=len(POINTS) + 1)
+
+
+@pytest.mark.parametrize("victim", ["children", "group"])
+@pytest.mark.parametrize("tool", ["work", "work_once"])
+def test_a_worker_killed_between_two_steps_leaves_no_call_without_its_answer(
+    cluster: Cluster, victim: str, tool: str
+) -> None:
+    session = open_session(cluster)
+    for point in POINTS:
+        cluster.arm(point)
+    nonces = [f"r4-{number}" for number in range(len(POINTS))]
+    callers = [
+        call(cluster, session, nonce, tool, steps=2, delay=0.05, retry_refused=True) for nonce in nonces
+    ]
+    # Each process is held at the first point where nobody is held yet, so one call waits at each.
+    held = [cluster.held_at(point) for point in POINTS]
+    assert len(set(held)) == len(POINTS)
+    started = len(cluster.lines(what="start"))
+    assert cluster.history.count("answer") == 0
+    if victim == "group":
+        cluster.kill_group()
+        cluster.revive_worker()
+    else:
+        for pid in held:
+            cluster.kill(pid, "worker child")
+    for point in POINTS:
+        cluster.let_go(point)
+    struck = time.monotonic()
+    for caller in callers:
+        caller.join()
+        assert caller.answered
+    endings = [cluster.history.of(nonce, "answer", "error")[0] for nonce in nonces]
+    assert max(each.at for each in endings) - struck < BOUND_SECONDS + AIR_SECONDS
+    assert started >= 2, "the kill came before anything had begun"
+    cluster.check(Promise(most_starts=3 if tool == "work" else 1))
+    answered = sum(each.kind == "answer" for each in endings)
+    # A tool that must not start twice fails where it may have begun; elsewhere it is done as if nothing was.
+    assert answered == (len(POINTS) if tool == "work" else 2), endings

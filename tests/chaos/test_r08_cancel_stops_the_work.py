@@ -1,0 +1,39 @@
+"""R8: a cancel stops work of every temper in time, whichever process hears it and whichever dies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import call, open_session
+
+BOUNDS = {"work": 1.0, "work_in_thread": 2.0, "spin": 7.0, "doze": 7.0, "listen": 7.0, "hog": 7.0}
+AIR_SECONDS = 0.7
+
+
+def test_cancelled_work_of_every_temper_stops_and_its_neighbours_go_on(
+    start_cluster: Callable[..., Cluster], rng: random.Random
+) -> None:
+    cluster = start_cluster(concurrency=len(BOUNDS) + 1)
+    session = open_session(cluster)
+    neighbour = call(cluster, session, "neighbour", "work_once", steps=150)
+    callers = {
+        tool: call(cluster, session, tool, tool, **({"steps": 900} if "work" in tool else {"seconds": 90}))
+        for tool in BOUNDS
+    }
+    for tool in BOUNDS:
+        cluster.wait_for(tool)
+    for tool in sorted(BOUNDS, key=lambda _: rng.random()):
+        callers[tool].cancel()
+    # The process that many of them hold on to dies right then.
+    cluster.kill_web(0)
+    cluster.revive_web(0)
+    for caller in (*callers.values(), neighbour):
+        caller.join()
+        assert caller.answered, caller.nonce
+    promises = {tool: Promise(stops_within=seconds + AIR_SECONDS) for tool, seconds in BOUNDS.items()}
+    cluster.check(**promises)
+    assert cluster.history.of("neighbour", "answer")
+    assert cluster.history.count("error") == len(BOUNDS)

@@ -1,0 +1,59 @@
+"""R12: Redis emptied in the middle: every accepted call, running or waiting, is still answered."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import call, open_session
+from tests.live import eventually
+
+RUNNING = 2
+CALLS = 8
+
+
+def test_running_and_waiting_calls_survive_the_loss_of_every_key(
+    start_cluster: Callable[..., Cluster], rng: random.Random
+) -> None:
+    cluster = start_cluster()
+    session = open_session(cluster)
+    # The operator's record of the session, its only copy soon, is written within a second or two.
+    found = "from mcp_app.models import Session; print(Session.objects.count())"
+    eventually(lambda: cluster.shell(found).strip() == "1", 20, "the session's record")
+    callers = [
+        call(cluster, session, f"r12-{number}", "work_once", steps=20, patience=90) for number in range(CALLS)
+    ]
+    eventually(lambda: cluster.history.count("accepted") == CALLS, 20, "acceptance")
+    cluster.wait_for("r12-0", number=3) if cluster.lines("r12-0") else time.sleep(1)
+    before = {each.event_id for each in cluster.history.seen if each.event_id}
+    waiting = CALLS - len(cluster.lines(what="start"))
+    assert cluster.empty_redis() > 5
+    struck = time.monotonic()
+    assert waiting >= 2, "nothing waited in the broker that could be lost"
+    for caller in callers:
+        caller.join()
+        assert caller.answered, caller.nonce
+    cluster.check(Promise(most_starts=1, complete=False))
+    assert cluster.history.count("answer") == CALLS
+    # Old event ids never match new events.
+    after = {each.event_id for each in cluster.history.seen if each.event_id and each.at > struck + 1}
+    assert not before & after
+
+
+def test_a_call_answered_before_the_loss_is_answered_again_after_it(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster()
+    session = open_session(cluster)
+    found = "from mcp_app.models import Session; print(Session.objects.count())"
+    eventually(lambda: cluster.shell(found).strip() == "1", 20, "the session's record")
+    caller = call(cluster, session, "r12", "work_once", steps=2).join()
+    cluster.empty_redis()
+    with session.via(cluster.ports[1]).get_stream(caller.last_id) as stream:
+        answer = stream.messages()[-1]
+    assert answer["id"] == "r12"
+    assert answer["result"]["content"][0]["text"].startswith("r12 ")
+    assert len(cluster.lines("r12", "start")) == 1

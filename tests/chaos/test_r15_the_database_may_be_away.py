@@ -1,0 +1,84 @@
+"""R15: database locked or stopped: new calls are refused fast, running ones survive, nothing runs twice."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests import postgres
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import call, open_session
+
+OUTAGE_SECONDS = 25.0  # Longer than any lease.
+REFUSED_SECONDS = 2.0
+AIR_SECONDS = 1.5
+
+Outage = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def cluster_and_outage(
+    request: pytest.FixtureRequest, start_cluster: Callable[..., Cluster]
+) -> Iterator[tuple[Cluster, Outage]]:
+    if request.param == "sqlite":
+        cluster = start_cluster(concurrency=4)
+        yield cluster, cluster.locked_database
+        return
+    if postgres.binaries() is None:
+        pytest.skip("no PostgreSQL binaries")
+    folder = Path(tempfile.mkdtemp(prefix="mcp-pg-"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        database = stack.enter_context(postgres.PostgreSQL(folder))
+        cluster = start_cluster(concurrency=4, env={"DATABASE_URL": database.url})
+
+        @contextmanager
+        def stopped() -> Iterator[None]:
+            database.stop()
+            cluster.strike("stop postgresql")
+            yield
+            database.start()
+
+        yield cluster, stopped
+        # Before the database, which waits for nobody.
+        cluster.stop()
+
+
+def test_running_calls_survive_an_outage_of_the_database_and_new_ones_are_refused_fast(
+    cluster_and_outage: tuple[Cluster, Outage], rng: random.Random
+) -> None:
+    cluster, outage = cluster_and_outage
+    session = open_session(cluster)
+    # One ends in the outage, one is held before its answer is stored, one goes on beyond the outage.
+    cluster.arm("before-store")
+    held = call(cluster, session, "held", "work_once", steps=2, patience=90)
+    cluster.held_at("before-store")
+    short = call(cluster, session, "short", "work_once", steps=50, patience=90)
+    long = call(cluster, session, "long", "work_once", steps=330, patience=90)
+    cluster.wait_for("short", number=3)
+    cluster.wait_for("long", number=3)
+    with outage():
+        began = time.monotonic()
+        cluster.let_go("before-store")
+        refused = call(cluster, session, "refused", "work_once", steps=1, patience=5).join()
+        refusal = cluster.history.of("refused", "refused")[0]
+        assert refusal.text.startswith("503")
+        assert refusal.at - cluster.history.of("refused", "posted")[0].at < REFUSED_SECONDS + AIR_SECONDS
+        assert not refused.answered
+        time.sleep(max(0.0, began + OUTAGE_SECONDS - time.monotonic()))
+        assert cluster.lines("short", "end")
+        assert not cluster.history.of("short", "answer")
+    for caller in (held, short, long):
+        caller.join()
+        assert cluster.history.of(caller.nonce, "answer"), cluster.history.of(caller.nonce)[-3:]
+    again = call(cluster, session, "refused", "work_once", steps=1).join()
+    assert again.answered
+    cluster.check(Promise(most_starts=1))

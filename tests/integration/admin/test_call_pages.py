@@ -1,0 +1,384 @@
+"""Background calls in the admin: list and queues, the live page, secrets, stopping and making again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Annotated, Any
+from uuid import uuid4
+
+import orjson
+import pytest
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from pydantic import Field
+from pytest_django.fixtures import Settings as DjangoSettings
+
+from mcp_app import tool
+from mcp_app.admin.shown import span
+from mcp_app.catalogue import current
+from mcp_app.catalogue.loading import from_code
+from mcp_app.catalogue.registry import registry
+from mcp_app.execution.services import OPERATOR_TOKEN
+from mcp_app.models import AuditEvent, Call, Tool
+from mcp_app.protocol import jsonrpc
+from mcp_app.streams import Streams
+from mcp_app.streams.presence import Presence
+from tests.admin_seed import HOSTILE, RUNNING, Seed, background_call
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+from tests.integration.admin.test_hostile_text import Page
+
+LIST = "/admin/mcp_app/call/"
+
+
+@pytest.fixture
+def operator(client_of: ClientOf, seeded: Seed) -> Client:
+    """Staff who may look at calls and operate them, and nothing else."""
+    seeded.viewer.user_permissions.set(
+        Permission.objects.filter(
+            content_type__app_label="mcp_app", codename__in=["view_call", "change_call"]
+        )
+    )
+    return client_of("viewer")
+
+
+@pytest.fixture
+def offered(seeded: Seed) -> Iterator[None]:
+    """The seeded tools are what this process offers, and the seeded call is one that echo takes."""
+    Call.objects.filter(pk=seeded.call.pk).update(arguments='{"text": "hi"}')
+    before = current.current()
+    current.refresh_now(force=True)
+    yield
+    current.replace(before)
+
+
+@pytest.fixture
+def with_redis(clean_redis: str, settings: DjangoSettings) -> str:
+    """Settings that name the Redis of the tests."""
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    return clean_redis
+
+
+def _say(url: str, call: Call, *messages: tuple[str, dict[str, Any]]) -> None:
+    """What a worker would have written to the call's stream."""
+
+    async def write() -> None:
+        streams = Streams.connect(url)
+        await streams.start()
+        for method, params in messages:
+            encoded = jsonrpc.encode_notification(method, params)
+            await streams.log.append(call.session_id, call.stream, encoded)
+        await streams.close()
+
+    asyncio.run(write())
+
+
+def _live(client: Client, call: Call, after: str = "") -> dict[str, Any]:
+    answer = client.get(page("call", "live", call.pk) + f"?after={after}")
+    assert answer.status_code == 200
+    live: dict[str, Any] = answer.json()
+    return live
+
+
+def _tools(client: Client, query: str) -> list[str]:
+    return sorted(call.tool for call in client.get(LIST + query).context["cl"].result_list)
+
+
+def test_the_list_says_how_each_call_went(root: Client, seeded: Seed) -> None:
+    text = "".join(Page(root.get(LIST).content.decode()).read)
+    for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "input required", "completed", "cancelled"):
+        assert words in text, words
+
+
+@pytest.mark.parametrize(
+    ("query", "tools"),
+    [
+        ("?state=accepted", ["count"]),
+        ("?state=cancelled", ["burn"]),
+        ("?state=open&q=count", ["count", "count"]),
+        ("?outcome=tool_error", ["echo", "web_scrape"]),
+        ("?tool=burn", ["burn"]),
+        ("?q=web_scr", ["web_scrape"]),
+        ("?q=gone-session", [HOSTILE["bidi"]]),
+    ],
+)
+def test_calls_are_found(query: str, tools: list[str], root: Client, seeded: Seed) -> None:
+    Tool.objects.filter(name="count").update(background=True)
+    assert _tools(root, query) == tools
+
+
+def test_a_call_is_found_by_its_id_with_and_without_hyphens(root: Client, seeded: Seed) -> None:
+    pk = seeded.running_call.pk
+    for words in (str(pk), pk.hex, str(pk)[:13]):
+        assert _tools(root, f"?q={words}") == ["count"]
+
+
+def test_calls_are_narrowed_by_day(root: Client, seeded: Seed) -> None:
+    Call.objects.filter(pk=seeded.call.pk).update(accepted_at=timezone.now() - timedelta(days=40))
+    month = (timezone.now() - timedelta(days=30)).strftime("%Y-%m-%d 00:00:00+00:00")
+    listed = root.get(LIST, {"accepted_at__gte": month}).context["cl"].result_list
+    assert seeded.call.pk not in {call.pk for call in listed}
+    assert len(listed) == Call.objects.count() - 1
+
+
+def test_the_list_reads_no_answers_and_asks_as_often_for_many_calls_as_for_few(
+    root: Client, seeded: Seed
+) -> None:
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            assert root.get(LIST).status_code == 200
+        return [query["sql"] for query in captured]
+
+    before = queries()
+    for number in range(100, 120):
+        background_call(seeded.session.pk, number)
+    after = queries()
+    assert len(after) == len(before)
+    assert not [sql for sql in after if '"mcp_app_call"."answer"' in sql]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "-"),
+        (-1, "0 ms"),
+        (0.0124, "12 ms"),
+        (3.21, "3.2 s"),
+        (245, "4 min 05 s"),
+        (7380, "2 h 03 min"),
+    ],
+)
+def test_a_length_of_time_is_easy_to_read(seconds: float | None, words: str) -> None:
+    assert span(None if seconds is None else timedelta(seconds=seconds)) == words
+
+
+def test_the_box_counts_jobs_calls_and_workers_of_each_queue(
+    root: Client, seeded: Seed, with_redis: str
+) -> None:
+    Presence(with_redis).renew("worker@host", ["celery"])
+    box = root.get(LIST).context["box"]
+    queues = {queue.name: queue for queue in box.queues}
+    assert (queues["celery"].jobs, queues["celery"].running, queues["celery"].workers) == (0, 1, 1)
+    assert (queues["slow"].waiting, queues["slow"].workers, queues["slow"].deserted) == (1, 0, True)
+    text = root.get(LIST).content.decode()
+    assert "worker@host" in text
+    assert "nobody listens" in text
+
+
+def test_the_box_says_when_no_worker_was_seen(root: Client, seeded: Seed, with_redis: str) -> None:
+    assert "No worker has been seen" in root.get(LIST).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("url", "says"), [("", "There is no Redis"), ("redis://127.0.0.1:1/0", "Redis is away")]
+)
+def test_list_and_page_work_without_redis(
+    url: str, says: str, root: Client, seeded: Seed, settings: DjangoSettings
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": url}
+    assert says in root.get(LIST).content.decode()
+    live = _live(root, seeded.running_call)
+    assert live["progress"] == {"value": 40, "total": 100, "text": "40 of 100"}
+    assert bool(live["note"]) == bool(url)
+
+
+def test_arguments_and_answer_are_shown_without_secrets(root: Client, seeded: Seed) -> None:
+    text = "".join(Page(root.get(page("call", "change", seeded.call.pk)).content.decode()).read)
+    assert '"password": "[redacted]"' in text
+    assert "hunter2" not in text
+    assert "counted to 3" in text
+
+
+def test_arguments_that_a_schema_marks_as_secret_are_not_shown(root: Client, seeded: Seed) -> None:
+    def unlock(pin: Annotated[str, Field(json_schema_extra={"writeOnly": True})]) -> str:
+        return pin
+
+    with registry.isolated():
+        tool(unlock)
+        before = current.replace(from_code())
+    Call.objects.filter(pk=seeded.call.pk).update(arguments='{"pin": "open-sesame-93"}')
+    text = root.get(page("call", "change", seeded.call.pk)).content.decode()
+    current.replace(before)
+    assert "open-sesame-93" not in text
+    assert "[redacted]" in text
+
+
+def test_a_long_answer_is_cut_until_all_of_it_is_asked_for(root: Client, seeded: Seed) -> None:
+    Call.objects.filter(pk=seeded.call.pk).update(answer=orjson.dumps({"text": "word " * 2000}).decode())
+    address = page("call", "change", seeded.call.pk)
+    cut, whole = root.get(address).content.decode(), root.get(address + "?all=1").content.decode()
+    assert "?all=1" in cut
+    assert "Show all 10011 characters" in cut
+    assert cut.count("word ") < 500
+    assert whole.count("word ") >= 2000
+
+
+def test_what_a_call_says_is_followed_from_where_the_page_left_off(
+    root: Client, seeded: Seed, with_redis: str
+) -> None:
+    call = seeded.running_call
+    _say(
+        with_redis,
+        call,
+        ("notifications/message", {"level": "warning", "logger": "count", "data": {"token": "t0p", "n": 1}}),
+        ("notifications/progress", {"progressToken": 1, "progress": 41, "total": 100, "message": "at 41"}),
+    )
+    first = _live(root, call)
+    assert first["lines"] == [
+        {"level": "warning", "text": '{"token":"[redacted]","n":1}'},
+        {"level": "progress", "text": "41 of 100 at 41"},
+    ]
+    assert first["progress"] == {"value": 41, "total": 100, "text": "41 of 100 at 41"}
+    assert (first["over"], first["state"], first["tone"]) == (False, "running", "info")
+    assert _live(root, call, first["after"])["lines"] == []
+    _say(with_redis, call, ("notifications/message", {"level": "info", "data": HOSTILE["bidi"]}))
+    later = _live(root, call, first["after"])
+    assert [line["text"] for line in later["lines"]] == [
+        "safe⟦U+202E⟧gnp.exe⟦U+202C⟧ and ⟦U+2066⟧isolated⟦U+2069⟧"
+    ]
+    text = "".join(Page(root.get(page("call", "change", call.pk)).content.decode()).read)
+    assert "41 of 100 at 41" in text
+    assert "t0p" not in text
+
+
+@pytest.mark.parametrize("after", ["x", "1", "-", "1-", "-1", "1-x", "9" * 50 + "-1", "١-١", "1-1-1", "%00"])
+def test_a_place_that_no_answer_named_starts_from_what_is_kept(
+    after: str, root: Client, seeded: Seed, with_redis: str
+) -> None:
+    _say(with_redis, seeded.running_call, ("notifications/message", {"level": "info", "data": "hello"}))
+    assert [line["text"] for line in _live(root, seeded.running_call, after)["lines"]] == ["hello"]
+
+
+def test_the_live_view_is_for_those_who_may_look(
+    client_of: ClientOf, client: Client, root: Client, viewer: Client, seeded: Seed
+) -> None:
+    address = page("call", "live", seeded.running_call.pk)
+    assert viewer.get(address).status_code == 200
+    assert client_of("outsider").get(address).status_code == 403
+    assert client.get(address).status_code == 302
+    assert root.post(address).status_code == 405
+    assert root.get(page("call", "live", uuid4())).status_code == 404
+    assert root.get(page("call", "live", "no-uuid")).status_code == 404
+
+
+def test_a_call_that_is_over_is_not_polled(root: Client, seeded: Seed) -> None:
+    assert "data-live=" in root.get(page("call", "change", seeded.running_call.pk)).content.decode()
+    assert "data-live=" not in root.get(page("call", "change", seeded.call.pk)).content.decode()
+    assert _live(root, seeded.call)["over"]
+
+
+def test_a_running_call_is_told_to_stop_once_and_audited(operator: Client, seeded: Seed) -> None:
+    call = seeded.running_call
+    address = page("call", "stop", call.pk) + "?from_page=1"
+    answer = operator.post(address, follow=True)
+    assert "The call was told to stop." in answer.content.decode()
+    call.refresh_from_db()
+    assert (call.state, call.cancel_reason) == ("running", "stopped by an operator")
+    assert call.cancel_requested_at is not None
+    event = AuditEvent.objects.get(action="call.stop")
+    assert (event.object_key, event.actor_id, event.detail["was"]) == (
+        str(call.pk), seeded.viewer.pk, "running",
+    )  # fmt: skip
+
+
+def test_a_waiting_call_is_over_at_once_and_its_client_is_answered(operator: Client, seeded: Seed) -> None:
+    call = seeded.waiting_call
+    operator.post(page("call", "stop", call.pk))
+    call.refresh_from_db()
+    assert (call.state, call.outcome, call.published) == ("cancelled", "cancelled", False)
+    assert orjson.loads(call.answer)["error"]["code"] == -32800
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_answer_to_a_stopped_call_reaches_its_stream(
+    operator: Client, seeded: Seed, with_redis: str
+) -> None:
+    call = seeded.waiting_call
+    operator.post(page("call", "stop", call.pk))
+
+    async def final() -> list[bytes]:
+        streams = Streams.connect(with_redis)
+        await streams.start()
+        head = await streams.log.head(call.session_id, call.stream)
+        assert head is not None
+        shown = await streams.log.read(call.session_id, call.stream, head.epoch, 0)
+        await streams.close()
+        return [event.data for event in shown.events if event.kind == "final"]
+
+    assert asyncio.run(final()) == [Call.objects.get(pk=call.pk).answer.encode()]
+    assert Call.objects.get(pk=call.pk).published
+
+
+def test_a_call_that_is_over_cannot_be_stopped(operator: Client, seeded: Seed) -> None:
+    answer = operator.post(page("call", "stop", seeded.call.pk), follow=True)
+    assert "The call was over already." in answer.content.decode()
+    assert not AuditEvent.objects.filter(action="call.stop").exists()
+
+
+def test_calls_are_stopped_in_bulk(operator: Client, seeded: Seed) -> None:
+    chosen = [seeded.running_call.pk, seeded.waiting_call.pk, seeded.call.pk]
+    answer = operator.post(LIST, {"action": "stop_calls", "_selected_action": chosen}, follow=True)
+    assert "Told to stop: 2. Over already: 1." in answer.content.decode()
+
+
+@pytest.mark.usefixtures("offered")
+def test_a_call_is_made_again_for_the_same_principal_without_its_session(
+    operator: Client, seeded: Seed
+) -> None:
+    old = seeded.call
+    answer = operator.post(page("call", "retry", old.pk))
+    new = Call.objects.get(retry_of=old, session_id__startswith="operator-")
+    assert answer["Location"] == page("call", "change", new.pk)
+    assert (new.state, new.attempt, new.tool, new.principal) == ("accepted", 0, "echo", old.principal)
+    assert new.pk != old.pk
+    assert new.stream != old.stream
+    assert orjson.loads(new.meta) == {"progressToken": OPERATOR_TOKEN}
+    assert new.session_fields["capabilities"] == "{}"
+    assert new.session_fields["version"] == old.session_fields["version"]
+    event = AuditEvent.objects.get(action="call.retry")
+    assert (event.object_key, event.detail["new_call"], event.actor_id) == (
+        str(old.pk), str(new.pk), seeded.viewer.pk,
+    )  # fmt: skip
+    shown = operator.get(page("call", "change", old.pk)).content.decode()
+    assert str(new.pk) in shown
+
+
+@pytest.mark.usefixtures("offered")
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"tool": "gone"}, "no longer offered"),
+        ({"arguments": '{"txt": 1}'}, "no longer takes these arguments"),
+        (RUNNING | {"state": "running"}, "Only a call that is over"),
+    ],
+)
+def test_what_cannot_be_made_again_is_said(
+    change: dict[str, Any], says: str, operator: Client, seeded: Seed
+) -> None:
+    Call.objects.filter(pk=seeded.call.pk).update(**change)
+    answer = operator.post(page("call", "retry", seeded.call.pk) + "?from_page=1", follow=True)
+    assert says in answer.content.decode()
+    assert not Call.objects.filter(session_id__startswith="operator-").exists()
+    assert not AuditEvent.objects.filter(action="call.retry").exists()
+
+
+@pytest.mark.usefixtures("offered")
+def test_calls_are_made_again_in_bulk_and_others_left_alone(operator: Client, seeded: Seed) -> None:
+    chosen = [seeded.call.pk, seeded.running_call.pk]
+    answer = operator.post(LIST, {"action": "retry_calls", "_selected_action": chosen}, follow=True)
+    text = answer.content.decode()
+    assert "New calls: 1." in text
+    assert "Left alone: count" in text
+
+
+def test_those_who_may_only_look_meet_no_button(operator: Client, seeded: Seed) -> None:
+    seeded.viewer.user_permissions.remove(Permission.objects.get(codename="change_call"))
+    for call in (seeded.running_call, seeded.call):
+        text = operator.get(page("call", "change", call.pk)).content.decode()
+        assert "mcp-stop" not in text
+        assert "mcp-retry" not in text

@@ -1,0 +1,103 @@
+"""Two web processes and one worker of two children, and sessions on them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ledger_app import ledger
+from tests.live import LiveServer, eventually
+from tests.raw_http import EventStream, Mcp
+
+CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
+OpenSession = Callable[..., Mcp]
+
+
+class Installation(LiveServer):
+    """A live server whose tools keep a ledger."""
+
+    @property
+    def ledger_path(self) -> Path:
+        return self.folder / "data" / "ledger"
+
+    def lines(self, nonce: str, what: str = "") -> list[ledger.Line]:
+        return [line for line in ledger.read(self.ledger_path, nonce) if what in ("", line.what)]
+
+    def started(self, nonce: str, what: str = "start") -> ledger.Line:
+        """The last line of that kind; waits for the first one."""
+        eventually(lambda: self.lines(nonce, what), 15, f"{what} of {nonce}")
+        return self.lines(nonce, what)[-1]
+
+    def still_for(self, nonce: str, seconds: float) -> bool:
+        """Whether the tool writes nothing for that long."""
+        before = len(self.lines(nonce))
+        time.sleep(seconds)
+        return len(self.lines(nonce)) == before
+
+
+def start_call(client: Mcp, tool: str, *, via: str | int | None = None, **arguments: Any) -> EventStream:
+    """POST a background call whose request id and progress token are its nonce; returns its open stream."""
+    nonce = arguments["nonce"]
+    message = {
+        "jsonrpc": "2.0",
+        "id": via or nonce,
+        "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments, "_meta": {"progressToken": nonce}},
+    }
+    found = client.client.open_stream("POST", client.path, client.headers(), json.dumps(message).encode())
+    assert isinstance(found, EventStream), found
+    return found
+
+
+def text_of(message: dict[str, Any]) -> str:
+    return str(message["result"]["content"][0]["text"])
+
+
+def unexplained(server: LiveServer) -> list[str]:
+    """Lines of the logs that must never be there; Celery tells twice of each process that ended itself."""
+    told = 2 * server.logs().count("Task handler raised error: WorkerLostError")
+    return server.trouble()[told:]
+
+
+@pytest.fixture(scope="package")
+def live() -> Iterator[Installation]:
+    with Installation(2, settings="tests.ledger_app.settings", worker=True) as server:
+        assert isinstance(server, Installation)
+        yield server
+        assert not unexplained(server), server.logs()[-4000:]
+
+
+@pytest.fixture
+def open_session(live: Installation) -> Iterator[OpenSession]:
+    with ExitStack() as stack:
+
+        def opened(version: str = "2025-11-25", process: int = 0, **more: Any) -> Mcp:
+            client = stack.enter_context(closing(live.mcp(process, **more)))
+            client.initialize(version, CAPABILITIES)
+            return client
+
+        yield opened
+
+
+@pytest.fixture
+def client(open_session: OpenSession) -> Mcp:
+    return open_session()
+
+
+@pytest.fixture
+def elsewhere(client: Mcp, live: Installation) -> Iterator[Mcp]:
+    """The same session at the other process."""
+    with closing(client.via(live.ports[1])) as other:
+        yield other
+
+
+@pytest.fixture
+def nonce() -> str:
+    return f"n{secrets.token_hex(5)}"

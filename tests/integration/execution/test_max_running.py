@@ -1,0 +1,102 @@
+"""At most so many calls of one tool run at once, counted over all workers."""
+
+from __future__ import annotations
+
+import threading
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection, connections
+
+from mcp_app.execution import records
+from mcp_app.execution.records import NewCall, TooManyRunning
+from mcp_app.models import Call, Tool
+from mcp_app.protocol.call_state import State
+
+
+def _accepted(tool: str = "count") -> UUID:
+    new = NewCall(
+        session_id=uuid4().hex,
+        request_id=1,
+        principal="loopback",
+        user_id=None,
+        api_key_id=None,
+        tool=tool,
+        arguments={},
+        meta={},
+        session_fields={"version": "2025-11-25"},
+        stream=f"call-{uuid4().hex}",
+        timeout=60,
+    )
+    return records.accept(new)[0].id
+
+
+def _running(tool: str = "count") -> int:
+    return Call.objects.filter(tool=tool, state=State.RUNNING).count()
+
+
+@pytest.mark.django_db
+def test_a_call_beyond_the_limit_waits_and_says_how_many_do() -> None:
+    calls = [_accepted() for _ in range(4)]
+    limits = {"count": 2}
+    assert all(records.claim(call, "w", limits) for call in calls[:2])
+    with pytest.raises(TooManyRunning) as full:
+        records.claim(calls[2], "w", limits)
+    assert (full.value.call.id, full.value.waiting) == (calls[2], 2)
+    waiting = Call.objects.get(pk=calls[2])
+    assert (waiting.state, waiting.attempt, waiting.lease_until) == (State.ACCEPTED, 0, None)
+
+
+@pytest.mark.django_db
+def test_a_place_is_free_again_when_a_call_ends_and_a_call_that_asks_keeps_its_place() -> None:
+    first, second = _accepted(), _accepted()
+    claimed = records.claim(first, "w", {"count": 1})
+    assert claimed is not None
+    records.note_waiting(first, 1, waiting=True)
+    with pytest.raises(TooManyRunning):
+        records.claim(second, "w", {"count": 1})
+    assert records.finish(first, 1, State.COMPLETED, "ok", b"{}")
+    assert records.claim(second, "w", {"count": 1}) is not None
+
+
+@pytest.mark.django_db
+def test_other_tools_are_not_counted_and_not_held_back() -> None:
+    assert records.claim(_accepted("add"), "w", {"count": 1})
+    assert records.claim(_accepted("add"), "w", {"count": 1})
+    assert records.claim(_accepted("count"), "w", {"count": 1})
+    assert (_running("add"), _running("count")) == (2, 1)
+
+
+@pytest.mark.django_db
+def test_a_second_job_of_a_call_that_runs_or_is_over_finds_nothing_to_do() -> None:
+    call = _accepted()
+    assert records.claim(call, "w", {"count": 1})
+    assert records.claim(call, "w", {"count": 1}) is None
+    records.finish(call, 1, State.COMPLETED, "ok", b"{}")
+    assert records.claim(call, "w", {"count": 1}) is None
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_claim_in_the_same_instant_do_not_share_a_place() -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite in memory has no waiting for locks; a transaction that writes is alone there")
+    Tool.objects.create(name="count")
+    calls = [_accepted() for _ in range(8)]
+    together = threading.Barrier(len(calls))
+
+    def claim(call: UUID) -> None:
+        together.wait()
+        try:
+            records.claim(call, "w", {"count": 2})
+        except TooManyRunning:
+            pass
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=claim, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert _running() == 2

@@ -1,0 +1,124 @@
+"""The short cut for requests that need no waiting gives the answers of the ordinary way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.http.conftest import OpenSession
+from tests.live import LiveServer
+from tests.raw_http import Mcp
+from tests.raw_wire import PATIENCE, Answer, Wire, read_body, read_head, request_bytes
+
+PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+# Headers that only a request with an Origin, which always goes the ordinary way, is answered with.
+OF_ORIGIN = ("access-control-allow-origin", "access-control-expose-headers", "vary", "date")
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "ping": PING,
+    "string id": {"jsonrpc": "2.0", "id": "é\U0001f600", "method": "ping"},
+    "list": {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    "prompts": {"jsonrpc": "2.0", "id": 2, "method": "prompts/list", "params": {}},
+    "bad cursor": {"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"cursor": "x"}},
+    "unknown method": {"jsonrpc": "2.0", "id": 4, "method": "nothing/here"},
+    "unknown tool": {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "none"}},
+    "no name": {"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {}},
+    "wrong params": {"jsonrpc": "2.0", "id": 7, "method": "ping", "params": []},
+    "wrong version": {"jsonrpc": "1.0", "id": 8, "method": "ping"},
+}
+
+
+def exchange(live: LiveServer, data: list[bytes], count: int = 1) -> list[Answer]:
+    """Send these bytes, each piece after the server asked for it, and read the answers."""
+    wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
+    try:
+        wire.send(data[0])
+        for piece in data[1:]:
+            assert read_head(wire, None)[0] == 100
+            wire.send(piece)
+        answers = []
+        for _ in range(count):
+            status, headers = read_head(wire, None)
+            answers.append(Answer(status, headers, read_body(wire, "POST", status, headers, None)))
+        return answers
+    finally:
+        wire.close()
+
+
+def bytes_of(live: LiveServer, client: Mcp, message: Any, **more: str) -> bytes:
+    authority = f"127.0.0.1:{live.ports[0]}"
+    return request_bytes("POST", "/mcp", authority, client.headers(**more), json.dumps(message).encode())
+
+
+def plain(answer: Answer) -> Answer:
+    kept = {name: value for name, value in answer.headers.items() if name not in OF_ORIGIN}
+    return answer._replace(headers=kept)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_both_ways_answer_alike(live: LiveServer, open_session: OpenSession, name: str) -> None:
+    client = open_session("2025-11-25")
+    origin = f"http://127.0.0.1:{live.ports[0]}"
+    (quick,) = exchange(live, [bytes_of(live, client, REQUESTS[name])])
+    (ordinary,) = exchange(live, [bytes_of(live, client, REQUESTS[name], Origin=origin)])
+    assert plain(quick) == plain(ordinary)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"Accept": "application/json"},
+        {"Content_Type": "text/plain"},
+        {"Content_Encoding": "gzip"},
+        {"Mcp_Session_Id": "unknown-session-unknown-session"},
+        {"MCP_Protocol_Version": "1999-01-01"},
+        {"Authorization": "Bearer unknown"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_both_ways_refuse_alike(live: LiveServer, open_session: OpenSession, changed: dict[str, str]) -> None:
+    client = open_session("2025-11-25")
+    origin = f"http://127.0.0.1:{live.ports[0]}"
+    (quick,) = exchange(live, [bytes_of(live, client, PING, **changed)])
+    (ordinary,) = exchange(live, [bytes_of(live, client, PING, Origin=origin, **changed)])
+    assert quick.status >= 400
+    assert plain(quick) == plain(ordinary)
+
+
+def test_requests_in_one_packet_are_answered_in_order(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session("2025-11-25")
+    messages = [{**PING, "id": number} for number in range(5)]
+    messages.insert(
+        2, {"jsonrpc": "2.0", "id": "slow", "method": "logging/setLevel", "params": {"level": "info"}}
+    )
+    data = b"".join(bytes_of(live, client, message) for message in messages)
+    answers = exchange(live, [data], len(messages))
+    assert [answer.json()["id"] for answer in answers] == [message["id"] for message in messages]
+
+
+def test_a_body_that_comes_later_is_waited_for(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session("2025-11-25")
+    data = bytes_of(live, client, PING, Expect="100-continue")
+    head, _, body = data.partition(b"\r\n\r\n")
+    (answer,) = exchange(live, [head + b"\r\n\r\n", body])
+    assert answer.json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def test_a_connection_serves_both_ways_in_turn(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session("2025-11-25")
+    for number in range(20):
+        assert client.call("ping") == {"jsonrpc": "2.0", "id": client.next_id, "result": {}}
+        assert client.call("logging/setLevel", {"level": "info"})["result"] == {}
+        assert client.call("nothing/here")["error"]["code"] == -32601, number
+
+
+def test_a_client_that_asks_to_close_is_obeyed(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session("2025-11-25")
+    wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
+    wire.send(bytes_of(live, client, PING, Connection="close"))
+    status, headers = read_head(wire, None)
+    assert read_body(wire, "POST", status, headers, None) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    assert not wire.fill()
+    wire.close()

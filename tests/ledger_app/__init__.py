@@ -1,0 +1,1 @@
+"""An app whose tools write down what they do, for tests that break things around them."""

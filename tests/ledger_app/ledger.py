@@ -1,0 +1,60 @@
+"""The ledger: one line for each thing a tool did, written by the process that did it, read by tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Line:
+    """``what`` is start, alive or end; ``run`` names one start of the tool; ``at`` is the machine's monotonic
+    clock, which all processes share."""
+
+    at: float
+    nonce: str
+    what: str
+    run: str
+    pid: int
+    number: int = 0
+
+
+class Run:
+    """One start of a tool. A run that was killed has a start and no end."""
+
+    def __init__(self, path: Path, nonce: str) -> None:
+        self._path = path
+        self.nonce = nonce
+        self.name = secrets.token_hex(4)
+
+    def note(self, what: str, number: int = 0) -> None:
+        """Append one line in one write, which other processes' writes cannot cut in two."""
+        line = Line(time.monotonic(), self.nonce, what, self.name, os.getpid(), number)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, json.dumps(asdict(line)).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        self.note("start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.note("end" if error is None else "stopped")
+
+
+def read(path: Path, nonce: str = "") -> list[Line]:
+    """Every whole line so far, or those of one nonce."""
+    if not path.exists():
+        return []
+    lines = [Line(**json.loads(text)) for text in path.read_text().splitlines()]
+    return [line for line in lines if nonce in ("", line.nonce)]

@@ -1,0 +1,179 @@
+"""Background tools of every temper: willing, cooperative, deaf, blocking, asking; each keeps the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Any
+
+from django.conf import settings
+
+from mcp_app import Context, tool
+from tests.ledger_app.ledger import Run
+
+ALIVE_SECONDS = 0.1
+
+
+def _run(nonce: str) -> Run:
+    return Run(settings.DATA_DIR / "ledger", nonce)
+
+
+def _say(ctx: Context, run: Run, number: int, total: int) -> None:
+    """The ledger first: what a client is told has happened."""
+    run.note("alive", number)
+    ctx.info(f"{run.nonce} {run.name} {number}")
+    ctx.progress(number, total)
+
+
+async def _steps(ctx: Context, nonce: str, steps: int, delay: float) -> str:
+    with _run(nonce) as run:
+        for number in range(1, steps + 1):
+            _say(ctx, run, number, steps)
+            await asyncio.sleep(delay)
+        return f"{nonce} {run.name} {steps}"
+
+
+@tool(background=True, idempotent=True, retries=2, timeout=120)
+async def work(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
+    """Takes steps; may be started again when its process is lost."""
+    return await _steps(ctx, nonce, steps, delay)
+
+
+@tool(background=True, idempotent=False, timeout=120)
+async def work_once(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
+    """Takes steps; must never be started twice."""
+    return await _steps(ctx, nonce, steps, delay)
+
+
+@tool(background=True, idempotent=True, retries=2, timeout=120)
+def work_in_thread(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
+    """Takes steps in synchronous code, looking for a cancel at each."""
+    with _run(nonce) as run:
+        for number in range(1, steps + 1):
+            _say(ctx, run, number, steps)
+            time.sleep(delay)
+        return f"{nonce} {run.name} {steps}"
+
+
+@tool(background=True, idempotent=False, timeout=120)
+def spin(nonce: str, seconds: float) -> str:
+    """Burns the processor and looks at nothing."""
+    with _run(nonce) as run:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            tick = time.monotonic() + ALIVE_SECONDS
+            while time.monotonic() < tick:
+                pass
+            run.note("alive")
+        return f"{nonce} {run.name}"
+
+
+@tool(background=True, idempotent=False, timeout=120)
+def doze(nonce: str, seconds: float) -> str:
+    """Sleeps in its thread and looks at nothing."""
+    with _run(nonce) as run:
+        for _ in range(round(seconds / ALIVE_SECONDS)):
+            time.sleep(ALIVE_SECONDS)
+            run.note("alive")
+        return f"{nonce} {run.name}"
+
+
+@tool(background=True, idempotent=False, timeout=120)
+def listen(nonce: str, seconds: float) -> str:
+    """Reads from a socket on which nothing ever comes."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, _run(nonce) as run:
+        ours.settimeout(ALIVE_SECONDS)
+        for _ in range(round(seconds / ALIVE_SECONDS)):
+            try:
+                ours.recv(1)
+            except TimeoutError:
+                run.note("alive")
+        return f"{nonce} {run.name}"
+
+
+@tool(background=True, idempotent=False, timeout=120)
+async def hog(nonce: str, seconds: float) -> str:
+    """Async code that never awaits: nothing else runs on its event loop."""
+    with _run(nonce) as run:
+        for _ in range(round(seconds / ALIVE_SECONDS)):
+            time.sleep(ALIVE_SECONDS)
+            run.note("alive")
+        return f"{nonce} {run.name}"
+
+
+@tool(background=True, timeout=1)
+async def too_slow(nonce: str) -> str:
+    """Takes longer than it may."""
+    with _run(nonce):
+        await asyncio.sleep(60)
+    return nonce
+
+
+@tool(background=True, timeout=60)
+async def ask(ctx: Context, nonce: str) -> str:
+    """Asks the person behind the client."""
+    with _run(nonce):
+        answer = await ctx.aelicit("What is your name?", str)
+        return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
+
+
+@tool(background=True, timeout=60)
+def ask_in_thread(ctx: Context, nonce: str) -> str:
+    """Asks the person behind the client from synchronous code."""
+    with _run(nonce):
+        answer = ctx.elicit("What is your name?", str)
+        return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
+
+
+@tool(background=True, timeout=60)
+async def sample(ctx: Context, nonce: str) -> str:
+    """Has the client's model answer."""
+    with _run(nonce):
+        result = await ctx.asample("Say something.", max_tokens=10)
+        return str(result["content"]["text"])
+
+
+@tool(background=True, timeout=60)
+def sample_in_thread(ctx: Context, nonce: str) -> str:
+    """Has the client's model answer synchronous code."""
+    with _run(nonce):
+        result = ctx.sample("Say something.", max_tokens=10)
+        return str(result["content"]["text"])
+
+
+@tool(background=True, permission="auth.view_group")
+async def guarded(nonce: str) -> str:
+    """Needs a permission."""
+    with _run(nonce):
+        return nonce
+
+
+@tool(background=True, timeout=120)
+async def shout(ctx: Context, nonce: str, count: int, size: int) -> str:
+    """Says much, as fast as it can."""
+    with _run(nonce) as run:
+        for number in range(1, count + 1):
+            run.note("alive", number)
+            ctx.info(f"{nonce} {run.name} {number} {'x' * size}")
+            await asyncio.sleep(0)
+        return nonce
+
+
+@tool(background=True)
+async def repeat(value: Any) -> str:
+    """Gives its argument back."""
+    return str(value)
+
+
+@tool(background=True)
+async def fill(size: int) -> str:
+    """A long answer."""
+    return "x" * size
+
+
+@tool
+async def quick(nonce: str) -> str:
+    """Answers at once in the web process."""
+    return nonce

@@ -1,0 +1,108 @@
+"""One Celery worker of a LiveServer: a main process and its children, all killable as a group or singly."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+STOP_SECONDS = 20.0
+
+
+def _own_group_dies_with_us() -> None:
+    """A group of its own, so that all of it can be signalled; it ends with us even when we are killed."""
+    os.setsid()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
+
+
+@dataclass
+class WorkerProcess:
+    """One worker group as ``manage.py up`` runs it, without the beat."""
+
+    number: int
+    log: Path
+    concurrency: int = 2
+    child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The main process, which is also the group's number."""
+        assert self.child is not None
+        return self.child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.child is not None and self.child.poll() is None
+
+    @property
+    def children(self) -> list[int]:
+        """The processes that run jobs now."""
+        found = []
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    if child.status() != psutil.STATUS_ZOMBIE:
+                        found.append(child.pid)
+        return found
+
+    @property
+    def members(self) -> list[int]:
+        """Every process of the group, also after the main process has died."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, ProcessLookupError):
+                if os.getpgid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process.pid)
+        return found
+
+    def start(self, environment: dict[str, str]) -> None:
+        command = [
+            *(sys.executable, "-m", "celery", "--quiet", "-A", "mcpsite", "worker"),
+            *("--concurrency", str(self.concurrency), "--hostname", f"worker-{self.number}@%h"),
+            *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
+        ]
+        with self.log.open("ab") as log:
+            self.child = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**environment, "REMAP_SIGTERM": "SIGQUIT"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_own_group_dies_with_us,
+            )
+
+    def signal_group(self, how: signal.Signals) -> None:
+        """Send a signal to the main process and all its children at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, how)
+
+    def kill_group(self) -> None:
+        """As a lost machine: everything ends at once, nothing says goodbye."""
+        self.signal_group(signal.SIGKILL)
+        assert self.child is not None
+        self.child.wait(STOP_SECONDS)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        """Send the signal to the main process and wait; what is left after that is killed."""
+        if self.child is None:
+            return 0
+        self.signal_group(signal.SIGCONT)
+        if self.child.poll() is None:
+            self.child.send_signal(how)
+        try:
+            return self.child.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            return -1
+        finally:
+            self.signal_group(signal.SIGKILL)
+            self.child.wait()

@@ -1,0 +1,71 @@
+"""Stored calls and the attempts at them, with nothing but the worker around them missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.conf import Settings
+from mcp_app.execution import records
+from mcp_app.execution.attempt_reply import AttemptReply
+from mcp_app.execution.call import Call
+from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution.results import error_result
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.streams.gateway import Streams
+
+SESSION = "a-session-of-these-tests"
+STREAM = "call-1"
+SETTINGS = Settings(redis_url="redis://nowhere.invalid")
+FIELDS = stored_fields(
+    version="2025-11-25", principal=LOOPBACK.key, client_info={}, capabilities={}, announced=0
+)
+
+
+def new_call(**changed: Any) -> NewCall:
+    values: dict[str, Any] = {
+        "session_id": SESSION,
+        "request_id": 1,
+        "principal": LOOPBACK.key,
+        "user_id": None,
+        "api_key_id": None,
+        "tool": "work",
+        "arguments": {},
+        "meta": {"progressToken": "p"},
+        "session_fields": FIELDS,
+        "stream": STREAM,
+        "timeout": 60.0,
+        "max_attempts": 2,
+    }
+    return NewCall(**values | changed)
+
+
+def claimed(**changed: Any) -> CallRecord:
+    """A call whose first attempt runs."""
+    stored, _ = records.accept(new_call(**changed))
+    call = records.claim(stored.id, "worker")
+    assert call is not None
+    return call
+
+
+def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> Call:
+    """The running call of an attempt."""
+    log = MessageLog(streams, SETTINGS)
+    return Call(
+        request_id=record.request_id,
+        method="tools/call",
+        target=record.tool,
+        session=Session(record.session_id, record.session_fields),
+        principal=LOOPBACK,
+        reply=reply,
+        requests=ClientRequests(streams, log, 5.0),
+        settings=SETTINGS,
+        progress_token="p",
+        timeout=record.timeout,
+        payload=b"{}",
+        meta=record.meta,
+        on_timeout=lambda: error_result("too slow"),
+        finished=lambda call, encoded: None,
+    )

@@ -1,0 +1,151 @@
+"""What an attempt says: fenced messages, and one answer that is stored first and published then."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from asgiref.sync import sync_to_async
+
+from mcp_app.execution import records
+from mcp_app.execution.attempt_reply import AttemptReply, publish, reported_progress
+from mcp_app.execution.records import CallRecord
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+from tests.unit.execution.attempts import SESSION, STREAM, claimed
+from tests.unit.execution.store import moody, told
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+
+async def running() -> CallRecord:
+    return await sync_to_async(claimed)()
+
+
+async def row_of(call: CallRecord) -> Call:
+    return await Call.objects.aget(pk=call.id)
+
+
+async def said(streams: Streams) -> list[tuple[str, bytes]]:
+    head = await streams.log.head(SESSION, STREAM)
+    return [] if head is None else told((await streams.log.read(SESSION, STREAM, head.epoch, 0)).events)
+
+
+async def test_messages_and_then_the_answer_reach_the_stream_and_the_row(streams: Streams) -> None:
+    call = await running()
+    reply = AttemptReply(streams, call)
+    reply.send(b"1")
+    reply.send(b"2")
+    reply.answer(ANSWER)
+    reply.send(b"late")
+    await reply.done()
+    assert [data for _, data in await said(streams)] == [b"1", b"2", ANSWER]
+    row = await row_of(call)
+    assert (row.state, row.outcome, row.answer, row.published) == ("completed", "ok", ANSWER.decode(), True)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [("ok", "completed"), ("tool_error", "completed"), ("error", "failed"), ("cancelled", "cancelled")],
+)
+async def test_the_outcome_decides_the_state(streams: Streams, outcome: str, state: str) -> None:
+    call = await running()
+    reply = AttemptReply(streams, call)
+    reply.answer(ANSWER, outcome)
+    await reply.done()
+    row = await row_of(call)
+    assert (row.state, row.outcome) == (state, outcome)
+
+
+async def test_only_the_first_answer_counts(streams: Streams) -> None:
+    call = await running()
+    reply = AttemptReply(streams, call)
+    reply.answer(ANSWER)
+    reply.answer(b"another", "error")
+    await reply.done()
+    assert [data for _, data in await said(streams)] == [ANSWER]
+
+
+async def test_an_attempt_that_lost_its_call_says_nothing_more(streams: Streams) -> None:
+    call = await running()
+    await Call.objects.filter(pk=call.id).aupdate(attempt=2)
+    await streams.log.append(SESSION, STREAM, b"of the second attempt", fence=2)
+    reply = AttemptReply(streams, call)
+    reply.send(b"stale")
+    reply.answer(ANSWER)
+    await reply.done()
+    assert reply.abandoned
+    assert [data for _, data in await said(streams)] == [b"of the second attempt"]
+    assert (await row_of(call)).state == State.RUNNING
+
+
+async def test_an_answer_that_cannot_be_published_is_stored_and_published_later(streams: Streams) -> None:
+    call = await running()
+    log = moody(streams)
+    log.faults = [StreamsUnavailable("away")]
+    reply = AttemptReply(streams, call)
+    reply.answer(ANSWER)
+    await reply.done()
+    assert await said(streams) == []
+    row = await row_of(call)
+    assert (row.state, row.published) == ("completed", False)
+    found = await sync_to_async(records.unpublished)(-1)
+    assert [each.id for each in found] == [call.id]
+    # However often this is tried, it is one answer.
+    for _ in range(2):
+        assert await publish(streams, found[0], found[0].answer)
+    assert [data for _, data in await said(streams)] == [ANSWER]
+    assert (await row_of(call)).published
+
+
+async def test_messages_are_shed_while_the_log_is_away_and_the_answer_is_not(streams: Streams) -> None:
+    call = await running()
+    log = moody(streams)
+    log.faults = [StreamsUnavailable("away"), None]
+    reply = AttemptReply(streams, call)
+    reply.send(b"shed")
+    reply.send(b"kept")
+    reply.answer(ANSWER)
+    await reply.done()
+    assert [data for _, data in await said(streams)] == [b"kept", ANSWER]
+
+
+async def test_the_answer_of_an_ended_session_counts_as_published(streams: Streams) -> None:
+    call = await running()
+    await streams.sessions.create(SESSION, {"version": "2025-11-25"}, 60)
+    await streams.sessions.end(SESSION, 60)
+    reply = AttemptReply(streams, call)
+    reply.answer(ANSWER)
+    await reply.done()
+    assert (await row_of(call)).published
+
+
+def progress(number: float) -> bytes:
+    params = {"progressToken": "p", "progress": number}
+    return orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+@pytest.mark.parametrize(
+    ("events", "greatest"),
+    [
+        ([], None),
+        ([b'{"method":"notifications/message"}'], None),
+        ([progress(0)], 0),
+        ([progress(1), b'{"method":"other","params":"notifications/progress"}', progress(2.5)], 2.5),
+        ([progress(number) for number in range(450)], 449),
+    ],
+)
+async def test_a_later_attempt_knows_how_far_the_reports_came(
+    streams: Streams, events: list[bytes], greatest: float | None
+) -> None:
+    call = await running()
+    for event in events:
+        await streams.log.append(SESSION, STREAM, event)
+    assert await reported_progress(streams, call) == greatest
+
+
+async def test_without_a_log_nothing_was_reported(streams: Streams) -> None:
+    assert await reported_progress(streams, await running()) is None

@@ -1,0 +1,147 @@
+"""A web process's side of background calls: accept, attach, refuse, cancel, give back a lost answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from mcp_app.execution import records
+from mcp_app.execution.background import Background, new_stream
+from mcp_app.execution.celery import waiting
+from mcp_app.execution.records import CallRecord
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.errors import InvalidRequest
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+from mcpsite.celery import app as celery
+from tests.unit.execution.attempts import SESSION, SETTINGS, claimed, new_call
+from tests.unit.execution.store import events_of, moody, told
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+
+@pytest.fixture
+def background(streams: Streams) -> Background:
+    celery.set_default()
+    return Background(streams, SETTINGS)
+
+
+async def only_call() -> CallRecord:
+    return records.record(await Call.objects.aget())
+
+
+async def said(streams: Streams, stream: str) -> list[bytes]:
+    head = await streams.log.head(SESSION, stream)
+    assert head is not None
+    return [data for _, data in told(await events_of(streams, SESSION, stream, head.epoch))]
+
+
+async def test_an_accepted_call_has_a_row_a_stream_and_a_job(
+    background: Background, streams: Streams
+) -> None:
+    queued = waiting("celery")
+    stream, position = await background.accept(new_call())
+    head = await streams.log.head(SESSION, stream)
+    assert head is not None
+    assert (head.epoch, head.offset) == (position.epoch, position.offset)
+    row = await Call.objects.aget()
+    assert (row.state, row.stream) == (State.ACCEPTED, stream)
+    assert row.enqueued_at is not None
+    assert waiting("celery") == queued + 1
+
+
+async def test_a_repeated_request_follows_the_call_it_repeats(
+    background: Background, streams: Streams
+) -> None:
+    first = await background.accept(new_call())
+    queued = waiting("celery")
+    other = new_stream()
+    assert await background.accept(new_call(stream=other)) == first
+    assert waiting("celery") == queued
+    assert await streams.log.head(SESSION, other) is None
+    assert await Call.objects.acount() == 1
+
+
+@pytest.mark.parametrize("other", [{"arguments": {"steps": 4}}, {"tool": "another"}])
+async def test_other_work_under_a_used_id_is_refused(background: Background, other: dict[str, Any]) -> None:
+    await background.accept(new_call())
+    with pytest.raises(InvalidRequest, match="was used for another call") as refused:
+        await background.accept(new_call(stream=new_stream(), **other))
+    assert (refused.value.code, refused.value.http_status) == (-32600, 200)
+
+
+async def test_without_a_log_nothing_is_accepted(background: Background, streams: Streams) -> None:
+    moody(streams).faults = [StreamsUnavailable("away")]
+    with pytest.raises(StreamsUnavailable):
+        await background.accept(new_call())
+    assert await Call.objects.acount() == 0
+
+
+async def test_the_lost_stream_of_a_finished_call_comes_back_with_its_answer(
+    background: Background, streams: Streams
+) -> None:
+    stream, before = await background.accept(new_call())
+    call = await only_call()
+    await sync_to_async(records.claim)(call.id, "w")
+    await sync_to_async(records.finish)(call.id, 1, State.COMPLETED, "ok", ANSWER)
+    await streams.log.drop(SESSION, stream)
+    found = await background.lost_stream(SESSION, stream)
+    assert found is not None
+    assert found[0] == stream
+    assert found[1].epoch != before.epoch
+    assert await said(streams, stream) == [ANSWER]
+
+
+@pytest.mark.parametrize("stream", ["call-unknown", "post-1", "standalone"])
+async def test_nothing_comes_back_for_a_stream_of_no_call(background: Background, stream: str) -> None:
+    assert await background.lost_stream(SESSION, stream) is None
+
+
+async def test_a_lost_stream_is_not_given_to_another_session(background: Background) -> None:
+    stream, _ = await background.accept(new_call())
+    assert await background.lost_stream("another-session-of-tests", stream) is None
+
+
+async def test_a_cancel_before_the_start_ends_the_call_at_once(
+    background: Background, streams: Streams
+) -> None:
+    stream, _ = await background.accept(new_call())
+    assert await background.cancel(SESSION, 1, "enough")
+    row = await Call.objects.aget()
+    assert (row.state, row.outcome, row.published) == (State.CANCELLED, "cancelled", True)
+    assert b"-32800" in (await said(streams, stream))[0]
+    assert await sync_to_async(records.claim)(row.pk, "late") is None
+
+
+async def test_a_cancel_of_a_running_call_is_noted_and_broadcast(
+    background: Background, streams: Streams
+) -> None:
+    heard: list[dict[str, Any]] = []
+    streams.hub.subscribe("cancel", heard.append)
+    await sync_to_async(claimed)()
+    assert await background.cancel(SESSION, 1, "enough")
+    row = await Call.objects.aget()
+    assert (row.state, row.cancel_reason) == (State.RUNNING, "enough")
+    assert {"session": SESSION, "request_id": 1, "reason": "enough"} in heard
+
+
+@pytest.mark.parametrize("named", [("another-session-of-tests", 1), (SESSION, "1"), (SESSION, 2)])
+async def test_a_cancel_of_anything_else_does_nothing(
+    background: Background, named: tuple[str, str | int]
+) -> None:
+    await background.accept(new_call())
+    assert not await background.cancel(*named, "enough")
+    assert (await Call.objects.aget()).cancel_reason == ""
+
+
+async def test_the_end_of_a_session_cancels_every_call_of_it(background: Background) -> None:
+    await background.accept(new_call())
+    await background.accept(new_call(request_id=2, stream=new_stream()))
+    await background.accept(new_call(session_id="another-session-of-tests", stream=new_stream()))
+    await background.cancel_session(SESSION, "ended")
+    assert await Call.objects.filter(state=State.CANCELLED).acount() == 2

@@ -1,0 +1,107 @@
+"""The keeper of an attempt: renews the lease, carries cancels in, gives up what was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import NamedTuple
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from mcp_app.execution import keeper as module
+from mcp_app.execution import records
+from mcp_app.execution.attempt_reply import AttemptReply
+from mcp_app.execution.call import Call
+from mcp_app.execution.keeper import Keeper
+from mcp_app.execution.records import CallRecord
+from mcp_app.models import Call as Row
+from mcp_app.streams.gateway import Streams
+from tests.unit.execution.attempts import call_of, claimed
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+class Kept(NamedTuple):
+    record: CallRecord
+    call: Call
+    keeper: Keeper
+
+
+@pytest.fixture
+async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
+    """An attempt with a keeper that does everything every few hundredths of a second."""
+    for name in ("TICK_SECONDS", "LOOK_SECONDS", "RENEW_SECONDS"):
+        monkeypatch.setattr(module, name, 0.02)
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
+    record = await sync_to_async(claimed)()
+    call = call_of(record, streams, AttemptReply(streams, record))
+    made = Keeper(record, call, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False)
+    made.start()
+    yield Kept(record, call, made)
+    await asyncio.to_thread(made.release)
+
+
+async def until(condition: object, seconds: float = 5.0) -> None:
+    """Wait until an async condition holds."""
+    async with asyncio.timeout(seconds):
+        while not await condition():  # type: ignore[operator]
+            await asyncio.sleep(0.01)
+
+
+async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept: Kept) -> None:
+    await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=timezone.now() + timedelta(seconds=1))
+    kept.call.progress(3, 10, "three")
+
+    async def renewed() -> bool:
+        row = await Row.objects.aget(pk=kept.record.id)
+        assert row.lease_until is not None
+        return row.lease_until > timezone.now() + timedelta(seconds=5) and row.progress == 3
+
+    await until(renewed)
+
+
+async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(kept: Kept) -> None:
+    await sync_to_async(records.request_cancel_of)(kept.record.id, "enough")
+
+    async def cancelled() -> bool:
+        return kept.call.stopped_by == "cancel"
+
+    await until(cancelled)
+
+
+async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
+    await Row.objects.filter(pk=kept.record.id).aupdate(attempt=2)
+
+    async def stopped() -> bool:
+        return kept.call.stopped
+
+    await until(stopped)
+
+
+async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_database(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.call.outcome = "ok"
+    kept.keeper._deadline = 0.0
+    await asyncio.sleep(0.5)
+    assert "did not stop" not in caplog.text
+
+
+async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_end(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.call.shut_down()
+
+    async def said() -> bool:
+        return "did not stop and goes on in its thread" in caplog.text
+
+    await until(said)
+
+
+async def test_nothing_watches_after_the_release(kept: Kept) -> None:
+    await asyncio.to_thread(kept.keeper.release)
+    assert not [thread for thread in threading.enumerate() if thread.name == f"keeper-{kept.record.id}"]

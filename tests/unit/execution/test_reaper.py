@@ -1,0 +1,149 @@
+"""Sweeping after the dead: expired leases, jobs the broker lost, answers nobody published."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+
+import orjson
+import pytest
+from django.db import OperationalError, connection
+from django.test import override_settings
+from django.utils import timezone
+
+from mcp_app import conf
+from mcp_app.execution import reaper, records
+from mcp_app.execution.celery import enqueue, waiting
+from mcp_app.execution.records import CallRecord
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from mcp_app.streams.gateway import Streams
+from mcpsite.celery import app as celery
+from tests.unit.execution.attempts import SESSION, STREAM, claimed, new_call
+from tests.unit.execution.store import events_of
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+LONG_AGO = timedelta(seconds=30)
+QUEUE = "reaper-tests"
+
+
+@pytest.fixture(autouse=True)
+def _stores(clean_redis: str, settings: object) -> Iterator[None]:
+    """Real Redis for the streams, the broker in this process's memory, emptied."""
+    celery.set_default()
+    assert waiting(QUEUE) >= 0
+    with celery.connection_for_write() as made:
+        made.default_channel.queue_purge(QUEUE)
+    with override_settings(MCP={**settings.MCP, "REDIS_URL": clean_redis}):  # type: ignore[attr-defined]
+        conf.get.cache_clear()
+        yield
+    conf.get.cache_clear()
+
+
+def lost(**changed: object) -> CallRecord:
+    """A call whose attempt died half a minute ago."""
+    call = claimed(queue=QUEUE, **changed)
+    Call.objects.filter(pk=call.id).update(lease_until=timezone.now() - LONG_AGO)
+    return call
+
+
+def answers() -> list[dict[str, object]]:
+    """What the stream of the call holds."""
+
+    async def read() -> list[dict[str, object]]:
+        streams = Streams.connect(conf.get().redis_url)
+        await streams.start()
+        try:
+            head = await streams.log.head(SESSION, STREAM)
+            events = [] if head is None else await events_of(streams, SESSION, STREAM, head.epoch)
+            return [orjson.loads(event.data) for event in events]
+        finally:
+            await streams.close()
+
+    return asyncio.run(read())
+
+
+def test_a_lost_attempt_that_may_be_repeated_is_queued_again() -> None:
+    call = lost()
+    assert reaper.sweep() == 1
+    row = Call.objects.get(pk=call.id)
+    assert (row.state, row.attempt, row.lease_until) == (State.ACCEPTED, 1, None)
+    assert row.enqueued_at is not None
+    assert waiting(QUEUE) == 1
+    assert answers() == []
+
+
+def test_a_lost_attempt_that_was_the_last_ends_its_call_with_an_error() -> None:
+    call = lost(max_attempts=1)
+    assert reaper.sweep() == 1
+    row = Call.objects.get(pk=call.id)
+    assert (row.state, row.outcome, row.published) == (State.FAILED, "tool_error", True)
+    (answer,) = answers()
+    assert answer["id"] == 1
+    assert answer["result"]["isError"]  # type: ignore[index]
+    assert "interrupted" in str(answer)
+    assert waiting(QUEUE) == 0
+
+
+def test_a_lost_attempt_of_a_cancelled_call_ends_it_as_cancelled() -> None:
+    call = lost()
+    records.request_cancel_of(call.id, "enough")
+    reaper.sweep()
+    assert Call.objects.get(pk=call.id).state == State.CANCELLED
+    assert answers()[0]["error"]["code"] == -32800  # type: ignore[index]
+
+
+def test_a_living_attempt_is_left_alone() -> None:
+    call = claimed(queue=QUEUE)
+    assert reaper.sweep() == 0
+    assert Call.objects.get(pk=call.id).state == State.RUNNING
+
+
+def test_an_accepted_call_without_a_job_gets_one() -> None:
+    call, _ = records.accept(new_call(queue=QUEUE))
+    assert reaper.sweep() == 0
+    Call.objects.filter(pk=call.id).update(accepted_at=timezone.now() - LONG_AGO)
+    assert reaper.sweep() == 1
+    assert waiting(QUEUE) == 1
+    assert reaper.sweep() == 0
+
+
+def test_a_job_that_the_broker_lost_is_queued_again_but_one_it_still_holds_is_not() -> None:
+    call, _ = records.accept(new_call(queue=QUEUE))
+    enqueue(call)
+    records.note_enqueued(call.id)
+    Call.objects.filter(pk=call.id).update(enqueued_at=timezone.now() - LONG_AGO)
+    assert reaper.sweep() == 0
+    with celery.connection_for_write() as made:
+        made.default_channel.queue_purge(QUEUE)
+    assert reaper.sweep() == 1
+    assert waiting(QUEUE) == 1
+
+
+def test_a_stored_answer_is_published_once_however_often_is_swept() -> None:
+    call = claimed(queue=QUEUE)
+    answer = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+    records.finish(call.id, 1, State.COMPLETED, "ok", answer)
+    Call.objects.filter(pk=call.id).update(finished_at=timezone.now() - LONG_AGO)
+    assert reaper.sweep() == 1
+    assert reaper.sweep() == 0
+    assert answers() == [orjson.loads(answer)]
+
+
+def test_nobody_is_taken_for_dead_by_the_first_sweep_nor_right_after_an_outage() -> None:
+    call = lost()
+    since = reaper.turn(None)
+    assert since is not None
+    assert Call.objects.get(pk=call.id).state == State.RUNNING
+    assert reaper.turn(since - reaper.RENEWAL_SECONDS) is not None
+    assert Call.objects.get(pk=call.id).state == State.ACCEPTED
+
+
+def test_a_sweep_without_a_database_starts_the_wait_anew() -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("away")
+
+    with connection.execute_wrapper(away):
+        assert reaper.turn(0.0) is None

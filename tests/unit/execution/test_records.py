@@ -1,0 +1,312 @@
+"""The rows of calls: every change is a compare-and-set, so of two racing writers one wins."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from mcp_app.execution import records
+from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+
+def new_call(**changed: Any) -> NewCall:
+    values: dict[str, Any] = {
+        "session_id": "a-session-of-these-tests",
+        "request_id": 1,
+        "principal": "loopback",
+        "user_id": None,
+        "api_key_id": None,
+        "tool": "work",
+        "arguments": {"steps": 3},
+        "meta": {"progressToken": "p"},
+        "session_fields": {"version": "2025-11-25"},
+        "stream": "call-1",
+        "timeout": 60.0,
+        "max_attempts": 2,
+    }
+    return NewCall(**values | changed)
+
+
+def accepted(**changed: Any) -> CallRecord:
+    return records.accept(new_call(**changed))[0]
+
+
+def claimed(**changed: Any) -> CallRecord:
+    call = records.claim(accepted(**changed).id, "worker")
+    assert call is not None
+    return call
+
+
+def end(call: CallRecord, attempt: int | None = None, **more: Any) -> bool:
+    number = call.attempt if attempt is None else attempt
+    return records.finish(call.id, number, State.COMPLETED, "ok", ANSWER, **more)
+
+
+def expire(call: CallRecord) -> None:
+    Call.objects.filter(pk=call.id).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def state(call: CallRecord) -> str:
+    return str(Call.objects.get(pk=call.id).state)
+
+
+def test_a_call_is_found_as_it_was_accepted() -> None:
+    call, is_new = records.accept(new_call())
+    assert is_new
+    assert records.find(call.id) == records.find_by_stream(call.session_id, call.stream) == call
+    assert (call.state, call.attempt, call.arguments, call.meta) == (
+        "accepted",
+        0,
+        {"steps": 3},
+        {"progressToken": "p"},
+    )
+    assert not call.is_over
+
+
+def test_a_repeated_request_gives_the_call_it_repeats() -> None:
+    first = accepted()
+    second, is_new = records.accept(new_call(stream="call-2"))
+    assert (second, is_new) == (first, False)
+
+
+@pytest.mark.parametrize(
+    "other", [{"request_id": "1"}, {"request_id": 2}, {"session_id": "another-session-of-tests"}]
+)
+def test_another_id_or_session_is_another_call(other: dict[str, Any]) -> None:
+    assert accepted().id != accepted(stream="call-2", **other).id
+
+
+def test_the_digest_tells_other_arguments_but_not_their_order() -> None:
+    assert records.digest("work", {"a": 1, "b": 2}) == records.digest("work", {"b": 2, "a": 1})
+    assert records.digest("work", {"a": 1}) != records.digest("work", {"a": "1"})
+    assert records.digest("work", {}) != records.digest("other", {})
+
+
+@pytest.mark.parametrize("text", ["\0", "a\0b", "\u2028", "😀", "'; DROP TABLE", "\\u0000"])
+def test_any_text_in_arguments_comes_back_as_it_was(text: str) -> None:
+    call = accepted(arguments={text: text}, meta={"x/y": text}, request_id=text)
+    found = records.find(call.id)
+    assert found is not None
+    assert (found.arguments, found.meta, found.request_id) == ({text: text}, {"x/y": text}, text)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 5_000])
+def test_any_reason_and_progress_message_can_be_noted(text: str) -> None:
+    call = claimed()
+    assert records.renew(call.id, call.attempt, (1.0, None, text)).held
+    cancelled = records.request_cancel(call.session_id, call.request_id, text)
+    assert cancelled is not None
+    assert cancelled.cancel_reason
+    assert "\0" not in cancelled.cancel_reason
+
+
+def test_a_job_delivered_twice_starts_once() -> None:
+    call = accepted()
+    first = records.claim(call.id, "a")
+    assert first is not None
+    assert (first.state, first.attempt) == ("running", 1)
+    assert records.claim(call.id, "b") is None
+
+
+def test_nothing_starts_that_is_not_there() -> None:
+    assert records.claim(uuid4(), "worker") is None
+
+
+# What each writer may do in each situation: True where it succeeds.
+SITUATIONS: dict[str, Callable[[], CallRecord]] = {
+    "accepted": accepted,
+    "running": claimed,
+    "expired": lambda: _expired(claimed()),
+    "expired, last attempt": lambda: _expired(claimed(max_attempts=1)),
+    "expired, cancelled": lambda: _cancelled(_expired(claimed())),
+    "waiting for the client": lambda: _waiting(claimed()),
+    "over": lambda: _over(claimed()),
+}
+WRITERS: dict[str, Callable[[CallRecord], bool]] = {
+    "claim": lambda call: records.claim(call.id, "other") is not None,
+    "renew": lambda call: records.renew(call.id, call.attempt, None).held,
+    "renew as an earlier attempt": lambda call: records.renew(call.id, call.attempt - 1, None).held,
+    "look": lambda call: records.look(call.id, call.attempt).held,
+    "finish": end,
+    "finish as an earlier attempt": lambda call: end(call, call.attempt - 1),
+    "finish as lost": lambda call: end(call, lost=True),
+    "release": lambda call: records.release(call.id, call.attempt),
+    "cancel": lambda call: records.request_cancel(call.session_id, call.request_id, "") is not None,
+}
+ALLOWED = {
+    "accepted": {"claim", "finish", "cancel"},
+    "running": {"renew", "look", "finish", "cancel"},
+    "expired": {"renew", "look", "finish", "finish as lost", "release", "cancel"},
+    "expired, last attempt": {"renew", "look", "finish", "finish as lost", "cancel"},
+    "expired, cancelled": {"renew", "look", "finish", "finish as lost", "cancel"},
+    "waiting for the client": {"renew", "look", "finish", "cancel"},
+    "over": set[str](),
+}
+
+
+def _expired(call: CallRecord) -> CallRecord:
+    expire(call)
+    return call
+
+
+def _cancelled(call: CallRecord) -> CallRecord:
+    assert records.request_cancel(call.session_id, call.request_id, "enough")
+    return call
+
+
+def _waiting(call: CallRecord) -> CallRecord:
+    records.note_waiting(call.id, call.attempt, waiting=True)
+    assert state(call) == "input_required"
+    return call
+
+
+def _over(call: CallRecord) -> CallRecord:
+    assert end(call)
+    return call
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_a_writer_succeeds_only_where_the_table_says(situation: str, writer: str) -> None:
+    call = SITUATIONS[situation]()
+    assert WRITERS[writer](call) is (writer in ALLOWED[situation])
+
+
+def test_the_first_outcome_stays() -> None:
+    call = _over(claimed())
+    assert not records.finish(call.id, 1, State.CANCELLED, "cancelled", b"{}")
+    found = records.find(call.id)
+    assert found is not None
+    assert (found.state, found.answer, found.is_over) == ("completed", ANSWER, True)
+
+
+def test_a_released_call_starts_again_and_its_lost_attempt_can_do_nothing_more() -> None:
+    lost = _expired(claimed())
+    assert records.release(lost.id, 1)
+    second = records.claim(lost.id, "other")
+    assert second is not None
+    assert second.attempt == 2
+    assert not records.renew(lost.id, 1, None).held
+    assert not end(lost)
+    assert not records.release(lost.id, 1)
+    assert end(second)
+
+
+def test_a_call_never_starts_more_often_than_it_may() -> None:
+    call = accepted(max_attempts=2)
+    for _ in range(2):
+        taken = records.claim(call.id, "worker")
+        assert taken is not None
+        expire(taken)
+        records.release(taken.id, taken.attempt)
+    assert records.claim(call.id, "worker") is None
+    assert Call.objects.get(pk=call.id).attempt == 2
+
+
+def test_a_renewal_tells_of_a_cancel_and_notes_progress() -> None:
+    call = claimed()
+    assert records.renew(call.id, 1, (3.0, 10.0, "three")) == records.Renewal(True)
+    row = Call.objects.get(pk=call.id)
+    assert (row.progress, row.total, row.message) == (3.0, 10.0, "three")
+    _cancelled(call)
+    assert records.renew(call.id, 1, None).cancel_reason == "enough"
+    assert records.look(call.id, 1).cancel_reason == "enough"
+
+
+def test_the_first_reason_for_a_cancel_stays() -> None:
+    call = _cancelled(claimed())
+    again = records.request_cancel_of(call.id, "another")
+    assert again is not None
+    assert again.cancel_reason == "enough"
+
+
+def test_sweeps_find_what_needs_help_and_nothing_else() -> None:
+    claimed(request_id=1)
+    lost = _expired(claimed(request_id=2))
+    unqueued, queued = accepted(request_id=3), accepted(request_id=4)
+    silent, told = _over(claimed(request_id=5)), _over(claimed(request_id=6))
+    records.note_enqueued(queued.id)
+    records.note_published(told.id)
+    assert {call.id for call in records.expired()} == {lost.id}
+    assert {call.id for call in records.not_enqueued(-1)} == {unqueued.id}
+    assert {call.id for call in records.waiting(-1)} == {queued.id}
+    assert {call.id for call in records.unpublished(-1)} == {silent.id}
+    assert [records.not_enqueued(60), records.waiting(60), records.unpublished(60)] == [[], [], []]
+
+
+def test_the_end_of_a_session_finds_its_open_calls() -> None:
+    running, waiting = claimed(request_id=1), accepted(request_id=2)
+    _over(claimed(request_id=3))
+    accepted(session_id="another-session-of-tests")
+    assert {call.id for call in records.open_calls(running.session_id)} == {running.id, waiting.id}
+
+
+@pytest.fixture
+def at_once(transactional_db: None) -> Callable[[list[Callable[[], object]]], list[Any]]:
+    """Run functions in threads of their own at the same moment; returns what each returned."""
+
+    def run(functions: list[Callable[[], object]]) -> list[Any]:
+        results: list[Any] = [None] * len(functions)
+        barrier = threading.Barrier(len(functions))
+
+        def one(number: int) -> None:
+            try:
+                barrier.wait(10)
+                results[number] = functions[number]()
+            finally:
+                connection.close()
+
+        threads = [threading.Thread(target=one, args=(number,)) for number in range(len(functions))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return results
+
+    return run
+
+
+Together = Callable[[list[Callable[[], object]]], list[Any]]
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
+def test_of_many_racing_writers_one_wins(at_once: Together) -> None:
+    for number in range(20):
+        call = accepted(request_id=number)
+        starts = at_once([partial(records.claim, call.id, "w")] * 4)
+        assert sum(start is not None for start in starts) == 1
+        assert sum(at_once([partial(end, call, 1)] * 3)) == 1
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
+def test_of_many_equal_requests_one_is_new(at_once: Together) -> None:
+    for number in range(20):
+        results = at_once([partial(records.accept, new_call(request_id=number))] * 4)
+        assert sum(is_new for _, is_new in results) == 1
+        assert len({call.id for call, _ in results}) == 1
+
+
+def test_only_calls_that_were_over_long_ago_are_purged() -> None:
+    running = claimed(request_id=1, stream="call-1")
+    fresh = claimed(request_id=2, stream="call-2")
+    old = claimed(request_id=3, stream="call-3")
+    assert end(fresh)
+    assert end(old)
+    Call.objects.filter(pk=old.id).update(finished_at=timezone.now() - timedelta(days=8))
+    Call.objects.filter(pk=running.id).update(accepted_at=timezone.now() - timedelta(days=30))
+    assert records.purge() == 1
+    assert {row.pk for row in Call.objects.all()} == {running.id, fresh.id}
