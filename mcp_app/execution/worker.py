@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import DatabaseError, close_old_connections
 
+from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
 from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
@@ -140,9 +141,7 @@ class Worker:
             method="tools/call",
             target=record.tool,
             session=session,
-            principal=await asyncio.to_thread(
-                principal_of, record.principal, record.user_id, record.api_key_id
-            ),
+            principal=await asyncio.to_thread(_principal, record),
             reply=reply,
             requests=self._requests,
             settings=self._settings,
@@ -203,6 +202,14 @@ class Worker:
             for (session_id, _), call in list(self._running.items()):
                 if session_id == payload["session"]:
                     call.cancel("the session ended")
+
+
+def _principal(record: CallRecord) -> Principal:
+    close_old_connections()
+    try:
+        return principal_of(record.principal, record.user_id, record.api_key_id)
+    finally:
+        close_old_connections()
 
 
 def _wait_for_a_place(full: TooManyRunning) -> None:
