@@ -36,9 +36,16 @@ async def test_opening_gives_the_place_before_the_first_event_and_keeps_the_stre
     assert await offsets(streams, opened.epoch) == [1]
 
 
-@pytest.mark.parametrize(("after", "count", "expected"), [
-    (0, 2, [1, 2]), (2, 2, [3, 4]), (4, 200, [5]), (5, 200, []), (9, 200, []),
-])
+@pytest.mark.parametrize(
+    ("after", "count", "expected"),
+    [
+        (0, 2, [1, 2]),
+        (2, 2, [3, 4]),
+        (4, 200, [5]),
+        (5, 200, []),
+        (9, 200, []),
+    ],
+)
 async def test_reading_goes_on_after_an_offset(
     streams: Streams, after: int, count: int, expected: list[int]
 ) -> None:
@@ -85,9 +92,12 @@ async def test_finishing_creates_the_stream_when_it_is_absent(streams: Streams) 
 async def test_of_many_racing_finishes_exactly_one_succeeds(connect: Connect) -> None:
     processes = [await connect() for _ in range(2)]
     for round_number in range(25):
-        results = await asyncio.gather(*(
-            processes[number % 2].log.finish("s", f"a{round_number}", b"%d" % number) for number in range(8)
-        ))
+        results = await asyncio.gather(
+            *(
+                processes[number % 2].log.finish("s", f"a{round_number}", b"%d" % number)
+                for number in range(8)
+            )
+        )
         winners = [result for result in results if result is not None]
         assert len(winners) == 1
         events = (await processes[0].log.read("s", f"a{round_number}", winners[0].epoch, 0)).events
@@ -208,15 +218,33 @@ async def test_keeping_a_stream_lets_it_live_and_creates_none(connect: Connect) 
     assert await streams.log.head("s", "kept") is not None
 
 
-@pytest.mark.parametrize(("session", "stream"), [
-    ("", "a"), ("s}:x", "a"), ("{s", "a"), ("s:x", "a"), ("s s", "a"), ("s\n", "a"), ("ä", "a"),
-    ("s" * 129, "a"), ("s", ""), ("s", "A"), ("s", "a:b"), ("s", "a\n"), ("s", "a" * 41), ("s", "*"),
-])
+@pytest.mark.parametrize(
+    ("session", "stream"),
+    [
+        ("", "a"),
+        ("s}:x", "a"),
+        ("{s", "a"),
+        ("s:x", "a"),
+        ("s s", "a"),
+        ("s\n", "a"),
+        ("ä", "a"),
+        ("s" * 129, "a"),
+        ("s", ""),
+        ("s", "A"),
+        ("s", "a:b"),
+        ("s", "a\n"),
+        ("s", "a" * 41),
+        ("s", "*"),
+    ],
+)
 async def test_a_name_that_could_forge_a_key_is_refused(streams: Streams, session: str, stream: str) -> None:
     for attempt in (
-        streams.log.append(session, stream, b""), streams.log.open(session, stream),
-        streams.log.finish(session, stream, b""), streams.log.read(session, stream, 1, 0),
-        streams.log.head(session, stream), streams.log.drop(session, stream),
+        streams.log.append(session, stream, b""),
+        streams.log.open(session, stream),
+        streams.log.finish(session, stream, b""),
+        streams.log.read(session, stream, 1, 0),
+        streams.log.head(session, stream),
+        streams.log.drop(session, stream),
         streams.log.keep(session, stream),
     ):
         with pytest.raises(BadName):

@@ -50,8 +50,10 @@ async def test_an_ended_session_cannot_come_back(connect: Connect) -> None:
     await here.sessions.create("s", {"a": "b"}, 60)
     await there.sessions.end("s", 60)
     for attempt in (
-        here.sessions.load("s"), here.sessions.create("s", {"a": "b"}, 60),
-        here.sessions.update("s", {"a": "b"}), here.requests.open("s", "r", 60),
+        here.sessions.load("s"),
+        here.sessions.create("s", {"a": "b"}, 60),
+        here.sessions.update("s", {"a": "b"}),
+        here.requests.open("s", "r", 60),
     ):
         with pytest.raises(SessionEnded):
             await attempt
@@ -151,9 +153,9 @@ async def test_an_answer_given_to_another_process_reaches_who_waits(connect: Con
 async def test_of_many_racing_answers_exactly_the_first_counts(connect: Connect) -> None:
     here, there = await connect(), await connect()
     await here.requests.open("s", "r", 60)
-    taken = await asyncio.gather(*(
-        (here, there)[number % 2].requests.answer("s", "r", b"%d" % number) for number in range(10)
-    ))
+    taken = await asyncio.gather(
+        *((here, there)[number % 2].requests.answer("s", "r", b"%d" % number) for number in range(10))
+    )
     assert taken.count(True) == 1
     assert await here.requests.wait("s", "r", 1) == b"%d" % taken.index(True)
 

@@ -42,7 +42,9 @@ def notes() -> str:
 @pytest.fixture(autouse=True)
 def _offered() -> Iterator[None]:
     before = current.current()
-    offer(tools=[tool_entry(chatty), tool_entry(endless, 2)], resources=[resource_entry(notes, "notes://all")])
+    offer(
+        tools=[tool_entry(chatty), tool_entry(endless, 2)], resources=[resource_entry(notes, "notes://all")]
+    )
     yield
     current.replace(before)
 

@@ -72,10 +72,15 @@ def test_the_sync_queue_is_that_of_the_settings(configured: str) -> None:
 
 
 def test_the_bounds_of_the_streams_are_those_of_the_settings() -> None:
-    given = conf.load({
-        "MAX_STREAM_EVENTS": 5, "MAX_STREAM_BYTES": 6, "STREAM_TTL_SECONDS": 7, "SESSION_MAX_SECONDS": 8,
-        "SLOW_POLL_SECONDS": 9.0,
-    })
+    given = conf.load(
+        {
+            "MAX_STREAM_EVENTS": 5,
+            "MAX_STREAM_BYTES": 6,
+            "STREAM_TTL_SECONDS": 7,
+            "SESSION_MAX_SECONDS": 8,
+            "SLOW_POLL_SECONDS": 9.0,
+        }
+    )
     limits = Streams.in_memory(given).limits
     found = (limits.events, limits.event_bytes, limits.ttl, limits.session_ttl, limits.slow_poll)
     assert found == (5, 6, 7, 8, 9.0)

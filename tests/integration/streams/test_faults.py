@@ -256,7 +256,8 @@ async def test_a_full_redis_refuses_progress_and_takes_answers(streams: Streams,
         administer(clean_redis, "CONFIG", "SET", "maxmemory", before.decode())
     assert not await streams.full()
     assert [event.data for event in (await streams.log.read("s", "running", epoch, 0)).events] == [
-        b"before", b"answer",
+        b"before",
+        b"answer",
     ]
 
 

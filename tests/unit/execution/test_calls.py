@@ -128,8 +128,6 @@ async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> Non
     assert line[8:] == ("ok", ("tools/call", "r", "target"))
 
 
-
-
 async def test_a_finished_call_leaves_nothing_for_the_garbage_collector(stage: Stage) -> None:
     def calls() -> int:
         return sum(type(thing) is Call for thing in gc.get_objects())

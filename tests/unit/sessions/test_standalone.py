@@ -154,5 +154,3 @@ async def test_leaving_leaves_nothing_behind(session: Session, standalone: Stand
     await standalone.leave(session, "a")
     await standalone.leave(session, "a")
     assert standalone._holders == set()
-
-

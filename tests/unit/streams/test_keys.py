@@ -45,12 +45,15 @@ def test_channels_of_two_databases_differ_and_are_read_back() -> None:
     assert here.topic_of(here.wake("s")) is None
 
 
-@pytest.mark.parametrize(("url", "expected"), [
-    ("redis://h", ("h", 6379, "", "", "", 0)),
-    ("redis://:p%40ss@127.0.0.1:7000/3", ("127.0.0.1", 7000, "", "", "p@ss", 3)),
-    ("redis://u:p@h:1/0", ("h", 1, "", "u", "p", 0)),
-    ("unix:///run/r.sock?db=2", ("localhost", 6379, "/run/r.sock", "", "", 2)),
-])
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("redis://h", ("h", 6379, "", "", "", 0)),
+        ("redis://:p%40ss@127.0.0.1:7000/3", ("127.0.0.1", 7000, "", "", "p@ss", 3)),
+        ("redis://u:p@h:1/0", ("h", 1, "", "u", "p", 0)),
+        ("unix:///run/r.sock?db=2", ("localhost", 6379, "/run/r.sock", "", "", 2)),
+    ],
+)
 def test_an_address_is_read(url: str, expected: tuple[object, ...]) -> None:
     found = Endpoint.parse(url)
     assert (found.host, found.port, found.path, found.username, found.password, found.database) == expected
