@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -64,19 +65,28 @@ def _address(call_id: str) -> str:
     return f"/admin/mcp_app/call/{call_id}/change/"
 
 
+@contextmanager
+def _counting(server: LiveServer, to: int) -> Iterator[None]:
+    """A call of ``count`` that reports ten times a second; a worker runs it when this is entered."""
+    client = server.mcp()
+    try:
+        client.initialize()
+        arguments = {"to": to, "delay_seconds": 0.1}
+        params = {"name": "count", "arguments": arguments, "_meta": {"progressToken": "p"}}
+        with client.open_call("tools/call", params) as stream:
+            stream.message()
+            yield
+        client.delete()
+    finally:
+        client.close()
+
+
 @pytest.fixture
 def counting(server: LiveServer) -> Iterator[str]:
-    """The id of a call of ``count`` that reports ten times a second for a minute."""
-    client = server.mcp()
-    client.initialize()
-    arguments = {"to": 600, "delay_seconds": 0.1}
-    params = {"name": "count", "arguments": arguments, "_meta": {"progressToken": "p"}}
-    with client.open_call("tools/call", params) as stream:
-        stream.message()
+    """The id of a call of ``count`` that reports for a minute."""
+    with _counting(server, 600):
         code = "from mcp_app.models import Call; print(Call.objects.latest('accepted_at').pk)"
         yield server.shell(code).strip().splitlines()[-1]
-    client.delete()
-    client.close()
 
 
 def _value(page: Page) -> float:
@@ -123,15 +133,11 @@ def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: O
 
 
 def test_the_answer_appears_by_itself_when_the_call_ends(server: LiveServer, open_page: Open) -> None:
-    client = server.mcp()
-    client.initialize()
     visitor = open_page()
-    arguments = {"to": 30, "delay_seconds": 0.1}
-    with client.open_call("tools/call", {"name": "count", "arguments": arguments}):
+    with _counting(server, 100):
         page = visitor.goto("/admin/mcp_app/call/?state=running")
         page.locator("#result_list a", has_text="count").first.click()
         expect(page.locator("[data-live-state]")).to_have_text("running")
-        expect(page.locator("body")).to_contain_text("counted to 30", timeout=15_000)
-    expect(page.locator("[data-live-state]")).to_have_text("completed")
-    client.close()
+        expect(page.locator("body")).to_contain_text("counted to 100", timeout=30_000)
+        expect(page.locator("[data-live-state]")).to_have_text("completed")
     assert visitor.trouble == []
