@@ -13,7 +13,7 @@ import pytest
 from tests.integration.features.another_process import AnotherProcess
 from tests.integration.features.conftest import Connect, settle
 from tests.integration.features.conversation import VERSIONS, Client
-from tests.live import LiveServer
+from tests.live import LiveServer, eventually
 from tests.raw_http import EventStream
 
 UPDATED = "notifications/resources/updated"
@@ -116,9 +116,10 @@ def test_every_session_in_every_process_is_told_of_a_change(connect: Connect, ad
 def test_a_client_that_was_away_is_told_when_its_stream_opens(
     version: str, connect: Connect, add: Add
 ) -> None:
-    client = connect(version)
+    client, neighbour = connect(version), connect(version)
     add("prompts")
-    add("prompts")
+    newest = add("prompts")
+    eventually(lambda: newest in names(neighbour, "prompts"), what="the newest prompt in this process")
     with client.listen() as stream:
         assert next_method(client, stream, 2) == "notifications/prompts/list_changed"
         assert stream.quiet(0.2)
