@@ -8,22 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import orjson
-from django.db import close_old_connections
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue import current, loading
+from mcp_app.database import in_thread
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 
 WAIT_SECONDS = 30.0
-
-T = TypeVar("T")
 
 Params = dict[str, Any]
 Handler = Callable[[Params], Any]
@@ -112,8 +110,8 @@ class Client:
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
         settings = replace(conf.get(), message_log=False)
-        self._principal = await asyncio.to_thread(_closing, self._who)
-        self._before = current.replace(await asyncio.to_thread(_closing, self._catalogue))
+        self._principal = await in_thread(self._who)
+        self._before = current.replace(await in_thread(self._catalogue))
         self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
         self._dispatcher.sessions.start()
         await self._dispatcher.streams.start()
@@ -288,11 +286,3 @@ def _unwrap(message: Params) -> Params:
         raise RequestError(message["error"])
     result: Params = message["result"]
     return result
-
-
-def _closing(query: Callable[[], T]) -> T:
-    """Query in a thread of its own. A connection left there would keep a test database from being dropped."""
-    try:
-        return query()
-    finally:
-        close_old_connections()

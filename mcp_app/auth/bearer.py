@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from dataclasses import dataclass
 
 from django.db import Error as DatabaseFault
-from django.db import close_old_connections
 
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal
+from mcp_app.database import in_thread
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 
 RECHECK_SECONDS = 10.0
@@ -92,7 +91,7 @@ def _challenge(error: str = "") -> str:
 
 async def _find(authorization: bytes) -> Principal | None:
     try:
-        return await asyncio.to_thread(_look_up, _token(authorization))
+        return await in_thread(find_principal, _token(authorization))
     except DatabaseFault as error:
         log.warning("A credential was not checked: %s", error)
         raise Unavailable(NO_DATABASE) from None
@@ -105,11 +104,3 @@ def _token(authorization: bytes) -> str:
         return ""
     scheme, _, token = authorization.decode("latin-1").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _look_up(token: str) -> Principal | None:
-    close_old_connections()
-    try:
-        return find_principal(token)
-    finally:
-        close_old_connections()

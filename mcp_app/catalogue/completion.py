@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
-from django.db import close_old_connections
-
 from mcp_app.catalogue.definitions import CompletionSource
+from mcp_app.database import in_thread
 
 MAX_VALUES: Final = 100
 
@@ -28,19 +26,13 @@ async def complete(source: CompletionSource | None, value: str, others: Mapping[
     if inspect.iscoroutinefunction(source):
         found = await cast("Callable[..., Awaitable[Sequence[str]]]", source)(value, others)
     else:
-        found = await asyncio.to_thread(
-            _in_thread, cast("Callable[..., Sequence[str]]", source), value, others
-        )
+        found = await in_thread(_candidates, cast("Callable[..., Sequence[str]]", source), value, others)
     return _bounded([str(item) for item in found])
 
 
-def _in_thread(source: Callable[..., Sequence[str]], value: str, others: Mapping[str, str]) -> list[str]:
-    close_old_connections()
-    try:
-        # A QuerySet is only read when its items are; that must happen here, too.
-        return [str(item) for item in source(value, others)]
-    finally:
-        close_old_connections()
+def _candidates(source: Callable[..., Sequence[str]], value: str, others: Mapping[str, str]) -> list[str]:
+    # A QuerySet is only read when its items are; that must happen in the thread, too.
+    return [str(item) for item in source(value, others)]
 
 
 def _ranked(candidates: Sequence[str], value: str) -> list[str]:

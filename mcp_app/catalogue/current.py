@@ -6,10 +6,9 @@ import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from django.db import close_old_connections
-
 from mcp_app.catalogue import loading
 from mcp_app.catalogue.snapshot import EMPTY, KINDS, Catalogue
+from mcp_app.database import thread_connection
 
 
 class _Holder:
@@ -64,9 +63,6 @@ def _queue(force: bool) -> Future[Catalogue]:
         return waiting
 
 
+@thread_connection()
 def _refresh_in_thread(force: bool) -> Catalogue:
-    close_old_connections()
-    try:
-        return refresh_now(force=force)
-    finally:
-        close_old_connections()
+    return refresh_now(force=force)

@@ -11,8 +11,9 @@ import logging
 from collections import deque
 
 import orjson
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 
+from mcp_app.database import in_thread
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.records import CallRecord
 from mcp_app.protocol.call_state import State
@@ -96,20 +97,14 @@ class AttemptReply:
         deadline = asyncio.get_running_loop().time() + STORE_SECONDS
         while True:
             try:
-                return await asyncio.to_thread(_store, call, outcome, encoded)
+                return await in_thread(
+                    records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded
+                )
             except DatabaseError as error:
                 if asyncio.get_running_loop().time() > deadline:
                     log.error("The outcome of call %s could not be stored: %s", call.id, error)  # noqa: TRY400
                     return False
                 await asyncio.sleep(STORE_PAUSE)
-
-
-def _store(call: CallRecord, outcome: str, encoded: bytes) -> bool:
-    close_old_connections()
-    try:
-        return records.finish(call.id, call.attempt, STATES[outcome], outcome, encoded)
-    finally:
-        close_old_connections()
 
 
 async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
@@ -120,16 +115,8 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
         pass  # The session is over: nobody may read the stream any more.
     except StreamsError:
         return False
-    await asyncio.to_thread(_note_published, call)
+    await in_thread(records.note_published, call.id)
     return True
-
-
-def _note_published(call: CallRecord) -> None:
-    close_old_connections()
-    try:
-        records.note_published(call.id)
-    finally:
-        close_old_connections()
 
 
 async def reported_progress(streams: Streams, call: CallRecord) -> float | None:

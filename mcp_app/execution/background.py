@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Callable
 from typing import TypeVar
 
-from django.db import DatabaseError, close_old_connections, connection
+from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
+from mcp_app.database import in_thread
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.celery import hand_on
@@ -55,13 +55,13 @@ class Background:
         await self._streams.log.open(new.session_id, new.stream)
         await self._streams.sessions.update(new.session_id, {MARK: "1"})
         try:
-            call, is_new = await _in_thread(lambda: records.accept(new), patience=PATIENCE)
+            call, is_new = await in_thread(_impatiently, lambda: records.accept(new))
         except DatabaseError as error:
             log.warning("A call was not accepted: %s", error)
             raise Unavailable(NO_DATABASE) from error
         if is_new:
             failpoints.reach("after-accept")
-            await _in_thread(lambda: hand_on(call))
+            await in_thread(hand_on, call)
         else:
             await self._streams.log.drop(new.session_id, new.stream)
             if call.digest != records.digest(new.tool, new.arguments):
@@ -85,14 +85,14 @@ class Background:
         """A stream that is no longer in Redis but belongs to a stored call; None for any other."""
         if not stream.startswith(PREFIX):
             return None
-        call = await _in_thread(lambda: records.find_by_stream(session_id, stream))
+        call = await in_thread(records.find_by_stream, session_id, stream)
         return None if call is None else (call.stream, await self.restore(call))
 
     async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none."""
         if not self.available:
             return False
-        call = await _in_thread(lambda: records.request_cancel(session_id, request_id, reason))
+        call = await in_thread(records.request_cancel, session_id, request_id, reason)
         if call is not None:
             await self._stop(call, reason)
         return call is not None
@@ -101,7 +101,7 @@ class Background:
         """Stop every call of a session that ends (SES-07)."""
         if not self.available or not await self._had_calls(session_id):
             return
-        for call in await _in_thread(lambda: records.open_calls(session_id)):
+        for call in await in_thread(records.open_calls, session_id):
             await self.cancel(session_id, call.request_id, reason)
 
     async def _had_calls(self, session_id: str) -> bool:
@@ -121,7 +121,7 @@ class Background:
     async def _end_unstarted(self, call: CallRecord) -> bool:
         """A call that no worker has begun is over at once; its job finds nothing to do."""
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
-        ended = await _in_thread(
+        ended = await in_thread(
             lambda: records.finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer)
         )
         if ended:
@@ -129,17 +129,9 @@ class Background:
         return ended
 
 
-async def _in_thread(work: Callable[[], T], *, patience: float | None = None) -> T:
-    """Run a query in a thread; with ``patience`` a locked database is an error after so many seconds."""
-
-    def connected() -> T:
-        close_old_connections()
-        try:
-            if patience is not None and connection.vendor == "sqlite":
-                with connection.cursor() as cursor:
-                    cursor.execute(f"PRAGMA busy_timeout = {patience * 1000:.0f}")
-            return work()
-        finally:
-            close_old_connections()
-
-    return await asyncio.to_thread(connected)
+def _impatiently(work: Callable[[], T]) -> T:
+    """A locked database is an error after PATIENCE, for the rest of this connection's life."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
+    return work()

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from django.conf import settings as django_settings
-from django.db import close_old_connections
 
 from mcp_app.catalogue.content import ToolError
+from mcp_app.database import in_thread
 from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.questions import Answer, Form
 from mcp_app.protocol import downlevel, elicitation, sampling
@@ -83,14 +83,7 @@ class Context:
 
     async def auser(self) -> Any:
         """As ``user``, for async code."""
-        return await asyncio.to_thread(self._user_in_thread)
-
-    def _user_in_thread(self) -> Any:
-        close_old_connections()
-        try:
-            return self.user
-        finally:
-            close_old_connections()
+        return await in_thread(lambda: self.user)
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
-from django.db import close_old_connections
 
 from mcp_app.catalogue.content import ToolError
 from mcp_app.catalogue.definitions import ToolFunction
 from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.database import thread_connection
 from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.context import Context
 from mcp_app.execution.json_values import settle
@@ -113,12 +113,9 @@ class Runner:
             raise InvalidParams("; ".join(error.messages)) from None
 
 
+@thread_connection()
 def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
-    close_old_connections()
-    try:
-        return settle(function(**keywords))
-    finally:
-        close_old_connections()
+    return settle(function(**keywords))
 
 
 def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:

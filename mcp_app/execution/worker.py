@@ -12,12 +12,12 @@ from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError
 
-from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
 from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
+from mcp_app.database import in_thread, thread_connection
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.attempt_reply import AttemptReply, reported_progress
 from mcp_app.execution.call import Call, attempt
@@ -81,19 +81,20 @@ class Worker:
         """Take the call, also when the database is away for a while: its job comes only once (R15)."""
         deadline = monotonic() + CLAIM_SECONDS
         while True:
-            close_old_connections()
             try:
-                offered = catalogue.refresh_now()
-                # S14: the schema of a tool may have marked more arguments as secret since the last call.
-                self._log.keep_secret(offered.secret_names)
-                return records.claim(call_id, self.name, offered.max_running)
+                with thread_connection():
+                    return self._claim_now(call_id)
             except DatabaseError as error:
                 if monotonic() > deadline:
                     raise
                 log.warning("Call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
-            finally:
-                close_old_connections()
+
+    def _claim_now(self, call_id: UUID | str) -> CallRecord | None:
+        offered = catalogue.refresh_now()
+        # S14: the schema of a tool may have marked more arguments as secret since the last call.
+        self._log.keep_secret(offered.secret_names)
+        return records.claim(call_id, self.name, offered.max_running)
 
     def close(self) -> None:
         """Hand on what is buffered and stop the loop."""
@@ -128,8 +129,8 @@ class Worker:
             await self._attempt(record, call)
             await reply.done()
             if call.thread is not None:
-                # The keeper ends this process if the thread never does.
-                await asyncio.wait((asyncio.wrap_future(call.thread),))
+                # The keeper ends this process if the thread never does. What the thread raises came too late.
+                await asyncio.gather(asyncio.wrap_future(call.thread), return_exceptions=True)
         finally:
             keeper.release()
         return call.outcome
@@ -141,7 +142,7 @@ class Worker:
             method="tools/call",
             target=record.tool,
             session=session,
-            principal=await asyncio.to_thread(_principal, record),
+            principal=await in_thread(principal_of, record.principal, record.user_id, record.api_key_id),
             reply=reply,
             requests=self._requests,
             settings=self._settings,
@@ -204,21 +205,10 @@ class Worker:
                     call.cancel("the session ended")
 
 
-def _principal(record: CallRecord) -> Principal:
-    close_old_connections()
-    try:
-        return principal_of(record.principal, record.user_id, record.api_key_id)
-    finally:
-        close_old_connections()
-
-
+@thread_connection()
 def _wait_for_a_place(full: TooManyRunning) -> None:
     """Queue the call again. The more calls wait, the less often each looks, so that looking stays cheap."""
-    close_old_connections()
-    try:
-        hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
-    finally:
-        close_old_connections()
+    hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
 def _payload(record: CallRecord) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.db import close_old_connections
 from django.utils import timezone
 
 from mcp_app.models import Session
@@ -12,10 +11,6 @@ from mcp_app.models import Session
 
 def find_record(session_id: str, idle_seconds: int) -> dict[str, str] | None:
     """The stored fields of a session that neither ended nor stood idle too long, else None."""
-    close_old_connections()
-    try:
-        alive_since = timezone.now() - timedelta(seconds=idle_seconds)
-        row = Session.objects.filter(pk=session_id, ended_at=None, last_seen_at__gte=alive_since).first()
-        return {str(key): str(value) for key, value in row.fields.items()} if row and row.fields else None
-    finally:
-        close_old_connections()
+    alive_since = timezone.now() - timedelta(seconds=idle_seconds)
+    row = Session.objects.filter(pk=session_id, ended_at=None, last_seen_at__gte=alive_since).first()
+    return {str(key): str(value) for key, value in row.fields.items()} if row and row.fields else None
