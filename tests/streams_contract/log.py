@@ -194,8 +194,9 @@ async def test_an_ended_session_takes_no_more_events(streams: Streams) -> None:
 
 
 async def test_a_stream_nobody_writes_or_reads_expires(connect: Connect) -> None:
-    streams = await connect(limits(ttl=1))
+    streams = await connect(limits(ttl=2))
     await streams.log.append("s", "a", b"1")
+    assert await streams.log.head("s", "a") is not None
 
     async def gone() -> bool:
         return await streams.log.head("s", "a") is None

@@ -63,7 +63,9 @@ async def test_an_ended_session_cannot_come_back(connect: Connect) -> None:
 
 async def test_the_tombstone_of_a_session_expires(streams: Streams) -> None:
     await streams.sessions.create("s", {"a": "b"}, 60)
-    await streams.sessions.end("s", 1)
+    await streams.sessions.end("s", 2)
+    with pytest.raises(SessionEnded):
+        await streams.sessions.load("s")
 
     async def forgotten() -> bool:
         try:
@@ -122,8 +124,9 @@ async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) 
 
 
 async def test_an_expired_session_subscribes_to_nothing(streams: Streams) -> None:
-    await streams.sessions.create("s", {"a": "b"}, 1)
+    await streams.sessions.create("s", {"a": "b"}, 2)
     await streams.sessions.add_subscription("s", "a://b", 5)
+    assert await streams.sessions.subscribers("a://b") == ["s"]
 
     async def gone() -> bool:
         return await streams.sessions.subscribers("a://b") == []

@@ -200,7 +200,10 @@ def test_a_secret_is_taken_out_before_the_cut(redactor: Redactor) -> None:
 def test_a_cut_through_a_character_leaves_valid_text(redactor: Redactor) -> None:
     raw = '"ééééé"'.encode()
     for limit in range(1, len(raw)):
-        redactor.message(raw, limit).encode()
+        kept, mark, note = redactor.message(raw, limit).partition("…")
+        assert raw.startswith(kept.encode())
+        assert limit - len(kept.encode()) in (0, 1)
+        assert mark + note == f"… [{len(raw)} bytes, cut]"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -328,10 +327,21 @@ def test_what_has_no_json_form_is_a_fault_of_ours_that_tells_nothing(value: Any)
     assert caught.value.message == "The answer cannot be written as JSON."
 
 
+def _parses_or_is_refused(body: bytes) -> None:
+    try:
+        found = parse(body)
+    except DOCUMENTED:
+        return
+    if isinstance(found, list):
+        assert found
+        assert all(isinstance(item, Request | Notification | Response | Invalid) for item in found)
+    else:
+        assert isinstance(found, Request | Notification | Response)
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes_end_in_a_message_or_a_documented_error(body: bytes) -> None:
-    with suppress(*DOCUMENTED):
-        parse(body)
+    _parses_or_is_refused(body)
 
 
 JSON = st.recursive(
@@ -354,8 +364,7 @@ NEARLY = st.fixed_dictionaries(
 
 @given(NEARLY | st.lists(NEARLY, max_size=4))
 def test_anything_like_a_message_ends_in_a_message_or_a_documented_error(node: Any) -> None:
-    with suppress(*DOCUMENTED):
-        parse(json.dumps(node).encode())
+    _parses_or_is_refused(json.dumps(node).encode())
 
 
 SAFE_JSON = st.recursive(
