@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from uuid import uuid4
 
 from mcp_app.catalogue.definitions import DefinitionError
 from mcp_app.catalogue.registry import registry
 from mcp_app.catalogue.signatures import code_path
-from mcp_app.catalogue.tool_definitions import Hints, Limits, define_tool
-from mcp_app.catalogue.wire_parts import Described, Icon
+from mcp_app.catalogue.tool_definitions import TaskKeywords, ToolOptions, define_tool
 
 # The keyword under which a call's context reaches the stand-in; no task can have a parameter of this name.
 CONTEXT: Final = "mcp context"
@@ -29,65 +28,19 @@ class Expose:
     """``from mcp_app import expose``."""
 
     @staticmethod
-    def celery_task(
-        task: Any,
-        *,
-        name: str = "",
-        title: str = "",
-        description: str = "",
-        read_only: bool | None = None,
-        destructive: bool | None = None,
-        idempotent: bool | None = None,
-        open_world: bool | None = None,
-        icons: Iterable[Icon] = (),
-        meta: Mapping[str, Any] | None = None,
-        tags: Iterable[str] = (),
-        permission: str = "",
-        timeout: float | None = None,
-        retries: int = 0,
-        queue: str = "",
-        priority: int = 0,
-        max_running: int | None = None,
-        calls_per_minute: int | None = None,
-        input_schema: dict[str, Any] | None = None,
-        output_schema: dict[str, Any] | None = None,
-    ) -> None:
-        """Offer a Celery task as a background tool; the options are those of ``tool``.
+    def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
+        """Offer a Celery task as a background tool; its options are those of ``tool`` but ``background``.
 
         Its signature becomes the input schema (without ``self``; a parameter without type hint takes any JSON
         value), ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress. The
-        timeout is the task's own time limit unless given. Raises DefinitionError.
+        timeout is the task's own time limit unless given. Raises DefinitionError, TypeError for an unknown
+        option.
         """
-        told = Described(
-            title=title,
-            description=description,
-            icons=icons,
-            meta=meta or {},
-            tags=tags,
-            permission=permission,
-        )
-        hints = Hints(
-            read_only=read_only, destructive=destructive, idempotent=idempotent, open_world=open_world
-        )
+        told = ToolOptions(**options, background=True)
         run = _function_of(task)
-        limits = Limits(
-            timeout=timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None),
-            calls_per_minute=calls_per_minute,
-            background=True,
-            retries=retries,
-            queue=queue,
-            priority=priority,
-            max_running=max_running,
-        )
-        definition = define_tool(
-            _stand_in(task, run),
-            name or task.name.rpartition(".")[2],
-            told,
-            hints=hints,
-            limits=limits,
-            input_schema=input_schema,
-            output_schema=output_schema,
-        )
+        name = told.name or task.name.rpartition(".")[2]
+        timeout = told.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
+        definition = define_tool(_stand_in(task, run), replace(told, name=name, timeout=timeout))
         registry.add_tool(replace(definition, function=replace(definition.function, context_name=CONTEXT)))
 
 

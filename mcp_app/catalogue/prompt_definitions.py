@@ -8,16 +8,16 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from mcp_app.catalogue import signatures
 from mcp_app.catalogue.definitions import CompletionSource, DefinitionError, PromptDefinition, Wire
-from mcp_app.catalogue.wire_parts import Described, check_name, check_permission, shared_wire
+from mcp_app.catalogue.wire_parts import EntryOptions, check_name, check_permission, shared_wire
 
 
 def define_prompt(
-    function: Callable[..., Any], name: str, told: Described, completions: Mapping[str, CompletionSource]
+    function: Callable[..., Any], told: EntryOptions, completions: Mapping[str, CompletionSource]
 ) -> PromptDefinition:
     """The definition; raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
-    name = check_name(where, name or getattr(function, "__name__", ""))
+    name = check_name(where, told.name or getattr(function, "__name__", ""))
     if signature.takes_any:
         raise DefinitionError(f"{where}: a prompt names its arguments; replace ** by parameters.")
     choices = {item.name: _choices(where, item) for item in signature.parameters}

@@ -8,15 +8,14 @@ from typing import Any
 from mcp_app.catalogue import signatures
 from mcp_app.catalogue.definitions import CompletionSource, DefinitionError, ResourceDefinition, Wire
 from mcp_app.catalogue.prompt_definitions import check_completions
-from mcp_app.catalogue.wire_parts import Described, check_permission, shared_wire
+from mcp_app.catalogue.wire_parts import EntryOptions, check_permission, shared_wire
 from mcp_app.protocol import uri_template
 
 
 def define_resource(
     function: Callable[..., Any],
     uri: str,
-    name: str,
-    told: Described,
+    told: EntryOptions,
     *,
     mime_type: str,
     annotations: Mapping[str, Any],
@@ -30,7 +29,8 @@ def define_resource(
     _check_parameters(where, signature, variables)
     check_completions(where, completions, variables)
     is_template = bool(variables)
-    shared = shared_wire(where, name or getattr(function, "__name__", ""), told, signature.description)
+    name = told.name or getattr(function, "__name__", "")
+    shared = shared_wire(where, name, told, signature.description)
     wire: Wire = {"uriTemplate" if is_template else "uri": uri, **shared}
     own_size = None if is_template else size
     optional = {"mimeType": mime_type, "annotations": dict(annotations), "size": own_size}

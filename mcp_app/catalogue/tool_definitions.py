@@ -9,37 +9,50 @@ from typing import Any
 
 from mcp_app.catalogue import json_schema, outputs, schema_bounds, signatures
 from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition, Wire
-from mcp_app.catalogue.wire_parts import Described, check_name, check_permission, shared_wire
+from mcp_app.catalogue.wire_parts import (
+    EntryKeywords,
+    EntryOptions,
+    check_name,
+    check_permission,
+    shared_wire,
+)
 
 MAX_RETRIES = 10
 MAX_PRIORITY = 9
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
+class TaskKeywords(EntryKeywords, total=False):
+    """The options of an exposed Celery task, which always runs in the background, for the type checker."""
+
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    calls_per_minute: int | None
+    retries: int
+    queue: str
+    priority: int
+    max_running: int | None
+    input_schema: Wire | None
+    output_schema: Wire | None
+
+
+class ToolKeywords(TaskKeywords, total=False):
+    """The options of a tool, for the type checker."""
+
+    background: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hints:
-    """Behaviour a client may rely on for its warnings (TOOL-19); None leaves the protocol's default."""
+class ToolOptions(EntryOptions):
+    """What was told about a tool; a hint (TOOL-19) that is None leaves the protocol's default."""
 
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
-
-    def to_wire(self) -> Wire:
-        """The ``annotations`` member without what was not said."""
-        wire = {
-            "readOnlyHint": self.read_only,
-            "destructiveHint": self.destructive,
-            "idempotentHint": self.idempotent,
-            "openWorldHint": self.open_world,
-        }
-        return {name: value for name, value in wire.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Seconds one call may take, calls per minute of one caller, and how long work is queued."""
-
     timeout: float | None = None
     calls_per_minute: int | None = None
     background: bool = False
@@ -47,24 +60,18 @@ class Limits:
     queue: str = ""
     priority: int = 0
     max_running: int | None = None
+    input_schema: Wire | None = None
+    output_schema: Wire | None = None
 
 
-def define_tool(
-    function: Callable[..., Any],
-    name: str,
-    told: Described,
-    *,
-    hints: Hints,
-    limits: Limits,
-    input_schema: Wire | None,
-    output_schema: Wire | None,
-) -> ToolDefinition:
+def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefinition:
     """The definition; raises DefinitionError naming the function."""
+    input_schema, output_schema = told.input_schema, told.output_schema
     signature = signatures.read(function, hints_required=input_schema is None)
     where = signatures.code_path(function)
-    name = check_name(where, name or getattr(function, "__name__", ""))
-    _check_limits(where, limits)
-    _check_queueing(where, limits, hints)
+    name = check_name(where, told.name or getattr(function, "__name__", ""))
+    _check_limits(where, told)
+    _check_queueing(where, told)
     wire = shared_wire(where, name, told, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
@@ -76,7 +83,7 @@ def define_tool(
     output = _output(signature, output_schema)
     if output.schema is not None:
         wire["outputSchema"] = output.schema
-    if annotations := hints.to_wire():
+    if annotations := _annotations(told):
         wire["annotations"] = annotations
     _check_schema(where, wire, "inputSchema", is_written=input_schema is not None)
     _check_schema(where, wire, "outputSchema", is_written=output_schema is not None)
@@ -86,15 +93,26 @@ def define_tool(
         function=signature.callable_with(bind),
         code_path=where,
         permission=check_permission(where, told.permission),
-        timeout=limits.timeout,
-        calls_per_minute=limits.calls_per_minute,
-        background=limits.background,
-        retries=limits.retries,
-        queue=limits.queue,
-        priority=limits.priority,
-        max_running=limits.max_running,
+        timeout=told.timeout,
+        calls_per_minute=told.calls_per_minute,
+        background=told.background,
+        retries=told.retries,
+        queue=told.queue,
+        priority=told.priority,
+        max_running=told.max_running,
         wraps_result=output.wraps,
     )
+
+
+def _annotations(told: ToolOptions) -> Wire:
+    """The hints (TOOL-19) without what was not said."""
+    wire = {
+        "readOnlyHint": told.read_only,
+        "destructiveHint": told.destructive,
+        "idempotentHint": told.idempotent,
+        "openWorldHint": told.open_world,
+    }
+    return {name: value for name, value in wire.items() if value is not None}
 
 
 def _output(signature: signatures.Signature, given: Wire | None) -> outputs.Output:
@@ -121,26 +139,26 @@ def _refuse_open_arguments(where: str, signature: signatures.Signature) -> None:
         raise DefinitionError(f"{where}: **arguments needs an input_schema that describes them.")
 
 
-def _check_limits(where: str, limits: Limits) -> None:
-    if limits.timeout is not None and limits.timeout <= 0:
-        raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {limits.timeout!r}.")
-    if limits.calls_per_minute is not None and limits.calls_per_minute <= 0:
-        raise DefinitionError(f"{where}: calls_per_minute must be positive, got {limits.calls_per_minute!r}.")
+def _check_limits(where: str, told: ToolOptions) -> None:
+    if told.timeout is not None and told.timeout <= 0:
+        raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {told.timeout!r}.")
+    if told.calls_per_minute is not None and told.calls_per_minute <= 0:
+        raise DefinitionError(f"{where}: calls_per_minute must be positive, got {told.calls_per_minute!r}.")
 
 
-def _check_queueing(where: str, limits: Limits, hints: Hints) -> None:
-    if not limits.background and (limits.retries or limits.queue or limits.priority or limits.max_running):
+def _check_queueing(where: str, told: ToolOptions) -> None:
+    if not told.background and (told.retries or told.queue or told.priority or told.max_running):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
-    if limits.retries and hints.idempotent is not True:
+    if told.retries and told.idempotent is not True:
         # R6: what may not happen twice must not be started twice.
         raise DefinitionError(
             f"{where}: retries need idempotent=True, as a lost attempt may have done its work."
         )
-    if not 0 <= limits.retries <= MAX_RETRIES or not 0 <= limits.priority <= MAX_PRIORITY:
+    if not 0 <= told.retries <= MAX_RETRIES or not 0 <= told.priority <= MAX_PRIORITY:
         raise DefinitionError(f"{where}: retries are 0 to {MAX_RETRIES} and priority is 0 to {MAX_PRIORITY}.")
-    if limits.max_running is not None and limits.max_running < 1:
-        raise DefinitionError(f"{where}: max_running must be at least 1, got {limits.max_running!r}.")
-    if limits.queue and not QUEUE_NAME.fullmatch(limits.queue):
+    if told.max_running is not None and told.max_running < 1:
+        raise DefinitionError(f"{where}: max_running must be at least 1, got {told.max_running!r}.")
+    if told.queue and not QUEUE_NAME.fullmatch(told.queue):
         raise DefinitionError(f"{where}: a queue is named by letters, digits and _.- only.")
 
 

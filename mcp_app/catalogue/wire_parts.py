@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from mcp_app.catalogue.definitions import DefinitionError, Wire
 from mcp_app.protocol import names
@@ -16,14 +16,27 @@ _PERMISSION = re.compile(r"\w+\.\w+")
 Icon = str | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """What a decorator was told about any kind of entry."""
+class EntryKeywords(TypedDict, total=False):
+    """The options every decorator takes, for the type checker."""
 
+    name: str
+    title: str
+    description: str
+    icons: Iterable[Icon]
+    meta: Mapping[str, Any] | None
+    tags: Iterable[str]
+    permission: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryOptions:
+    """What a decorator was told about any kind of entry; an unknown option is a TypeError."""
+
+    name: str = ""
     title: str = ""
     description: str = ""
     icons: Iterable[Icon] = ()
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] | None = None
     tags: Iterable[str] = ()
     permission: str = ""
 
@@ -49,7 +62,7 @@ def display_title(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def shared_wire(where: str, name: str, told: Described, documented: str) -> Wire:
+def shared_wire(where: str, name: str, told: EntryOptions, documented: str) -> Wire:
     """``name``, ``title``, ``description``, ``icons`` and ``_meta`` as far as they are known."""
     wire: Wire = {"name": name, "title": told.title or display_title(name)}
     if description := told.description or documented:
@@ -70,8 +83,8 @@ def _icon(where: str, icon: Icon) -> dict[str, Any]:
     return wire
 
 
-def _meta(where: str, told: Described) -> dict[str, Any]:
-    meta = dict(told.meta)
+def _meta(where: str, told: EntryOptions) -> dict[str, Any]:
+    meta = dict(told.meta or {})
     try:
         check_own_keys(meta)
     except ValueError as error:

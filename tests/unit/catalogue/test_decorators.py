@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -160,6 +161,13 @@ def test_a_wrong_tool_is_refused_at_registration(
     assert complaint in str(caught.value)
     assert f"test_decorators.{function.__qualname__}" in str(caught.value)
     assert not registered.tools
+
+
+@pytest.mark.parametrize("decorator", [tool, prompt, partial(resource, "notes://x")])
+def test_an_unknown_option_is_refused_by_name(registered: Registry, decorator: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tittle'"):
+        decorator(tittle="Notes")(plain)
+    assert registered == Registry()
 
 
 @pytest.mark.requirement("TOOL-06")
