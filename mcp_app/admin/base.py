@@ -110,6 +110,13 @@ class ModelAdmin(SkinAdmin[M]):
         context: Any = {"preserved_filters": self.get_preserved_filters(request), "opts": self.opts}
         return add_preserved_filters(context, url)
 
+    def object_to_view(self, request: HttpRequest, object_id: str) -> M | None:
+        """The row an address names, None when it is gone; raises PermissionDenied to who may not view it."""
+        row = self.get_object(request, unquote(object_id))
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        return row
+
     def not_there(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Back to the list when a row that was asked for is gone."""
         text = f"There is no {self.opts.verbose_name} {marked(unquote(object_id))[:80]}."
@@ -150,9 +157,7 @@ class ModelAdmin(SkinAdmin[M]):
         def handle(request: HttpRequest, object_id: str) -> HttpResponse:
             if request.method != "POST":
                 return HttpResponseNotAllowed(["POST"])
-            row = self.get_object(request, unquote(object_id))
-            if not self.has_view_permission(request, row):
-                raise PermissionDenied
+            row = self.object_to_view(request, object_id)
             if row is None:
                 return self.not_there(request, object_id)
             return view(request, row) or HttpResponseRedirect(self._return_address(request, row))

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import admin, messages
-from django.contrib.admin.utils import quote, unquote
+from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
@@ -266,9 +266,7 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """Everything about one call; what changes is fetched while it runs."""
-        call = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, call):
-            raise PermissionDenied
+        call = self.object_to_view(request, object_id)
         if call is None:
             return self.not_there(request, object_id)
         call.refresh_from_db(fields=LARGE)
@@ -303,9 +301,7 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         """What changes while a call runs; polled by its page each second until the call is over."""
         if request.method != "GET":
             return HttpResponseNotAllowed(["GET"])
-        call = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, call):
-            raise PermissionDenied
+        call = self.object_to_view(request, object_id)
         if call is None:
             return JsonResponse({"note": "There is no such call."}, status=404)
         return JsonResponse(live(call, read_position(request.GET.get("after"))))

@@ -313,9 +313,7 @@ class EntryAdmin(ModelAdmin[Any]):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Every change of this entry, newest first, with what it altered (S20)."""
-        entry = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, entry):
-            raise PermissionDenied
+        entry = self.object_to_view(request, object_id)
         if entry is None:
             return self.not_there(request, object_id)
         page = Paginator(self._changes(entry).select_related("actor"), CHANGES_PER_PAGE).get_page(

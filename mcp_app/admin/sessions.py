@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -157,9 +156,7 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """The session's facts and its timeline on one page."""
-        session = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, session):
-            raise PermissionDenied
+        session = self.object_to_view(request, object_id)
         if session is None:
             return self.not_there(request, object_id)
         may_read = request.user.has_perm("mcp_app.view_message")
@@ -204,9 +201,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """One message whole: its facts, its request beside its answer."""
-        message = self.get_object(request, unquote(object_id))
-        if not self.has_view_permission(request, message):
-            raise PermissionDenied
+        message = self.object_to_view(request, object_id)
         if message is None:
             return self.not_there(request, object_id)
         context = {

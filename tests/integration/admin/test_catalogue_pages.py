@@ -325,6 +325,7 @@ def test_a_row_that_is_gone_leads_back_to_the_list(root: Client, seeded: Seed) -
     for address in (
         page("tool", "history", 9999),
         page("session", "change", "x"),
+        page("call", "change", "x"),
         page("message", "change", 9999),
     ):
         answer = root.get(address, follow=True)
