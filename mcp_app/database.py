@@ -1,13 +1,26 @@
-"""The database in threads of ours: Django looks after connections only around an HTTP request of its own."""
+"""The database in threads of ours: Django looks after connections only around an HTTP request of its own.
+
+Queries of the server itself run in a few threads that keep their connections (``query``, ``aquery``): opening
+one takes longer than most queries. Threads that run other people's code keep none (``thread_connection``).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
+
+# As many connections as one process keeps at most.
+THREADS = 8
+CLOSING_SECONDS = 5.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,6 +40,69 @@ def thread_connection() -> Iterator[None]:
         close_old_connections()
 
 
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What ``function``, which may query the database, returns or raises; it runs in a thread."""
-    return await asyncio.to_thread(thread_connection()(function), *args, **kwargs)
+def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What ``function``, which queries the database, returns or raises. Blocks."""
+    return _submit(partial(function, *args, **kwargs)).result()
+
+
+async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As ``query``, for async code."""
+    return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs)))
+
+
+def close() -> None:
+    """Close the connections that are kept; the next query opens one again. Blocks while queries run."""
+    if _pool is not None:
+        # Each thread can only close its own: all of them are needed at once, so that none closes twice.
+        together = threading.Barrier(THREADS)
+        for closing in [_pool.submit(_close_own, together) for _ in range(THREADS)]:
+            closing.result()
+
+
+_pool: ThreadPoolExecutor | None = None
+_making = threading.Lock()
+
+
+def _submit(function: Callable[[], T]) -> Future[T]:
+    # In the caller's context, as in a thread of asyncio's own: the language, for example, is kept there.
+    return _threads().submit(copy_context().run, _work, function)
+
+
+def _work(function: Callable[[], T]) -> T:
+    try:
+        return function()
+    finally:
+        for connection in connections.all(initialized_only=True):
+            connection.health_check_done = False  # type: ignore[attr-defined]
+            if connection.errors_occurred or not connection.autocommit:
+                connection.close_if_unusable_or_obsolete()
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool  # noqa: PLW0603 - made at the first use, which a fork must not inherit
+    with _making:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mcp-database", initializer=_keep)
+        return _pool
+
+
+def _keep() -> None:
+    """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
+    for connection in connections.all():
+        kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
+        connection.settings_dict = {**connection.settings_dict, **kept}
+
+
+def _close_own(together: threading.Barrier) -> None:
+    with suppress(threading.BrokenBarrierError):
+        together.wait(CLOSING_SECONDS)
+    connections.close_all()
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads, and must not talk on its parent's connections."""
+    global _pool, _making
+    _pool, _making = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -16,6 +16,7 @@ from typing import Any
 
 from django.db import Error as DatabaseFault
 
+from mcp_app import database
 from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import current as catalogue
@@ -120,6 +121,8 @@ class Dispatcher:
         await self.services.calls.close(seconds=3)
         await self.log.close()
         await self.streams.close()
+        # A connection left open would keep a test's database from being dropped.
+        await asyncio.to_thread(database.close)
 
     async def initialize(
         self, principal: Principal, request: jsonrpc.Request, payload: bytes, address: str

@@ -15,7 +15,7 @@ import orjson
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue import current, loading
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.session import Session
@@ -110,8 +110,8 @@ class Client:
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
         settings = replace(conf.get(), message_log=False)
-        self._principal = await in_thread(self._who)
-        self._before = current.replace(await in_thread(self._catalogue))
+        self._principal = await aquery(self._who)
+        self._before = current.replace(await aquery(self._catalogue))
         self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
         self._dispatcher.sessions.start()
         await self._dispatcher.streams.start()

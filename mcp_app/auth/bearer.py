@@ -10,7 +10,7 @@ from django.db import Error as DatabaseFault
 
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 
 RECHECK_SECONDS = 10.0
@@ -91,7 +91,7 @@ def _challenge(error: str = "") -> str:
 
 async def _find(authorization: bytes) -> Principal | None:
     try:
-        return await in_thread(find_principal, _token(authorization))
+        return await aquery(find_principal, _token(authorization))
     except DatabaseFault as error:
         log.warning("A credential was not checked: %s", error)
         raise Unavailable(NO_DATABASE) from None

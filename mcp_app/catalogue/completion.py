@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, cast
 
 from mcp_app.catalogue.definitions import CompletionSource
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 
 MAX_VALUES: Final = 100
 
@@ -26,7 +26,7 @@ async def complete(source: CompletionSource | None, value: str, others: Mapping[
     if inspect.iscoroutinefunction(source):
         found = await cast("Callable[..., Awaitable[Sequence[str]]]", source)(value, others)
     else:
-        found = await in_thread(_candidates, cast("Callable[..., Sequence[str]]", source), value, others)
+        found = await aquery(_candidates, cast("Callable[..., Sequence[str]]", source), value, others)
     return _bounded([str(item) for item in found])
 
 

@@ -33,7 +33,7 @@ def refresh_now(*, force: bool = False) -> Catalogue:
     """Load the stored catalogue if its revision moved (or ``force``), put it in use and return it; blocks."""
     with _loading:
         present = _holder.catalogue
-        if force or loading.revision().number != present.revision:
+        if force or loading.revision_number() != present.revision:
             _holder.catalogue = loading.load()
         return _holder.catalogue
 

@@ -13,8 +13,9 @@ from collections import deque
 import orjson
 from django.db import DatabaseError
 
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.execution import failpoints, records
+from mcp_app.execution.published import Published
 from mcp_app.execution.records import CallRecord
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamFinished, StreamsError
@@ -35,9 +36,10 @@ log = logging.getLogger("mcp.worker")
 class AttemptReply:
     """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
 
-    def __init__(self, streams: Streams, call: CallRecord) -> None:
+    def __init__(self, streams: Streams, call: CallRecord, published: Published) -> None:
         self._streams = streams
         self._call = call
+        self._published = published
         self._outbox: deque[tuple[str, bytes]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._answered: asyncio.Task[bool] | None = None
@@ -88,7 +90,8 @@ class AttemptReply:
             self.abandoned = True
             return False
         failpoints.reach("after-store")
-        await publish(self._streams, self._call, encoded)
+        if await _append_answer(self._streams, self._call, encoded):
+            self._published.add(self._call.id)
         return True
 
     async def _store(self, encoded: bytes, outcome: str) -> bool:
@@ -97,9 +100,7 @@ class AttemptReply:
         deadline = asyncio.get_running_loop().time() + STORE_SECONDS
         while True:
             try:
-                return await in_thread(
-                    records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded
-                )
+                return await aquery(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded)
             except DatabaseError as error:
                 if asyncio.get_running_loop().time() > deadline:
                     log.error("The outcome of call %s could not be stored: %s", call.id, error)  # noqa: TRY400
@@ -109,13 +110,19 @@ class AttemptReply:
 
 async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     """Append a stored answer to the stream, once however often this is tried; False: try again later."""
+    if not await _append_answer(streams, call, encoded):
+        return False
+    await aquery(records.note_published, call.id)
+    return True
+
+
+async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     try:
         await streams.log.finish(call.session_id, call.stream, encoded)
     except StreamFinished:
         pass  # The session is over: nobody may read the stream any more.
     except StreamsError:
         return False
-    await in_thread(records.note_published, call.id)
     return True
 
 

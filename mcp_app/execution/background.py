@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.attempt_reply import publish
-from mcp_app.execution.celery import hand_on
+from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import CallRecord, NewCall
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
@@ -27,7 +28,8 @@ PREFIX = "call-"
 MARK = "calls"
 # Who may be refused is refused soon (R15); work that was accepted waits longer.
 PATIENCE = 1.5
-T = TypeVar("T")
+# Python's own patience with a locked SQLite file.
+SQLITE_SECONDS = 5.0
 
 log = logging.getLogger("mcp.background")
 
@@ -52,23 +54,23 @@ class Background:
         queued after it: a job without a row cannot exist, a row without a job is found by the reaper.
         Raises InvalidRequest when the id was used for other work (R7), Unavailable and StreamsUnavailable.
         """
-        await self._streams.log.open(new.session_id, new.stream)
-        await self._streams.sessions.update(new.session_id, {MARK: "1"})
+        position, _ = await asyncio.gather(
+            self._streams.log.open(new.session_id, new.stream),
+            self._streams.sessions.update(new.session_id, {MARK: "1"}),
+        )
         try:
-            call, is_new = await in_thread(_impatiently, lambda: records.accept(new))
+            call, is_new = await aquery(_accept, new)
         except DatabaseError as error:
             log.warning("A call was not accepted: %s", error)
             raise Unavailable(NO_DATABASE) from error
         if is_new:
-            failpoints.reach("after-accept")
-            await in_thread(hand_on, call)
-        else:
-            await self._streams.log.drop(new.session_id, new.stream)
-            if call.digest != records.digest(new.tool, new.arguments):
-                raise InvalidRequest(
-                    f"Request id {new.request_id!r} was used for another call in this session.",
-                    http_status=200,
-                )
+            return call.stream, position
+        await self._streams.log.drop(new.session_id, new.stream)
+        if call.digest != records.digest(new.tool, new.arguments):
+            raise InvalidRequest(
+                f"Request id {new.request_id!r} was used for another call in this session.",
+                http_status=200,
+            )
         return call.stream, await self.restore(call)
 
     async def restore(self, call: CallRecord) -> Position:
@@ -85,14 +87,14 @@ class Background:
         """A stream that is no longer in Redis but belongs to a stored call; None for any other."""
         if not stream.startswith(PREFIX):
             return None
-        call = await in_thread(records.find_by_stream, session_id, stream)
+        call = await aquery(records.find_by_stream, session_id, stream)
         return None if call is None else (call.stream, await self.restore(call))
 
     async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none."""
         if not self.available:
             return False
-        call = await in_thread(records.request_cancel, session_id, request_id, reason)
+        call = await aquery(records.request_cancel, session_id, request_id, reason)
         if call is not None:
             await self._stop(call, reason)
         return call is not None
@@ -101,7 +103,7 @@ class Background:
         """Stop every call of a session that ends (SES-07)."""
         if not self.available or not await self._had_calls(session_id):
             return
-        for call in await in_thread(records.open_calls, session_id):
+        for call in await aquery(records.open_calls, session_id):
             await self.cancel(session_id, call.request_id, reason)
 
     async def _had_calls(self, session_id: str) -> bool:
@@ -121,7 +123,7 @@ class Background:
     async def _end_unstarted(self, call: CallRecord) -> bool:
         """A call that no worker has begun is over at once; its job finds nothing to do."""
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
-        ended = await in_thread(
+        ended = await aquery(
             lambda: records.finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer)
         )
         if ended:
@@ -129,9 +131,30 @@ class Background:
         return ended
 
 
-def _impatiently(work: Callable[[], T]) -> T:
-    """A locked database is an error after PATIENCE, for the rest of this connection's life."""
-    if connection.vendor == "sqlite":
-        with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
-    return work()
+def _accept(new: NewCall) -> tuple[CallRecord, bool]:
+    """Store the call and queue its job; returns it and whether it is new."""
+    with _impatience():
+        call, is_new = records.accept(new)
+    if is_new:
+        failpoints.reach("after-accept")
+        hand_on_new(call)
+    return call, is_new
+
+
+@contextmanager
+def _impatience() -> Iterator[None]:
+    """Inside, a locked database is an error after PATIENCE."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS)
+    _wait_for_locks(PATIENCE)
+    try:
+        yield
+    finally:
+        _wait_for_locks(usual)
+
+
+def _wait_for_locks(seconds: float) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")

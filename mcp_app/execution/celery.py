@@ -36,8 +36,22 @@ def enqueue(call: CallRecord, delay: float = 0) -> None:
         raise BrokerUnavailable(str(error)) from error
 
 
+def hand_on_new(call: CallRecord) -> bool:
+    """Queue the job of a call just accepted; False when the broker is away, so that the reaper does it later.
+
+    A process that dies before this leaves a row that claims to have a job: the reaper counts them (R4).
+    """
+    try:
+        enqueue(call)
+    except BrokerUnavailable as error:
+        log.warning("Call %s waits for the broker: %s", call.id, error)
+        records.note_enqueued(call.id, is_queued=False)
+        return False
+    return True
+
+
 def hand_on(call: CallRecord, delay: float = 0) -> bool:
-    """Queue a job for a call and note it; False when the broker is away, so that the reaper does it later."""
+    """Queue a job for a call again and note it; False as for ``hand_on_new``."""
     try:
         enqueue(call, delay)
     except BrokerUnavailable as error:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from django.conf import settings as django_settings
 
 from mcp_app.catalogue.content import ToolError
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.execution.call import Call, Cancelled
 from mcp_app.execution.questions import Answer, Form
 from mcp_app.protocol import downlevel, elicitation, sampling
@@ -83,7 +83,7 @@ class Context:
 
     async def auser(self) -> Any:
         """As ``user``, for async code."""
-        return await in_thread(lambda: self.user)
+        return await aquery(lambda: self.user)
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import ResourceEntry
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.execution.call import Call
 from mcp_app.execution.contents import to_contents
 from mcp_app.execution.context import Context
@@ -43,6 +43,6 @@ async def contents(
     if entry.function is None:
         if entry.static is None:
             raise ResourceNotFound("Resource not found", data={"uri": uri})
-        return {"contents": await in_thread(entry.static, uri)}
+        return {"contents": await aquery(entry.static, uri)}
     value = await runner.read_resource(entry.function, uri, dict(variables), call, context)
     return {"contents": to_contents(value, uri, entry.mime_type)}

@@ -20,6 +20,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from mcp_app import conf
+from mcp_app.execution import statements
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import TERMINAL, State
 
@@ -94,30 +95,34 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
-    """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7)."""
-    key = request_key(new.request_id)
+    """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7).
+
+    The row says that its job is queued, which is to be done next: one write less for nearly every call.
+    """
+    key, now = request_key(new.request_id), timezone.now()
+    row = Call(
+        session_id=new.session_id,
+        request_id=orjson.dumps(new.request_id).decode(),
+        request_key=key,
+        principal=new.principal,
+        user_id=new.user_id,
+        api_key_id=new.api_key_id,
+        tool=new.tool,
+        arguments=orjson.dumps(new.arguments).decode(),
+        digest=digest(new.tool, new.arguments),
+        meta=orjson.dumps(new.meta).decode(),
+        session_fields=new.session_fields,
+        stream=new.stream,
+        timeout=new.timeout,
+        max_attempts=new.max_attempts,
+        queue=new.queue,
+        priority=new.priority,
+        retry_of_id=new.retry_of,
+        accepted_at=now,
+        enqueued_at=now,
+    )
     try:
-        with transaction.atomic():
-            row = Call.objects.create(
-                session_id=new.session_id,
-                request_id=orjson.dumps(new.request_id).decode(),
-                request_key=key,
-                principal=new.principal,
-                user_id=new.user_id,
-                api_key_id=new.api_key_id,
-                tool=new.tool,
-                arguments=orjson.dumps(new.arguments).decode(),
-                digest=digest(new.tool, new.arguments),
-                meta=orjson.dumps(new.meta).decode(),
-                session_fields=new.session_fields,
-                stream=new.stream,
-                timeout=new.timeout,
-                max_attempts=new.max_attempts,
-                queue=new.queue,
-                priority=new.priority,
-                retry_of_id=new.retry_of,
-                accepted_at=timezone.now(),
-            )
+        statements.insert(row)
     except IntegrityError:
         return record(Call.objects.get(session_id=new.session_id, request_key=key)), False
     return record(row), True
@@ -125,7 +130,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
 
 def find(call_id: UUID | str) -> CallRecord | None:
     """The call with this id."""
-    row = Call.objects.filter(pk=call_id).first()
+    row = statements.find(call_id)
     return record(row) if row else None
 
 
@@ -135,9 +140,9 @@ def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
     return record(row) if row else None
 
 
-def note_enqueued(call_id: UUID) -> None:
-    """The broker has the job."""
-    Call.objects.filter(pk=call_id).update(enqueued_at=timezone.now())
+def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
+    """The broker has the job, or did not take it."""
+    Call.objects.filter(pk=call_id).update(enqueued_at=timezone.now() if is_queued else None)
 
 
 class TooManyRunning(Exception):
@@ -176,14 +181,14 @@ def _await_place(call: CallRecord, limit: int) -> None:
 
 def _claim(call_id: UUID | str, worker: str) -> CallRecord | None:
     now = timezone.now()
-    claimed = Call.objects.filter(pk=call_id, state=State.ACCEPTED, attempt__lt=F("max_attempts")).update(
+    row = statements.claim(
         state=State.RUNNING,
-        attempt=F("attempt") + 1,
         lease_until=now + timedelta(seconds=LEASE_SECONDS),
         started_at=now,
         worker=worker[:120],
+        id=call_id,
     )
-    return find(call_id) if claimed else None
+    return record(row) if row else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,22 +232,23 @@ def finish(
 
     ``lost``: only if the attempt's lease is still out, for it may have been renewed since it was looked at.
     """
-    still = Q(lease_until__lt=timezone.now()) if lost else Q()
     return bool(
-        Call.objects.filter(OPEN, still, pk=call_id, attempt=attempt).update(
+        statements.execute(
+            statements.FINISH_LOST if lost else statements.FINISH,
             state=state,
             outcome=outcome,
             answer=answer.decode(),
             finished_at=timezone.now(),
-            lease_until=None,
             published=False,
+            id=call_id,
+            attempt=attempt,
         )
     )
 
 
-def note_published(call_id: UUID) -> None:
-    """The answer reached the event stream."""
-    Call.objects.filter(pk=call_id, state__in=TERMINAL).update(published=True)
+def note_published(*call_ids: UUID) -> None:
+    """The answers of these calls reached their event streams."""
+    Call.objects.filter(pk__in=call_ids, state__in=TERMINAL).update(published=True)
 
 
 def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:

@@ -17,7 +17,7 @@ from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.background import new_stream
-from mcp_app.execution.celery import hand_on
+from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import DEFAULT_QUEUE, CallRecord, NewCall
 from mcp_app.models import AuditEvent
 from mcp_app.protocol import jsonrpc
@@ -69,7 +69,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     with transaction.atomic():
         call, _ = records.accept(new)
         _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
-        transaction.on_commit(lambda: hand_on(call))
+        transaction.on_commit(lambda: hand_on_new(call))
     return call.id
 
 

@@ -7,23 +7,29 @@ import logging
 import os
 import socket
 import threading
+from asyncio import new_event_loop
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
 from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError
 
+from mcp_app import database
+from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
 from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
-from mcp_app.database import in_thread, thread_connection
+from mcp_app.database import query
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.attempt_reply import AttemptReply, reported_progress
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.keeper import Keeper
+from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.records import CallRecord, TooManyRunning
 from mcp_app.execution.results import error_result
@@ -35,6 +41,9 @@ from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
+
+with suppress(ImportError):
+    from uvloop import new_event_loop
 
 T = TypeVar("T")
 CLAIM_SECONDS = 60.0
@@ -55,54 +64,63 @@ class Worker:
         self._settings = settings
         self._may_exit = may_exit
         self.name = f"{socket.gethostname()[:60]}:{os.getpid()}"
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._streams = Streams.connect(settings.redis_url, settings)
         self._log = MessageLog(self._streams, settings)
         self._requests = ClientRequests(self._streams, self._log, settings.client_request_seconds)
         self._runner = Runner(settings.sync_threads)
+        self._published = Published()
         self._running: dict[tuple[str, str | int], Call] = {}
         threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
-        self._await(self._start())
+        self._begin(self._start()).result()
 
     def run(self, call_id: UUID | str) -> str:
         """Run one attempt of a call; returns its outcome, or "" when there was nothing to do. Blocks."""
         failpoints.reach("before-claim")
         try:
-            record = self._claim(call_id)
+            attempt = self._claim(call_id)
         except TooManyRunning as full:
-            _wait_for_a_place(full)
+            query(_wait_for_a_place, full)
             return ""
-        if record is None:
-            return ""
-        failpoints.reach("after-claim")
-        return self._await(self._run(record))
+        return "" if attempt is None else attempt[0].watch(attempt[1])
 
-    def _claim(self, call_id: UUID | str) -> CallRecord | None:
+    def _claim(self, call_id: UUID | str) -> tuple[Keeper, Future[str]] | None:
         """Take the call, also when the database is away for a while: its job comes only once (R15)."""
         deadline = monotonic() + CLAIM_SECONDS
+        claimed: list[CallRecord] = []
         while True:
             try:
-                with thread_connection():
-                    return self._claim_now(call_id)
+                return query(self._claim_now, call_id, claimed)
             except DatabaseError as error:
                 if monotonic() > deadline:
                     raise
                 log.warning("Call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
 
-    def _claim_now(self, call_id: UUID | str) -> CallRecord | None:
-        offered = catalogue.refresh_now()
-        # S14: the schema of a tool may have marked more arguments as secret since the last call.
-        self._log.keep_secret(offered.secret_names)
-        return records.claim(call_id, self.name, offered.max_running)
+    def _claim_now(self, call_id: UUID | str, claimed: list[CallRecord]) -> tuple[Keeper, Future[str]] | None:
+        """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
+        if not claimed:
+            offered = catalogue.refresh_now()
+            # S14: the schema of a tool may have marked more arguments as secret since the last call.
+            self._log.keep_secret(offered.secret_names)
+            record = records.claim(call_id, self.name, offered.max_running)
+            if record is None:
+                return None
+            claimed.append(record)
+        record = claimed[0]
+        principal = principal_of(record.principal, record.user_id, record.api_key_id)
+        failpoints.reach("after-claim")
+        keeper = Keeper(record, self._tell, may_exit=self._may_exit)
+        return keeper, self._begin(self._run(record, principal, keeper))
 
     def close(self) -> None:
         """Hand on what is buffered and stop the loop."""
-        self._await(self._close())
+        self._begin(self._close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
+        database.close()
 
-    def _await(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _start(self) -> None:
         self._streams.hub.subscribe("cancel", self._heard_cancel)
@@ -111,38 +129,34 @@ class Worker:
         self._log.start()
 
     async def _close(self) -> None:
+        await self._published.flush()
         await self._log.close()
         await self._streams.close()
         self._runner.close()
 
-    async def _run(self, record: CallRecord) -> str:
-        reply = AttemptReply(self._streams, record)
+    async def _run(self, record: CallRecord, principal: Principal, keeper: Keeper) -> str:
+        reply = AttemptReply(self._streams, record, self._published)
         session, ended = await self._session(record)
-        call = await self._call(record, session, reply)
+        call = keeper.call = self._call(record, principal, session, reply)
         if record.attempt > 1:
             call.progress_above = await reported_progress(self._streams, record)
         if ended or record.cancel_reason:
             call.cancel(record.cancel_reason or "the session ended")
-        keeper = Keeper(record, call, self._tell, may_exit=self._may_exit)
-        keeper.start()
-        try:
-            await self._attempt(record, call)
-            await reply.done()
-            if call.thread is not None:
-                # The keeper ends this process if the thread never does. What the thread raises came too late.
-                await asyncio.gather(asyncio.wrap_future(call.thread), return_exceptions=True)
-        finally:
-            keeper.release()
+        await self._attempt(record, call)
+        await reply.done()
+        if call.thread is not None:
+            # The keeper ends this process if the thread never does. What the thread raises came too late.
+            await asyncio.gather(asyncio.wrap_future(call.thread), return_exceptions=True)
         return call.outcome
 
-    async def _call(self, record: CallRecord, session: Session, reply: AttemptReply) -> Call:
+    def _call(self, record: CallRecord, principal: Principal, session: Session, reply: AttemptReply) -> Call:
         token = record.meta.get("progressToken")
         return Call(
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
             session=session,
-            principal=await in_thread(principal_of, record.principal, record.user_id, record.api_key_id),
+            principal=principal,
             reply=reply,
             requests=self._requests,
             settings=self._settings,
@@ -205,7 +219,6 @@ class Worker:
                     call.cancel("the session ended")
 
 
-@thread_connection()
 def _wait_for_a_place(full: TooManyRunning) -> None:
     """Queue the call again. The more calls wait, the less often each looks, so that looking stays cheap."""
     hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))

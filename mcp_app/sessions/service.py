@@ -11,7 +11,7 @@ from typing import Any
 from django.db import Error as DatabaseFault
 
 from mcp_app.conf import Settings
-from mcp_app.database import in_thread
+from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import Session, stored_fields
@@ -169,7 +169,7 @@ class Sessions:
     async def _restore(self, session_id: str) -> dict[str, str]:
         """Redis does not know the session: it expired, or Redis was emptied and the record still lives."""
         try:
-            record = await in_thread(find_record, session_id, self._settings.session_idle_seconds)
+            record = await aquery(find_record, session_id, self._settings.session_idle_seconds)
         except DatabaseFault as error:
             log.warning("A session was not looked for in the database: %s", error)
             raise Unavailable("The server cannot reach its database now. Try again in a moment.") from None

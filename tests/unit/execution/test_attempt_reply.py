@@ -8,6 +8,7 @@ from asgiref.sync import sync_to_async
 
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply, publish, reported_progress
+from mcp_app.execution.published import Published
 from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
@@ -35,13 +36,14 @@ async def said(streams: Streams) -> list[tuple[str, bytes]]:
 
 
 async def test_messages_and_then_the_answer_reach_the_stream_and_the_row(streams: Streams) -> None:
-    call = await running()
-    reply = AttemptReply(streams, call)
+    call, published = await running(), Published()
+    reply = AttemptReply(streams, call, published)
     reply.send(b"1")
     reply.send(b"2")
     reply.answer(ANSWER)
     reply.send(b"late")
     await reply.done()
+    await published.flush()
     assert [data for _, data in await said(streams)] == [b"1", b"2", ANSWER]
     row = await row_of(call)
     assert (row.state, row.outcome, row.answer, row.published) == ("completed", "ok", ANSWER.decode(), True)
@@ -53,7 +55,7 @@ async def test_messages_and_then_the_answer_reach_the_stream_and_the_row(streams
 )
 async def test_the_outcome_decides_the_state(streams: Streams, outcome: str, state: str) -> None:
     call = await running()
-    reply = AttemptReply(streams, call)
+    reply = AttemptReply(streams, call, Published())
     reply.answer(ANSWER, outcome)
     await reply.done()
     row = await row_of(call)
@@ -62,7 +64,7 @@ async def test_the_outcome_decides_the_state(streams: Streams, outcome: str, sta
 
 async def test_only_the_first_answer_counts(streams: Streams) -> None:
     call = await running()
-    reply = AttemptReply(streams, call)
+    reply = AttemptReply(streams, call, Published())
     reply.answer(ANSWER)
     reply.answer(b"another", "error")
     await reply.done()
@@ -73,7 +75,7 @@ async def test_an_attempt_that_lost_its_call_says_nothing_more(streams: Streams)
     call = await running()
     await Call.objects.filter(pk=call.id).aupdate(attempt=2)
     await streams.log.append(SESSION, STREAM, b"of the second attempt", fence=2)
-    reply = AttemptReply(streams, call)
+    reply = AttemptReply(streams, call, Published())
     reply.send(b"stale")
     reply.answer(ANSWER)
     await reply.done()
@@ -86,7 +88,7 @@ async def test_an_answer_that_cannot_be_published_is_stored_and_published_later(
     call = await running()
     log = moody(streams)
     log.faults = [StreamsUnavailable("away")]
-    reply = AttemptReply(streams, call)
+    reply = AttemptReply(streams, call, Published())
     reply.answer(ANSWER)
     await reply.done()
     assert await said(streams) == []
@@ -105,7 +107,7 @@ async def test_messages_are_shed_while_the_log_is_away_and_the_answer_is_not(str
     call = await running()
     log = moody(streams)
     log.faults = [StreamsUnavailable("away"), None]
-    reply = AttemptReply(streams, call)
+    reply = AttemptReply(streams, call, Published())
     reply.send(b"shed")
     reply.send(b"kept")
     reply.answer(ANSWER)
@@ -117,9 +119,11 @@ async def test_the_answer_of_an_ended_session_counts_as_published(streams: Strea
     call = await running()
     await streams.sessions.create(SESSION, {"version": "2025-11-25"}, 60)
     await streams.sessions.end(SESSION, 60)
-    reply = AttemptReply(streams, call)
+    published = Published()
+    reply = AttemptReply(streams, call, published)
     reply.answer(ANSWER)
     await reply.done()
+    await published.flush()
     assert (await row_of(call)).published
 
 

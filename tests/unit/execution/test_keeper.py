@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply
 from mcp_app.execution.call import Call
 from mcp_app.execution.keeper import Keeper
+from mcp_app.execution.published import Published
 from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call as Row
 from mcp_app.streams.gateway import Streams
@@ -38,11 +39,13 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     record = await sync_to_async(claimed)()
-    call = call_of(record, streams, AttemptReply(streams, record))
-    made = Keeper(record, call, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False)
-    made.start()
+    made = Keeper(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False)
+    call = made.call = call_of(record, streams, AttemptReply(streams, record, Published()))
+    attempt: Future[str] = Future()
+    watching = asyncio.create_task(asyncio.to_thread(made.watch, attempt))
     yield Kept(record, call, made)
-    await asyncio.to_thread(made.release)
+    attempt.set_result("done")
+    assert await watching == "done"
 
 
 async def until(condition: object, seconds: float = 5.0) -> None:
@@ -102,6 +105,9 @@ async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_en
     await until(said)
 
 
-async def test_nothing_watches_after_the_release(kept: Kept) -> None:
-    await asyncio.to_thread(kept.keeper.release)
-    assert not [thread for thread in threading.enumerate() if thread.name == f"keeper-{kept.record.id}"]
+@pytest.mark.parametrize("error", [TimeoutError("own"), ValueError("own")])
+def test_who_watches_is_told_how_the_attempt_failed(error: Exception) -> None:
+    attempt: Future[str] = Future()
+    attempt.set_exception(error)
+    with pytest.raises(type(error), match="own"):
+        Keeper(claimed(), lambda _: None, may_exit=False).watch(attempt)

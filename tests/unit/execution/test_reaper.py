@@ -101,10 +101,16 @@ def test_a_living_attempt_is_left_alone() -> None:
     assert Call.objects.get(pk=call.id).state == State.RUNNING
 
 
-def test_an_accepted_call_without_a_job_gets_one() -> None:
+@pytest.mark.parametrize("broker_was_away", [True, False])
+def test_an_accepted_call_without_a_job_gets_one(broker_was_away: bool) -> None:
     call, _ = records.accept(new_call(queue=QUEUE))
+    if broker_was_away:
+        records.note_enqueued(call.id, is_queued=False)
     assert reaper.sweep() == 0
-    Call.objects.filter(pk=call.id).update(accepted_at=timezone.now() - LONG_AGO)
+    then = timezone.now() - LONG_AGO
+    Call.objects.filter(pk=call.id).update(accepted_at=then)
+    # Without a note that the broker was away, the process died before it could ask the broker.
+    Call.objects.filter(pk=call.id).exclude(enqueued_at=None).update(enqueued_at=then)
     assert reaper.sweep() == 1
     assert waiting(QUEUE) == 1
     assert reaper.sweep() == 0

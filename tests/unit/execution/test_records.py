@@ -239,7 +239,7 @@ def test_sweeps_find_what_needs_help_and_nothing_else() -> None:
     lost = _expired(claimed(request_id=2))
     unqueued, queued = accepted(request_id=3), accepted(request_id=4)
     silent, told = _over(claimed(request_id=5)), _over(claimed(request_id=6))
-    records.note_enqueued(queued.id)
+    records.note_enqueued(unqueued.id, is_queued=False)
     records.note_published(told.id)
     assert {call.id for call in records.expired()} == {lost.id}
     assert {call.id for call in records.not_enqueued(-1)} == {unqueued.id}

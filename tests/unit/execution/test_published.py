@@ -1,0 +1,42 @@
+"""Noting published answers: soon, many at once, and never at the price of an error."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from mcp_app.execution import published as module
+from mcp_app.execution import records
+from mcp_app.execution.published import Published
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from tests.unit.execution.attempts import claimed
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+def finished(request_id: int) -> records.CallRecord:
+    call = claimed(request_id=request_id)
+    assert records.finish(call.id, call.attempt, State.COMPLETED, "ok", b"{}")
+    return call
+
+
+async def test_answers_are_noted_together_without_anybody_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "NOTE_SECONDS", 0.01)
+    noted = Published()
+    for number in range(3):
+        noted.add((await sync_to_async(finished)(number)).id)
+    async with asyncio.timeout(5):
+        while await Call.objects.filter(published=True).acount() < 3:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_flush_leaves_nothing_to_note() -> None:
+    noted = Published()
+    noted.add((await sync_to_async(finished)(1)).id)
+    await noted.flush()
+    assert (await Call.objects.aget()).published
+    await noted.flush()
+    assert len(asyncio.all_tasks()) == 1

@@ -1,0 +1,103 @@
+"""Queries from threads of ours: connections are kept, looked after, closed, and never inherited."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import pytest
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+
+from mcp_app import database
+from mcp_app.database import aquery, query
+from mcp_app.models import CatalogueRevision
+
+WHO: ContextVar[str] = ContextVar("who")
+in_files = pytest.mark.skipif(
+    settings.DATABASES["default"]["ENGINE"].endswith("sqlite3"),
+    reason="SQLite in memory keeps its connection whatever happens",
+)
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    database.close()
+    yield
+    database.close()
+
+
+def _ask() -> object:
+    """The driver's own connection, after it was used."""
+    CatalogueRevision.objects.count()
+    return connection.connection
+
+
+def _fail() -> None:
+    connection.cursor().execute("SELECT nothing FROM nowhere")
+
+
+def test_connections_are_kept_for_the_next_queries() -> None:
+    assert len({id(query(_ask)) for _ in range(5 * database.THREADS)}) <= database.THREADS
+
+
+async def test_async_code_gets_values_and_errors() -> None:
+    assert await aquery(_ask) is not None
+    with pytest.raises(DatabaseError):
+        await aquery(_fail)
+    assert await aquery(_ask) is not None
+
+
+@in_files
+def test_a_connection_that_broke_is_replaced_without_an_error() -> None:
+    def breaks() -> object:
+        broken = _ask()
+        connection.connection.close()
+        return broken
+
+    broken = query(breaks)
+    assert all(query(_ask) is not broken for _ in range(5 * database.THREADS))
+
+
+@in_files
+def test_a_transaction_left_open_does_not_reach_the_next_query() -> None:
+    query(transaction.set_autocommit, False)
+    assert all(query(transaction.get_autocommit) for _ in range(5 * database.THREADS))
+
+
+@in_files
+def test_after_closing_the_next_query_opens_a_connection_again() -> None:
+    before = query(_ask)
+    database.close()
+    assert all(query(_ask) is not before for _ in range(5 * database.THREADS))
+
+
+def test_a_query_runs_in_the_context_of_who_asks() -> None:
+    token = WHO.set("me")
+    assert query(WHO.get) == "me"
+    WHO.reset(token)
+
+
+def test_no_more_threads_than_connections_are_allowed() -> None:
+    start = threading.Barrier(database.THREADS)
+    asking = [threading.Thread(target=query, args=(start.wait, 5)) for _ in range(database.THREADS)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len([each for each in threading.enumerate() if each.name.startswith("mcp-database")]) == (
+        database.THREADS
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_asks_on_threads_of_its_own() -> None:
+    assert query(threading.get_ident)
+    child = os.fork()
+    if child == 0:
+        # A thread inherited in name only would never answer.
+        os._exit(0 if query(lambda: 7) == 7 else 1)
+    assert os.waitpid(child, 0)[1] == 0
