@@ -151,7 +151,7 @@ class Caller:
     def _message(self, client: Mcp, message: dict[str, Any], event_id: str) -> None:
         method = message.get("method")
         if method == "notifications/message":
-            about, run, number = message["params"]["data"].split()
+            about, run, number = message["params"]["data"].split()[:3]
             self._note("message", about=about, run=run, number=float(number), event_id=event_id)
         elif method == "notifications/progress":
             params = message["params"]

@@ -17,7 +17,9 @@ from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
 
-OUTAGE_SECONDS = 25.0  # Longer than any lease.
+OUTAGE_SECONDS = 45.0  # Three times as long as a lease.
+POINTS = ("after-accept", "before-claim", "after-claim", "before-append", "before-store", "after-store")
+STEPS = {"steps": 2, "delay": 0.05, "patience": 120}
 REFUSED_SECONDS = 2.0
 AIR_SECONDS = 1.5
 
@@ -29,7 +31,7 @@ def cluster_and_outage(
     request: pytest.FixtureRequest, start_cluster: Callable[..., Cluster]
 ) -> Iterator[tuple[Cluster, Outage]]:
     if request.param == "sqlite":
-        cluster = start_cluster(concurrency=4)
+        cluster = start_cluster(concurrency=len(POINTS) + 1)
         yield cluster, cluster.locked_database
         return
     if postgres.binaries() is None:
@@ -38,7 +40,7 @@ def cluster_and_outage(
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         database = stack.enter_context(postgres.PostgreSQL(folder))
-        cluster = start_cluster(concurrency=4, env={"DATABASE_URL": database.url})
+        cluster = start_cluster(concurrency=len(POINTS) + 1, env={"DATABASE_URL": database.url})
 
         @contextmanager
         def stopped() -> Iterator[None]:
@@ -57,17 +59,19 @@ def test_running_calls_survive_an_outage_of_the_database_and_new_ones_are_refuse
 ) -> None:
     cluster, outage = cluster_and_outage
     session = open_session(cluster)
-    # One ends in the outage, one is held before its answer is stored, one goes on beyond the outage.
-    cluster.arm("before-store")
-    held = call(cluster, session, "held", "work_once", steps=2, patience=90)
-    cluster.held_at("before-store")
-    short = call(cluster, session, "short", "work_once", steps=50, patience=90)
-    long = call(cluster, session, "long", "work_once", steps=330, patience=90)
+    # The outage meets one call between any two steps, one that ends in it and one that goes on beyond it.
+    for point in POINTS:
+        cluster.arm(point)
+    held = [call(cluster, session, f"held-{number}", "work_once", **STEPS) for number in range(len(POINTS))]
+    assert len({cluster.held_at(point) for point in POINTS}) == len(POINTS)
+    short = call(cluster, session, "short", "work_once", steps=50, patience=120)
+    long = call(cluster, session, "long", "work_once", steps=560, patience=120)
     cluster.wait_for("short", number=3)
     cluster.wait_for("long", number=3)
     with outage():
         began = time.monotonic()
-        cluster.let_go("before-store")
+        for point in POINTS:
+            cluster.let_go(point)
         refused = call(cluster, session, "refused", "work_once", steps=1, patience=5).join()
         refusal = cluster.history.of("refused", "refused")[0]
         assert refusal.text.startswith("503")
@@ -76,7 +80,7 @@ def test_running_calls_survive_an_outage_of_the_database_and_new_ones_are_refuse
         time.sleep(max(0.0, began + OUTAGE_SECONDS - time.monotonic()))
         assert cluster.lines("short", "end")
         assert not cluster.history.of("short", "answer")
-    for caller in (held, short, long):
+    for caller in (*held, short, long):
         caller.join()
         assert cluster.history.of(caller.nonce, "answer"), cluster.history.of(caller.nonce)[-3:]
     again = call(cluster, session, "refused", "work_once", steps=1).join()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import secrets
 import socket
-import statistics
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -12,11 +13,15 @@ from contextlib import closing, suppress
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
+from tests.live import eventually
 from tests.raw_http import Mcp
 from tests.raw_wire import request_bytes
 
-STALLED = 8
-LINES = 600
+STALLED = 200
+NORMAL = 50
+CALLS = 20
+# More than the kernel takes for a reader who does not read, so that the server is left with the rest.
+LINES = 300
 LINE_BYTES = 16 * 1024
 MIB = 1024 * 1024
 
@@ -35,7 +40,7 @@ def _stall(session: Mcp, port: int, nonce: str) -> socket.socket:
 
 def _drained(stalled: socket.socket) -> int:
     """How many bytes still come, until the connection ends or is silent."""
-    stalled.settimeout(1)
+    stalled.settimeout(0.2)
     count = 0
     with suppress(ConnectionError, TimeoutError):
         while piece := stalled.recv(MIB):
@@ -44,33 +49,47 @@ def _drained(stalled: socket.socket) -> int:
 
 
 def _latency(session: Mcp, port: int) -> float:
-    """The median time of a quick call, in seconds."""
-    times = []
-    with closing(session.via(port)) as client:
-        for _ in range(60):
-            began = time.perf_counter()
-            assert "result" in client.tool("quick", nonce="q")
-            times.append(time.perf_counter() - began)
-    return statistics.median(times)
+    """The time below which 99 of 100 quick calls of fifty clients at once stay, in seconds."""
+    times: list[float] = []
+
+    def one() -> None:
+        with closing(session.via(port)) as client:
+            client.next_id = secrets.randbits(48)
+            for _ in range(CALLS):
+                began = time.perf_counter()
+                assert "result" in client.tool("quick", nonce="q")
+                times.append(time.perf_counter() - began)
+
+    threads = [threading.Thread(target=one) for _ in range(NORMAL)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(times) == NORMAL * CALLS
+    return sorted(times)[len(times) * 99 // 100]
 
 
 def test_stalled_readers_cost_little_memory_and_do_not_slow_the_others(
     start_cluster: Callable[..., Cluster],
 ) -> None:
-    limits = {"STALL_SECONDS": 3.0, "MAX_STREAM_BYTES": MIB}
-    cluster = start_cluster(web_processes=1, env={"LEDGER_MCP": json.dumps(limits)})
+    limits = {"STALL_SECONDS": 60.0, "MAX_STREAM_BYTES": MIB, "MAX_STREAMS_PER_PRINCIPAL": 1_000}
+    # Redis keeps all that is said until it is read; that is its own bound (R17).
+    cluster = start_cluster(
+        web_processes=1, concurrency=4, max_memory="600mb", env={"LEDGER_MCP": json.dumps(limits)}
+    )
     session = open_session(cluster)
     process = cluster.processes[0]
     _latency(session, process.port)
     idle, before = _latency(session, process.port), process.rss
     stalled = [_stall(session, process.port, f"r16-{number}") for number in range(STALLED)]
-    for number in range(STALLED):
-        cluster.wait_for(f"r16-{number}", "end", seconds=60)
+    eventually(lambda: len(cluster.lines(what="end")) == STALLED, 120, "the end of all that is said")
     cluster.strike(f"{STALLED} readers stopped")
-    # One MiB each and some for the process itself; what was said is ten times as much.
-    assert process.rss - before < STALLED * MIB + 8 * MIB
+    print(f"memory of the web process: {(process.rss - before) / MIB / STALLED:.2f} MiB for each")
+    assert process.rss - before < STALLED * MIB
+    during = _latency(session, process.port)
+    print(f"p99 of {NORMAL} clients: {idle * 1e3:.1f} ms, beside stalled readers {during * 1e3:.1f} ms")
     # Generous: the machine is shared. A server that is held up at all is slower by orders of magnitude.
-    assert _latency(session, process.port) < 5 * idle + 0.01
+    assert during < 2 * idle + 0.02
     normal = call(cluster, session, "normal", "work_once", steps=20).join()
     assert normal.answered
     # They really were behind: what they missed did not wait for them.
