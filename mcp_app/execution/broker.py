@@ -11,7 +11,7 @@ from typing import Final
 from kombu.transport import redis, virtual
 
 # Kombu's own Redis library: clients are made by it here, not by us.
-OutOfMemoryError: Final[type[Exception]] = redis.redis.exceptions.OutOfMemoryError
+OutOfMemoryError: Final[type[Exception]] = redis.redis.exceptions.OutOfMemoryError  # type: ignore[attr-defined]
 
 
 class QoS(redis.QoS):

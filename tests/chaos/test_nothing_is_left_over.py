@@ -1,0 +1,114 @@
+"""R26, in minutes: thousands of calls under kills and cancels leave nothing behind."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+
+from mcp_app.streams.keys import PATTERNS
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster, again_and_again
+from tests.chaos.generator import Caller, open_session
+from tests.live import eventually
+
+CALLS = 2_000
+WARM = 100
+AT_ONCE = 24
+KILL_SECONDS = 4.0
+CANCELLED = 0.1
+QUIET_SECONDS = 60.0
+# What Celery keeps for itself: its queue and the names of its exchanges.
+BROKER_KEYS = ("_kombu.", "unacked", "celery")
+OPEN_ROWS = """
+from mcp_app.models import Call
+from django.db.models import Q
+import json
+over = Call.objects.filter(state__in=["completed", "failed", "cancelled"])
+print(json.dumps([Call.objects.count() - over.count(), over.exclude(lease_until=None).count(),
+                  over.filter(published=False).count()]))
+"""
+
+
+def _make_calls(cluster: Cluster, mark: str, count: int) -> None:
+    """Short calls, many at a time; some are cancelled while they wait or run."""
+    session = open_session(cluster)
+    seeds = [cluster.rng.random() for _ in range(count)]
+
+    def one(number: int) -> None:
+        rng = random.Random(seeds[number])
+        steps = {"steps": rng.randint(1, 3), "delay": 0.02}
+        caller = Caller(cluster, session, f"{mark}-{number}", "work", steps, patience=120, cuts=0.02)
+        caller.retry_refused, caller.rng = True, rng
+        cancel = threading.Timer(rng.uniform(0, 0.3), caller.cancel) if rng.random() < CANCELLED else None
+        if cancel is not None:
+            cancel.start()
+        caller.run()
+        assert caller.answered, caller.nonce
+        if cancel is not None:
+            cancel.join()
+
+    with ThreadPoolExecutor(AT_ONCE) as clients:
+        list(clients.map(one, range(count)))
+
+
+def _held(cluster: Cluster) -> dict[str, tuple[int, int]]:
+    """Threads and descriptors of every process that must live through the run."""
+    worker = cluster.worker_processes[0].pid
+    pids = {"web": cluster.processes[0].pid, "worker": worker}
+    processes = {name: psutil.Process(pid) for name, pid in pids.items()}
+    return {name: (each.num_threads(), each.num_fds()) for name, each in processes.items()}
+
+
+def test_thousands_of_calls_under_kills_and_cancels_leave_nothing_over(
+    start_cluster: Callable[..., Cluster], rng: random.Random
+) -> None:
+    cluster = start_cluster(concurrency=4)
+    worker = cluster.worker_processes[0]
+    # What every process makes once it has made by then.
+    _make_calls(cluster, "warm", WARM)
+    eventually(lambda: _is_quiet(cluster), QUIET_SECONDS, "quiet after the first calls")
+    before = _held(cluster)
+
+    def kill_something() -> None:
+        if rng.random() < 0.3:
+            cluster.kill_web(1)
+            cluster.revive_web(1)
+        elif children := worker.children:
+            cluster.kill(rng.choice(children), "worker child")
+
+    with again_and_again(kill_something, KILL_SECONDS):
+        _make_calls(cluster, "call", CALLS)
+    assert len(cluster.faults) >= 5
+    cluster.check(Promise(most_starts=3))
+    assert cluster.history.count("cancel") > CALLS * CANCELLED / 2
+    eventually(lambda: _is_quiet(cluster), QUIET_SECONDS, "quiet")
+    assert json.loads(cluster.shell(OPEN_ROWS).strip().splitlines()[-1]) == [0, 0, 0]
+    with cluster.redis_client() as client:
+        keys = {key.decode(): int(str(client.ttl(key))) for key in client.scan_iter()}
+    ours = {key: ttl for key, ttl in keys.items() if not key.startswith(BROKER_KEYS)}
+    assert [key for key, ttl in ours.items() if ttl < 0] == []
+    assert [key for key in ours if not any(pattern.fullmatch(key) for pattern in PATTERNS)] == []
+    eventually(lambda: len(worker.children) == 4, 10, "four children")
+    after = _held(cluster)
+    for name, (threads, descriptors) in before.items():
+        assert after[name][0] <= threads + 2, (name, before, after)
+        assert after[name][1] <= descriptors + 5, (name, before, after)
+    worker.stop()
+    assert cluster.left_behind() == []
+
+
+def _is_quiet(cluster: Cluster) -> bool:
+    """Nothing is said any more, nobody is connected, no job waits."""
+    with cluster.redis_client() as client:
+        waiting = int(str(client.llen("celery"))) + int(str(client.hlen("unacked")))
+    sockets = [
+        each
+        for each in psutil.Process(cluster.processes[0].pid).net_connections("tcp")
+        if each.status == psutil.CONN_ESTABLISHED and each.laddr.port in cluster.ports
+    ]
+    return waiting == 0 and not sockets
