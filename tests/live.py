@@ -176,6 +176,7 @@ class LiveServer:
 
     ``port`` is the shared socket. ``settings`` is a settings module, ``env`` extra environment variables.
     ``worker`` starts ``workers`` Celery workers of ``concurrency`` children each beside the web processes.
+    ``redis_folder`` is where Redis keeps its files, in the server's own folder unless given.
     ``through`` may put something between the processes and Redis: given its port, it returns the one to use.
     """
 
@@ -187,6 +188,7 @@ class LiveServer:
     concurrency: int = 2
     append_only: bool = False
     max_memory: str = "256mb"
+    redis_folder: Path | None = None
     through: Callable[[int], int] | None = None
     processes: list[WebProcess] = field(default_factory=list, init=False)
     worker_processes: list[WorkerProcess] = field(default_factory=list, init=False)
@@ -202,7 +204,9 @@ class LiveServer:
 
     def _start(self) -> None:
         self.redis = RedisServer(
-            self.folder / "redis", append_only=self.append_only, max_memory=self.max_memory
+            self.redis_folder or self.folder / "redis",
+            append_only=self.append_only,
+            max_memory=self.max_memory,
         )
         self.redis.start()
         self.shared = _listener()

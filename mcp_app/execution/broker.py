@@ -1,7 +1,7 @@
-"""Redis as Celery's broker, when it may be full for a while (R13).
+"""Redis as Celery's broker, when it takes no writes for a while: it or its disk is full (R13, R14).
 
-Kombu takes an answer "out of memory" for a fault of the program, at which Celery ends and takes the jobs that
-run with it. Here it is an outage of the broker, which Celery sits out.
+Kombu takes such an answer for a fault of the program: Celery ends, and so do the jobs that run in it. Here it
+is an outage of the broker, which Celery sits out; what Redis answered stands in the log.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Final
 
 from kombu.transport import redis, virtual
 
-# Kombu's own Redis library: clients are made by it here, not by us.
-OutOfMemoryError: Final[type[Exception]] = redis.redis.exceptions.OutOfMemoryError  # type: ignore[attr-defined]
+# From Kombu's own Redis library: it makes the clients here, not we.
+ResponseError: Final[type[Exception]] = redis.redis.exceptions.ResponseError  # type: ignore[attr-defined]
 
 
 class QoS(redis.QoS):
@@ -21,7 +21,7 @@ class QoS(redis.QoS):
         """Acknowledge a message, or else have it delivered once more: its call is over and is left alone."""
         try:
             super().ack(delivery_tag)  # type: ignore[no-untyped-call]
-        except OutOfMemoryError:
+        except ResponseError:
             # Not to forget it here would keep its place for ever, and this worker would take no more jobs.
             virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
 
@@ -36,4 +36,4 @@ class Transport(redis.Transport):
     """``CELERY_BROKER_TRANSPORT = "mcp_app.execution.broker:Transport"``."""
 
     Channel = Channel
-    connection_errors = (*redis.Transport.connection_errors, OutOfMemoryError)
+    connection_errors = (*redis.Transport.connection_errors, ResponseError)

@@ -1,0 +1,90 @@
+"""R14: no room on a disk: nothing is accepted that cannot be kept; with room again all goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import Promise
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import Caller, call, open_session
+from tests.live import eventually
+from tests.raw_http import Mcp
+
+SIZE = "32m"
+WORKING = 3
+BLOCK = b"x" * 4096
+
+
+@pytest.fixture(params=["db", "redis"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A small disk for the files of the database, or of Redis."""
+    folder = tmp_path / str(request.param)
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0700", "tmpfs", str(folder)]
+    if not sys.platform.startswith("linux") or os.geteuid() or subprocess.run(mount, check=False).returncode:
+        pytest.skip("only root of a Linux machine may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def _no_room(cluster: Cluster, disk: Path) -> Iterator[None]:
+    filler = disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(BLOCK)
+    cluster.strike(f"no room on the disk of {disk.name}")
+    yield
+    filler.unlink()
+
+
+def _refused(cluster: Cluster, session: Mcp) -> tuple[Caller, list[Caller]]:
+    """The first new call that is refused, and those that still found room in files that were there."""
+    lucky: list[Caller] = []
+    for number in range(200):
+        caller = call(cluster, session, f"new-{number}", "work_once", steps=1, patience=120)
+        heard = partial(cluster.history.of, caller.nonce, "accepted", "refused")
+        eventually(heard, 10, "acceptance or refusal")
+        if cluster.history.of(caller.nonce, "refused"):
+            return caller.join(), lucky
+        lucky.append(caller)
+    raise AssertionError("nothing is refused")
+
+
+def test_accepted_calls_survive_a_full_disk_and_new_ones_are_refused(
+    disk: Path, start_cluster: Callable[..., Cluster]
+) -> None:
+    where = {"env": {"DATABASE_URL": f"sqlite:///{disk}/db.sqlite3"}} if disk.name == "db" else {}
+    cluster = start_cluster(
+        concurrency=WORKING + 1, redis_folder=disk if disk.name == "redis" else None, **where
+    )
+    session = open_session(cluster)
+    worker = cluster.worker_processes[0].pid
+    working = [
+        call(cluster, session, f"work-{number}", "work_once", steps=80, patience=120)
+        for number in range(WORKING)
+    ]
+    for caller in working:
+        cluster.wait_for(caller.nonce, number=3)
+    with _no_room(cluster, disk):
+        refused, lucky = _refused(cluster, session)
+        assert cluster.history.of(refused.nonce, "refused")[0].text.startswith("503")
+        for caller in working:
+            cluster.wait_for(caller.nonce, "end")
+    for caller in (*working, *lucky):
+        caller.join()
+        assert cluster.history.of(caller.nonce, "answer"), cluster.history.of(caller.nonce)[-3:]
+    later = call(cluster, session, "later", "work_once", steps=3, retry_refused=True).join()
+    assert later.answered
+    assert cluster.worker_processes[0].alive
+    assert cluster.worker_processes[0].pid == worker
+    cluster.check(Promise(complete=False))
+    assert cluster.lines(refused.nonce) == []
