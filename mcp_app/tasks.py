@@ -11,9 +11,11 @@ from typing import Any
 from billiard import current_process
 from celery import shared_task
 from celery.signals import heartbeat_sent, worker_ready, worker_shutting_down
+from celery.worker import state
 
 from mcp_app import conf
 from mcp_app.execution import reaper, records
+from mcp_app.execution.lost_jobs import LostJobs
 from mcp_app.execution.worker import Worker
 from mcp_app.sessions import drain, retention
 from mcp_app.streams.base import StreamsUnavailable
@@ -22,6 +24,7 @@ from mcp_app.streams.presence import Presence
 log = logging.getLogger("mcp.worker")
 
 _stop = threading.Event()
+_lost_jobs = LostJobs()
 _presence: list[Callable[[], None]] = []
 
 
@@ -67,6 +70,15 @@ def say_alive(**_: Any) -> None:
             presence()
         except StreamsUnavailable as error:
             log.warning("%s", error)
+
+
+@heartbeat_sent.connect
+def give_back_lost_jobs(**_: Any) -> None:
+    """Put jobs that wait for a child that is gone back into their queue; a job must bear being run twice."""
+    for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
+        log.warning("Job %s was lost on the way to its process: it goes back into its queue", request.id)
+        request.reject(requeue=True)
+        state.task_ready(request)
 
 
 @shared_task(ignore_result=True)

@@ -21,7 +21,9 @@ def test_a_client_cut_at_random_bytes_receives_every_event_once(
     proxies = [Proxy(port, lambda: rng.randint(200, 20_000)) for port in cluster.ports]
     ports = [proxy.port for proxy in proxies]
     callers = [
-        call(cluster, session, f"r2-{number}", "work_once", steps=STEPS, delay=0.002, ports=ports)
+        call(
+            cluster, session, f"r2-{number}", "work_once", steps=STEPS, delay=0.002, ports=ports, patience=150
+        )
         for number in range(2)
     ]
     for caller in callers:

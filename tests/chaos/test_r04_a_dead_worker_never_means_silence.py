@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -10,6 +12,7 @@ import pytest
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
+from tests.live import eventually
 
 POINTS = ("before-claim", "after-claim", "before-append", "before-store", "after-store")
 BOUND_SECONDS = 25.0
@@ -57,3 +60,26 @@ def test_a_worker_killed_between_two_steps_leaves_no_call_without_its_answer(
     answered = sum(each.kind == "answer" for each in endings)
     # A tool that must not start twice fails where it may have begun; elsewhere it is done as if nothing was.
     assert answered == (len(POINTS) if tool == "work" else 2), endings
+
+
+def test_a_job_that_no_process_begins_is_given_back_and_holds_no_place(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster(concurrency=2)
+    session = open_session(cluster)
+    children = cluster.worker_processes[0].children
+    for pid in children:
+        os.kill(pid, signal.SIGSTOP)
+    cluster.strike("stop both children before they have a job")
+    callers = [
+        call(cluster, session, f"lost-{number}", "work_once", steps=2, patience=90) for number in range(2)
+    ]
+    eventually(lambda: cluster.logs().count("was lost on the way to its process") >= 2, 40, "lost jobs")
+    for pid in children:
+        cluster.kill(pid, "worker child")
+    for caller in callers:
+        caller.join()
+        assert cluster.history.of(caller.nonce, "answer"), caller.nonce
+    with cluster.redis_client() as client:
+        eventually(lambda: not client.hlen("unacked"), 30, "no job that is not acknowledged")
+    cluster.check(Promise(most_starts=1))
