@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from csp import constants as csp
+
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
 
@@ -38,6 +40,7 @@ if ENVIRONMENT.demo:
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -101,6 +104,21 @@ SECURE_SSL_REDIRECT = _HTTPS and bool(ENVIRONMENT.trusted_proxies)
 SECURE_HSTS_SECONDS = 31_536_000 if _HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
 X_FRAME_OPTIONS = "DENY"
+# S11: text of clients and tools that got into a page as markup runs no script all the same. The skin compiles
+# its own expressions (eval) and sets styles; neither lets markup bring code of its own.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [csp.SELF],
+        "script-src": [csp.SELF, csp.UNSAFE_EVAL],
+        "style-src": [csp.SELF, csp.UNSAFE_INLINE],
+        "img-src": [csp.SELF, "data:"],
+        "font-src": [csp.SELF, "data:"],
+        "object-src": [csp.NONE],
+        "base-uri": [csp.NONE],
+        "form-action": [csp.SELF],
+        "frame-ancestors": [csp.NONE],
+    }
+}
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 AUTH_PASSWORD_VALIDATORS = [

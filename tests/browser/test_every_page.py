@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Page
 
 from tests.browser.conftest import PICTURES, Visit
 from tests.live import LiveServer
@@ -80,25 +80,12 @@ def test_the_login_page_is_not_broken(scheme: Any, base: str, visit: Visit) -> N
     assert visitor.trouble == []
 
 
-def test_hostile_text_would_be_reported_by_a_policy_that_forbids_inline_script(
-    visit: Visit, pages: dict[str, str]
-) -> None:
-    visitor = visit()
-
-    def forbid_inline_script(route: Route) -> None:
-        answer = route.fetch()
-        policy = "script-src 'self' 'unsafe-eval'; object-src 'none'; base-uri 'none'"
-        route.fulfill(response=answer, headers={**answer.headers, "content-security-policy": policy})
-
-    visitor.page.route("**/admin/**", forbid_inline_script)
-    for name, path in pages.items():
-        visitor.goto(path)
-        assert visitor.trouble == [], name
-    visitor.page.unroute_all(behavior="wait")
-    # The policy does bite: the same kind of text, put in as markup, is reported.
-    with visitor.page.expect_console_message(lambda message: "Content Security Policy" in message.text):
-        visitor.page.evaluate("document.body.insertAdjacentHTML('beforeend', '<svg onload=window.pwned=3>')")
-    assert visitor.page.evaluate("window.pwned ?? null") is None
+def test_text_that_got_into_a_page_as_markup_would_run_nothing(visit: Visit) -> None:
+    page = visit().goto("/admin/")
+    # No page is reported by the site's policy (above); here it shows that it would.
+    with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<svg onload=window.pwned=3>')")
+    assert page.evaluate("window.pwned ?? null") is None
 
 
 def test_a_viewer_meets_no_button_that_acts(visit: Visit, pages: dict[str, str]) -> None:

@@ -151,3 +151,11 @@ def test_a_session_page_hides_its_messages_from_those_who_may_not_read_them(
 
 def test_pages_forbid_framing(root: Client) -> None:
     assert root.get(page("tool", "changelist"))["X-Frame-Options"] == "DENY"
+
+
+@pytest.mark.parametrize("path", ["/admin/", "/admin/login/", "/admin/mcp_app/tool/", "/nothing/"])
+def test_every_page_forbids_scripts_of_others_and_in_markup(root: Client, path: str) -> None:
+    policy = dict(part.strip().split(" ", 1) for part in root.get(path)["Content-Security-Policy"].split(";"))
+    assert policy["script-src"] == "'self' 'unsafe-eval'"
+    assert policy["default-src"] == policy["form-action"] == "'self'"
+    assert policy["object-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
