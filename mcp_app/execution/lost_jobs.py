@@ -31,7 +31,7 @@ class LostJobs:
         self._since: dict[str, float] = {}
 
     def among(self, taken: Iterable[J], begun: Iterable[J]) -> list[J]:
-        """The jobs that were taken and not begun for too long; one of them may only be slow, and run after all."""
+        """The jobs that were taken and not begun for too long; one may only be slow, and run after all."""
         now = time.monotonic()
         waiting = {job.id: job for job in taken}
         for job in begun:
