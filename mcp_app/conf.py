@@ -21,6 +21,7 @@ class Settings:
     allowed_origins: tuple[str, ...] = ()
     loopback: bool = False
     public_url: str = ""
+    connect_page: bool = True
 
     # What the server says of itself.
     server_name: str = "django-mcp"

@@ -34,6 +34,7 @@ REMEDIES = {
     "WORKER_QUEUES": "queue names separated by commas, for example celery,slow",
     "MCP_AUTH": "loopback or required",
     "DEMO": "on or off",
+    "CONNECT_PAGE": "on or off",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -66,6 +67,7 @@ class Environment(BaseSettings):
     worker_queues: Names = ("celery",)
     mcp_auth: Literal["", "loopback", "required"] = ""
     demo: bool = True
+    connect_page: bool = True
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod
@@ -110,15 +112,7 @@ class Environment(BaseSettings):
     @field_validator("public_url")
     @classmethod
     def _public(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if value and (
-            parts.scheme not in ("http", "https")
-            or not parts.hostname
-            or parts.path.strip("/")
-            or parts.query
-            or parts.fragment
-            or parts.username
-        ):
+        if value and not _is_origin(value.rstrip("/")):
             raise ValueError(f"is {value!r}")
         return value.rstrip("/")
 
@@ -205,9 +199,26 @@ class Environment(BaseSettings):
         return f"http://{host}:{self.port}"
 
     @property
+    def client_url(self) -> str:
+        """The address to tell every client; empty when it depends on the name a client came by."""
+        if not self.public_url and (self.listens_everywhere or self.allowed_hosts):
+            return ""
+        return self.base_url
+
+    @property
     def run_dir(self) -> Path:
         """Where pid files and other facts about running processes are."""
         return self.data_dir / "run"
+
+
+def _is_origin(url: str) -> bool:
+    """Whether ``url`` is scheme, host and perhaps a port, in the plain characters that every client takes."""
+    try:
+        parts = urlsplit(url)
+        plain = re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+", url)
+        return plain is not None and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # No such port, or no such address in brackets.
+        return False
 
 
 def _bracketed(host: str) -> str:

@@ -133,7 +133,8 @@ MCP = {
     "ALLOWED_HOSTS": ENVIRONMENT.hosts,
     "ALLOWED_ORIGINS": ENVIRONMENT.allowed_origins,
     "LOOPBACK": ENVIRONMENT.is_loopback,
-    "PUBLIC_URL": ENVIRONMENT.base_url,
+    "PUBLIC_URL": ENVIRONMENT.client_url,
+    "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }

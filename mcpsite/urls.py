@@ -6,7 +6,11 @@ from django.contrib import admin
 from django.urls import path
 from django.views.generic import RedirectView
 
+from mcp_app import views
+
 urlpatterns = [
     path("", RedirectView.as_view(url="/admin/")),
     path("admin/", admin.site.urls),
+    path("connect/", views.connect, name="mcp_connect"),
+    path("server.json", views.server_document, name="mcp_server_json"),
 ]

@@ -14,9 +14,10 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ModelAdmin, ModelForm, ObjectView
-from mcp_app.admin.connect import client_lines, endpoint_url
 from mcp_app.admin.shown import badge, moment
 from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.connect.address import connection_for
+from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.models import ApiKey
 from mcp_app.templatetags.mcp_text import marked, visible
 
@@ -146,14 +147,12 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None
     ) -> HttpResponse:
         """The one page that shows the secret; it is kept nowhere, so it cannot be shown again."""
-        url = endpoint_url(request)
         secret = obj.issued_secret  # type: ignore[attr-defined]  # Lives as long as this request.
         context = {
             **self.object_context(request, "API key issued"),
             "key": obj,
             "secret": secret,
-            "url": url,
-            "lines": client_lines(url, secret),
+            "lines": snippets(connection_for(request, secret), *PASTED),
         }
         response = TemplateResponse(request, "mcp_admin/key_issued.html", context)
         response.headers["Cache-Control"] = "no-store"

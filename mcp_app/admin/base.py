@@ -81,7 +81,9 @@ class ModelAdmin(SkinAdmin[M]):
     @property
     def media(self) -> Media:
         """The skin's files and ours; all local."""
-        return super().media + Media(css={"all": ["mcp_app/admin.css"]}, js=["mcp_app/admin.js"])
+        return super().media + Media(
+            css={"all": ["mcp_app/admin.css"]}, js=["mcp_app/copy.js", "mcp_app/admin.js"]
+        )
 
     def url_name(self, view: str) -> str:
         """The name under which this model's page ``view`` is known to ``reverse``."""

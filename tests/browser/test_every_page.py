@@ -80,6 +80,31 @@ def test_the_login_page_is_not_broken(scheme: Any, base: str, visit: Visit) -> N
     assert visitor.trouble == []
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_connect_page_is_not_broken_and_copies(scheme: Any, width: int, base: str, visit: Visit) -> None:
+    visitor = visit(scheme=scheme, width=width, permissions=["clipboard-read", "clipboard-write"])
+    visitor.page.context.clear_cookies()
+    page = visitor.goto("/connect/")
+    picture(page, f"connect-{scheme}-{width}")
+    wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide <= window, f"{wide} px wide in a window of {window}"
+    page.click("[data-copy=endpoint]")
+    page.wait_for_selector("[data-copy=endpoint]:text-is('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == f"{base}/mcp"
+    assert visitor.trouble == []
+
+
+def test_the_connect_page_is_whole_without_scripts(visit: Visit) -> None:
+    visitor = visit(width=390, java_script_enabled=False)
+    answer = visitor.page.goto(f"{visitor.base}/connect/")
+    assert answer is not None
+    assert answer.status == 200
+    assert visitor.page.locator("pre").count() > 10
+    assert visitor.page.locator("button:visible").count() == 0
+    assert visitor.trouble == []
+
+
 def test_text_that_got_into_a_page_as_markup_would_run_nothing(visit: Visit) -> None:
     page = visit().goto("/admin/")
     # No page is reported by the site's policy (above); here it shows that it would.

@@ -1,28 +1,6 @@
-// Small comforts of our admin pages: copy buttons, tidy filter addresses, a preview of prompts, calls seen live. All
+// Small comforts of our admin pages: tidy filter addresses, a preview of prompts, calls seen live. All
 // pages work without them.
 "use strict";
-
-function copyFrom(button) {
-  const source = document.getElementById(button.dataset.copy);
-  const done = () => {
-    const label = button.textContent;
-    button.textContent = "Copied";
-    window.setTimeout(() => { button.textContent = label; }, 1500);
-  };
-  if (navigator.clipboard) {
-    navigator.clipboard.writeText(source.textContent).then(done, () => selectAll(source));
-  } else {
-    selectAll(source); // Clipboards need https or localhost; a selection is one key stroke away from a copy.
-  }
-}
-
-function selectAll(element) {
-  const range = document.createRange();
-  range.selectNodeContents(element);
-  const selection = window.getSelection();
-  selection.removeAllRanges();
-  selection.addRange(range);
-}
 
 function expandAll(button) {
   const all = [...document.querySelectorAll(button.dataset.expand)];
@@ -176,9 +154,6 @@ class LiveCall {
 
 document.addEventListener("DOMContentLoaded", () => {
   for (const panel of document.querySelectorAll("[data-live]")) new LiveCall(panel);
-  for (const button of document.querySelectorAll("[data-copy]")) {
-    button.addEventListener("click", () => copyFrom(button));
-  }
   for (const button of document.querySelectorAll("[data-expand]")) {
     button.addEventListener("click", () => expandAll(button));
   }

@@ -11,6 +11,8 @@ from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseFault
 
 from mcp_app import conf
+from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.connect.snippets import snippets
 from mcpsite.environment import (
     BASE_DIR,
     Environment,
@@ -144,11 +146,11 @@ class Health:
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     """The one block a person reads: where to connect, who may, and the line to paste."""
     url = f"{environment.base_url}/mcp"
-    name = conf.get().server_name
     needs_key = environment.auth == "required"
     use = "every request needs one" if needs_key else "not needed from this machine"
-    key = first.api_key if first else "<your API key>"
-    header = f' --header "Authorization: Bearer {key}"' if needs_key else ""
+    key = first.api_key if first and needs_key else KEY_PLACEHOLDER
+    connection = Connection(conf.get().server_name, url, needs_key=needs_key, key=key)
+    (client,) = snippets(connection, "claude-code")
     lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
     if first:
         lines += [
@@ -159,5 +161,5 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
         ]
     else:
         lines += [f"  API key  made in the admin under API keys; {use}"]
-    lines += [f"  Client   claude mcp add --transport http {name} {url}{header}", "  Stop     Ctrl-C", ""]
+    lines += [f"  Client   {client.text}", "  Stop     Ctrl-C", ""]
     return "\n".join(lines)

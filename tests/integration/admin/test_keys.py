@@ -6,10 +6,12 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import pytest
+from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session as BrowserSession
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from mcp_app.auth.services import find_principal
@@ -119,7 +121,11 @@ def test_lists_show_the_state_of_each_key(root: Client, seeded: Seed) -> None:
         assert len({"laptop", "build server", "lost phone"} & {key.name for key in listed}) == 1
 
 
-def test_the_index_says_how_to_connect_without_a_secret(root: Client, seeded: Seed) -> None:
-    text = root.get("/admin/").content.decode()
-    assert "/mcp" in text
-    assert "Authorization: Bearer YOUR_API_KEY" in text
+@pytest.mark.parametrize(("auth", "needed"), [("required", True), ("loopback", False)])
+def test_the_index_says_how_to_connect_without_a_secret(
+    auth: str, needed: bool, root: Client, seeded: Seed
+) -> None:
+    with override_settings(MCP={**settings.MCP, "AUTH": auth}):
+        text = root.get("/admin/").content.decode()
+    assert "claude mcp add --transport http django-mcp http://127.0.0.1:8000/mcp" in text
+    assert ("Authorization: Bearer YOUR_API_KEY" in text) == needed

@@ -15,7 +15,7 @@ from mcpsite.environment import WrongSettings, read
 NAMES = (
     "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL",
     "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "TRUSTED_PROXIES", "WEB_PROCESSES",
-    "WORKER_CONCURRENCY", "WORKER_QUEUES", "MCP_AUTH", "DEMO",
+    "WORKER_CONCURRENCY", "WORKER_QUEUES", "MCP_AUTH", "DEMO", "CONNECT_PAGE",
 )  # fmt: skip
 
 
@@ -41,6 +41,23 @@ def test_nothing_set_means_loopback_sqlite_and_no_credential_needed() -> None:
     assert settings.data_dir == environment.BASE_DIR / "var"
     assert settings.hosts == ("localhost", "127.0.0.1", "[::1]")
     assert settings.base_url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"HOST": "192.0.2.7", "PORT": "9000"}, "http://192.0.2.7:9000"),
+        ({"HOST": "0.0.0.0", "PUBLIC_URL": "https://mcp.example.com"}, "https://mcp.example.com"),
+        ({"HOST": "0.0.0.0", "ALLOWED_HOSTS": "mcp.example.com"}, ""),
+        ({"ALLOWED_HOSTS": "mcp.example.com"}, ""),
+    ],
+)
+def test_clients_are_told_an_address_only_when_it_is_the_same_for_all(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], told: str
+) -> None:
+    set_all(monkeypatch, values)
+    assert read().client_url == told
 
 
 def test_every_setting_has_a_remedy() -> None:
@@ -71,6 +88,12 @@ def test_every_setting_has_a_remedy() -> None:
         ("PUBLIC_URL", "mcp.example.com"),
         ("PUBLIC_URL", "https://mcp.example.com/mcp"),
         ("PUBLIC_URL", "https://user@mcp.example.com"),
+        ("PUBLIC_URL", "https://mcp.example.com:99999"),
+        ("PUBLIC_URL", "https://münchen.example"),
+        ("PUBLIC_URL", "https://mcp.example.com?x=1"),
+        ("PUBLIC_URL", "https://"),
+        ("PUBLIC_URL", "https://:8000"),
+        ("PUBLIC_URL", "https://[::1"),
         ("ALLOWED_HOSTS", "good.example.com,https://bad.example.com"),
         ("ALLOWED_HOSTS", "*"),
         ("ALLOWED_ORIGINS", "app.example.com"),

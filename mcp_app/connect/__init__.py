@@ -1,0 +1,1 @@
+"""What a person needs to connect a client: the address, and text to paste; reads no rows."""

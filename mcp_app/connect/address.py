@@ -1,0 +1,56 @@
+"""Owns which address is told to whom: the public one of the settings, else the host a request named."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
+from django.http import HttpRequest
+
+from mcp_app import conf
+from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection, is_address
+from mcp_app.protocol.transport_security import names_loopback
+
+ENDPOINT = "/mcp"
+
+
+def public_url() -> str:
+    """The endpoint at the public address, empty when none is set; a wrong one is ImproperlyConfigured."""
+    base = conf.get().public_url
+    if not base:
+        return ""
+    url = base.rstrip("/") + ENDPOINT
+    if not is_address(url):
+        raise ImproperlyConfigured(
+            f"settings.MCP['PUBLIC_URL'] must be an http or https address, got {base!r}."
+        )
+    return url
+
+
+def connection_at(url: str, key: str = "") -> Connection:
+    """This server at ``url``; with ``key``, for its owner only. Raises ValueError for a wrong address."""
+    settings = conf.get()
+    local = settings.auth == "loopback" and names_loopback(urlsplit(url).netloc.encode())
+    return Connection(
+        settings.server_name,
+        url,
+        needs_key=bool(key) or not local,
+        key=key or KEY_PLACEHOLDER,
+        title=settings.server_title,
+    )
+
+
+def connection_for(request: HttpRequest, key: str = "") -> Connection:
+    """This server as the sender of ``request`` reaches it.
+
+    Raises DisallowedHost (answered 400) when the address must come from a Host field that Django refuses or
+    that makes no address, ImproperlyConfigured for a wrong public address.
+    """
+    url = public_url()
+    if url:
+        return connection_at(url, key)
+    # get_host compares with ALLOWED_HOSTS; it accepts any digits as a port.
+    url = f"{request.scheme}://{request.get_host()}{ENDPOINT}"
+    if not is_address(url):
+        raise DisallowedHost("The Host field makes no address.")
+    return connection_at(url, key)

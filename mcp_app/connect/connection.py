@@ -1,0 +1,69 @@
+"""Owns what is told of this server to somebody who wants to connect a client; pure, no framework."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+KEY_PLACEHOLDER = "YOUR_API_KEY"
+
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?"
+_REST = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9A-Fa-f]{2})*"
+# The characters of RFC 3986, without a user name, a password or a fragment.
+_ADDRESS = re.compile(rf"https?://{_HOST}(?:[/?]{_REST})?")
+_ADDRESS_LENGTH = 2048
+_KEY = re.compile(r"[A-Za-z0-9._~+/=-]+")
+_NAME_LENGTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A server's name, its endpoint, and whether it wants a key.
+
+    ``title`` is its name for people, when it has one; ``key`` is shown wherever a client sends one. Raises
+    ValueError for an address that no client could use, or a key that no header could carry; both messages are
+    for the person who wrote them.
+    """
+
+    name: str
+    url: str
+    needs_key: bool = True
+    key: str = KEY_PLACEHOLDER
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        if not is_address(self.url):
+            raise ValueError(f"{self.url!r} is not an address like https://mcp.example.com/mcp.")
+        if not _KEY.fullmatch(self.key):
+            raise ValueError("The key has characters that no Authorization header can carry.")
+
+    @property
+    def client_name(self) -> str:
+        """The server's name as every client's configuration accepts it: letters, digits, ``-``, ``_``."""
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", self.name)[:_NAME_LENGTH].strip("-")
+        return plain or "mcp"
+
+    @property
+    def label(self) -> str:
+        """The server's name for people, as one line without hidden characters."""
+        shown = "".join(
+            character if character.isprintable() else " " for character in self.title or self.name
+        )
+        return " ".join(shown.split()) or self.client_name
+
+    @property
+    def host(self) -> str:
+        """The host name of the endpoint, in lower case, without a port; an IPv6 address has no brackets."""
+        return urlsplit(self.url).hostname or ""
+
+
+def is_address(url: str) -> bool:
+    """Whether ``url`` is an absolute http or https address in plain characters."""
+    if len(url) > _ADDRESS_LENGTH or not _ADDRESS.fullmatch(url):
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # A port above 65535, or brackets around something that is no address.
+        return False

@@ -1,0 +1,51 @@
+"""Owns ``server.json``, the form in which MCP registries describe a server; pure, no framework."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Any
+
+from mcp_app.connect.connection import Connection
+
+SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+_TEXT_LENGTH = 100
+_VERSION_LENGTH = 255
+_NAMESPACE_LENGTH = 128
+
+
+def server_json(connection: Connection, version: str) -> dict[str, Any]:
+    """The document of a server that is reached at one address; ``version`` is the server's own."""
+    remote: dict[str, Any] = {"type": "streamable-http", "url": connection.url}
+    if connection.needs_key:
+        remote["headers"] = [_authorization()]
+    return {
+        "$schema": SCHEMA,
+        "name": f"{_namespace(connection.host)}/{connection.client_name}",
+        "title": connection.label[:_TEXT_LENGTH],
+        "description": f"MCP server {connection.label}"[:_TEXT_LENGTH],
+        "version": version[:_VERSION_LENGTH],
+        "remotes": [remote],
+    }
+
+
+def _authorization() -> dict[str, Any]:
+    key = {"description": "An API key of this server", "isRequired": True, "isSecret": True}
+    return {
+        "name": "Authorization",
+        "description": "An API key, issued by an administrator of the server",
+        "value": "Bearer {api_key}",
+        "isRequired": True,
+        "isSecret": True,
+        "variables": {"api_key": key},
+    }
+
+
+def _namespace(host: str) -> str:
+    """``com.example.mcp`` for ``mcp.example.com``; registries accept it from whoever owns the domain."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        labels = re.sub(r"[^a-z0-9.-]", "-", host).strip(".").split(".")
+        return ".".join(reversed(labels))[:_NAMESPACE_LENGTH].strip(".-") or "local"
+    return "local"

@@ -1,0 +1,270 @@
+"""Owns the commands, files, links and code that connect each known client; pure text, correctly escaped."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.protocol.versions import V2025_11_25
+
+# Harmless between double quotes in a POSIX shell, in cmd.exe and in PowerShell.
+_DOUBLE_QUOTED = re.compile(r"[A-Za-z0-9 _.:/=@,+~?&;()\[\]-]+")
+_VS_CODE_INPUT = "mcp-api-key"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One way to connect: ``text`` to paste at ``place``, and for some clients a ``link`` that does it."""
+
+    client: str
+    title: str
+    place: str
+    text: str
+    link: str = ""
+    link_text: str = ""
+    note: str = ""
+
+
+def snippets(connection: Connection, *clients: str) -> list[Snippet]:
+    """What connects the named clients, or all known ones; raises KeyError for an unknown name."""
+    return [_SNIPPETS[client](connection) for client in clients or _SNIPPETS]
+
+
+def _shell(word: str) -> str:
+    """``word`` as one word of a command line; in Windows' shells too, unless it holds what they expand."""
+    quoted = shlex.quote(word)
+    return f'"{word}"' if quoted != word and _DOUBLE_QUOTED.fullmatch(word) else quoted
+
+
+def _literal(text: str) -> str:
+    """``text`` between double quotes; for ASCII a literal in JSON, JavaScript, Python and TOML alike."""
+    return json.dumps(text)
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _bearer(key: str) -> str:
+    return f"Bearer {key}"
+
+
+def _entry(connection: Connection, key: str) -> dict[str, Any]:
+    """The server as JSON configurations describe it."""
+    entry: dict[str, Any] = {"type": "http", "url": connection.url}
+    if connection.needs_key:
+        entry["headers"] = {"Authorization": _bearer(key)}
+    return entry
+
+
+def _header_option(connection: Connection, option: str) -> str:
+    return f" {option} {_shell('Authorization: ' + _bearer(connection.key))}" if connection.needs_key else ""
+
+
+def _claude_code(connection: Connection) -> Snippet:
+    command = f"claude mcp add --transport http {connection.client_name} {_shell(connection.url)}"
+    text = command + _header_option(connection, "--header")
+    return Snippet("claude-code", "Claude Code", "In a terminal", text)
+
+
+def _claude(connection: Connection) -> Snippet:
+    query = f"connectorName={quote(connection.label, safe='')}&connectorUrl={quote(connection.url, safe='')}"
+    # A connector is called from Claude's own machines, and only by https.
+    link = f"https://claude.ai/customize/connectors?modal=add-custom-connector&{query}"
+    note = "Claude calls from the internet: the address must be https and reachable from there."
+    if connection.needs_key:
+        note += (
+            " Connectors sign in by OAuth and send no API key; with a key use the configuration file below."
+        )
+    return Snippet(
+        "claude",
+        "Claude Desktop and claude.ai",
+        "Customize → Connectors → Add custom connector",
+        f"Name: {connection.label}\nURL: {connection.url}",
+        link if connection.url.startswith("https:") else "",
+        "Add to Claude",
+        note,
+    )
+
+
+def _claude_desktop(connection: Connection) -> Snippet:
+    arguments = ["-y", "mcp-remote", connection.url]
+    if connection.url.startswith("http:"):
+        arguments.append("--allow-http")
+    entry: dict[str, Any] = {"command": "npx", "args": arguments}
+    if connection.needs_key:
+        # No space in the argument: some versions of Claude Desktop split it there.
+        arguments += ["--header", "Authorization:${AUTHORIZATION}"]
+        entry["env"] = {"AUTHORIZATION": _bearer(connection.key)}
+    return Snippet(
+        "claude-desktop",
+        "Claude Desktop, by its configuration file",
+        "claude_desktop_config.json",
+        _pretty({"mcpServers": {connection.client_name: entry}}),
+        note="Needs Node.js: the npm package mcp-remote carries the messages.",
+    )
+
+
+def _vscode(connection: Connection) -> Snippet:
+    # VS Code asks for the key and keeps it in its secret store, so that no link and no file holds it.
+    asking = _entry(connection, f"${{input:{_VS_CODE_INPUT}}}")
+    question = {
+        "type": "promptString",
+        "id": _VS_CODE_INPUT,
+        "description": f"API key of {connection.label}",
+        "password": True,
+    }
+    inputs: dict[str, Any] = {"inputs": [question]} if connection.needs_key else {}
+    file = {**inputs, "servers": {connection.client_name: asking}}
+    if connection.key != KEY_PLACEHOLDER:
+        file = {"servers": {connection.client_name: _entry(connection, connection.key)}}
+    installed = {"name": connection.client_name, **asking, **inputs}
+    return Snippet(
+        "vscode",
+        "VS Code",
+        ".vscode/mcp.json",
+        _pretty(file),
+        f"vscode:mcp/install?{_twice_decoded(json.dumps(installed))}",
+        "Install in VS Code",
+    )
+
+
+def _twice_decoded(text: str) -> str:
+    """JSON for an address that VS Code decodes twice: a ``%`` of its own is written as a JSON escape."""
+    return quote(text.replace("%", "\\u0025"), safe="")
+
+
+def _cursor(connection: Connection) -> Snippet:
+    # A link ends up in histories: it never holds an issued key.
+    config = base64.b64encode(json.dumps(_entry(connection, KEY_PLACEHOLDER)).encode()).decode()
+    query = f"name={quote(connection.client_name, safe='')}&config={quote(config, safe='')}"
+    return Snippet(
+        "cursor",
+        "Cursor",
+        ".cursor/mcp.json",
+        _pretty({"mcpServers": {connection.client_name: _entry(connection, connection.key)}}),
+        f"cursor://anysphere.cursor-deeplink/mcp/install?{query}",
+        "Install in Cursor",
+        "The same text is Claude Code's .mcp.json."
+        + (f" After the link, put your key in place of {KEY_PLACEHOLDER}." if connection.needs_key else ""),
+    )
+
+
+def _codex(connection: Connection) -> Snippet:
+    lines = [f"[mcp_servers.{connection.client_name}]", f"url = {_literal(connection.url)}"]
+    if connection.needs_key:
+        lines.append(f"http_headers = {{ Authorization = {_literal(_bearer(connection.key))} }}")
+    return Snippet("codex", "Codex", "~/.codex/config.toml", "\n".join(lines))
+
+
+def _inspector(connection: Connection) -> Snippet:
+    command = f"npx @modelcontextprotocol/inspector --server-url {_shell(connection.url)} --transport http"
+    text = command + _header_option(connection, "--header")
+    return Snippet("inspector", "MCP Inspector", "In a terminal", text)
+
+
+_PYTHON = """\
+import asyncio
+
+from mcp import Client
+
+URL = {url}
+
+
+async def main() -> None:
+    async with Client(URL) as client:
+        for tool in (await client.list_tools()).tools:
+            print(tool.name)
+
+
+asyncio.run(main())"""
+_PYTHON_WITH_KEY = """\
+import asyncio
+
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+URL = {url}
+HEADERS = {{"Authorization": {bearer}}}
+
+
+async def main() -> None:
+    async with (
+        httpx2.AsyncClient(headers=HEADERS, timeout=httpx2.Timeout(30, read=300)) as http,
+        Client(streamable_http_client(URL, http_client=http)) as client,
+    ):
+        for tool in (await client.list_tools()).tools:
+            print(tool.name)
+
+
+asyncio.run(main())"""
+
+
+def _python(connection: Connection) -> Snippet:
+    template = _PYTHON_WITH_KEY if connection.needs_key else _PYTHON
+    text = template.format(url=_literal(connection.url), bearer=_literal(_bearer(connection.key)))
+    return Snippet("python", "Python SDK", "pip install mcp", text)
+
+
+_TYPESCRIPT = """\
+import {{ Client, StreamableHTTPClientTransport }} from "@modelcontextprotocol/client";
+
+const url = new URL({url});
+const transport = new StreamableHTTPClientTransport(url{options});
+const client = new Client({{ name: "my-client", version: "1.0.0" }});
+await client.connect(transport);
+console.log((await client.listTools()).tools.map((tool) => tool.name));
+await client.close();"""
+
+
+def _typescript(connection: Connection) -> Snippet:
+    headers = f"{{ Authorization: {_literal(_bearer(connection.key))} }}"
+    options = f", {{\n  requestInit: {{ headers: {headers} }},\n}}" if connection.needs_key else ""
+    text = _TYPESCRIPT.format(url=_literal(connection.url), options=options)
+    return Snippet("typescript", "TypeScript SDK", "npm install @modelcontextprotocol/client", text)
+
+
+def _curl(connection: Connection) -> Snippet:
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": V2025_11_25,
+            "capabilities": {},
+            "clientInfo": {"name": "curl", "version": "1"},
+        },
+    }
+    lines = [
+        f"curl -i {_shell(connection.url)}",
+        *([_header_option(connection, "-H").strip()] if connection.needs_key else []),
+        '-H "Content-Type: application/json"',
+        '-H "Accept: application/json, text/event-stream"',
+        f"-d {shlex.quote(json.dumps(message, separators=(',', ':')))}",
+    ]
+    return Snippet("curl", "curl", "In a POSIX shell", " \\\n  ".join(lines))
+
+
+_SNIPPETS: dict[str, Callable[[Connection], Snippet]] = {
+    "claude-code": _claude_code,
+    "claude": _claude,
+    "claude-desktop": _claude_desktop,
+    "vscode": _vscode,
+    "cursor": _cursor,
+    "codex": _codex,
+    "inspector": _inspector,
+    "python": _python,
+    "typescript": _typescript,
+    "curl": _curl,
+}
+CLIENTS = tuple(_SNIPPETS)
+# The few that an operator is shown where there is little room.
+PASTED = ("claude-code", "vscode", "cursor", "codex")

@@ -1,0 +1,70 @@
+"""``manage.py mcp_snippets``: what to paste to connect a client, and ``server.json`` for a registry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_app import conf
+from mcp_app.connect.address import connection_at, public_url
+from mcp_app.connect.connection import Connection
+from mcp_app.connect.registry import server_json
+from mcp_app.connect.snippets import CLIENTS, Snippet, snippets
+
+REGISTRY = "server.json"
+KNOWN = (*CLIENTS, REGISTRY)
+
+
+class Command(BaseCommand):
+    """Print the lines that connect each known client; needs no database and shows no key."""
+
+    help = "Print what to paste to connect a client."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """One client or all, at which address, for people or for programs."""
+        parser.add_argument("--client", metavar="NAME", help=f"only this one, text alone: {', '.join(KNOWN)}")
+        parser.add_argument("--url", default="", help="the endpoint as clients reach it (from PUBLIC_URL)")
+        parser.add_argument("--json", action="store_true", help="a list of objects")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print; an unknown client or an address that cannot be used is a CommandError."""
+        client = options["client"]
+        if client is not None and client not in KNOWN:
+            raise CommandError(f"There is no client {client!r}. Known ones: {', '.join(KNOWN)}.")
+        chosen = _chosen(_connection(options["url"]), client)
+        if options["json"]:
+            self.stdout.write(json.dumps([asdict(snippet) for snippet in chosen], indent=2))
+        elif client is not None:
+            self.stdout.write(chosen[0].text)
+        else:
+            self.stdout.write("\n\n".join(_for_people(snippet) for snippet in chosen))
+
+
+def _connection(url: str) -> Connection:
+    """This server at ``url``, or at its public address; raises CommandError."""
+    try:
+        url = url or public_url()
+        if not url:
+            raise CommandError("The public address is not known: set PUBLIC_URL, or give --url.")
+        return connection_at(url)
+    except (ValueError, ImproperlyConfigured) as wrong:
+        raise CommandError(str(wrong)) from None
+
+
+def _chosen(connection: Connection, client: str | None) -> list[Snippet]:
+    document = json.dumps(server_json(connection, conf.get().server_version), indent=2, ensure_ascii=False)
+    registry = Snippet(REGISTRY, "MCP registries", REGISTRY, document)
+    found = [*snippets(connection), registry]
+    return [snippet for snippet in found if client in (None, snippet.client)]
+
+
+def _for_people(snippet: Snippet) -> str:
+    lines = [f"== {snippet.title} ({snippet.client}): {snippet.place}", snippet.text]
+    lines += [f"{snippet.link_text}: {snippet.link}"] if snippet.link else []
+    lines += [snippet.note] if snippet.note else []
+    return "\n".join(lines)

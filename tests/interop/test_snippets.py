@@ -1,0 +1,75 @@
+"""What the server tells people to paste works as it is, with a real key, against a server that wants one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_app.connect.connection import Connection
+from mcp_app.connect.snippets import snippets
+from tests import node
+from tests.interop import npm
+from tests.live import LiveServer
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
+ISSUE = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.services import issue_api_key
+user = get_user_model().objects.create_user("snippets")
+print(issue_api_key(user=user, name="snippets", actor=user)[1])
+"""
+RUN_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[Connection]:
+    """A server that wants a key, and one that was issued."""
+    with LiveServer(1, env={"MCP_AUTH": "required"}) as server:
+        key = server.shell(ISSUE).strip().splitlines()[-1]
+        yield Connection("django-mcp", server.url, key=key)
+        assert not server.trouble(), server.logs()[-4000:]
+
+
+def text(client: str, connection: Connection) -> str:
+    (snippet,) = snippets(connection, client)
+    return snippet.text
+
+
+def run(*command: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=RUN_SECONDS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def _needs_curl() -> None:
+    if not shutil.which("curl"):
+        pytest.skip("needs curl")
+
+
+def test_the_python_snippet_lists_the_tools(connection: Connection) -> None:
+    assert "echo" in run(sys.executable, "-c", text("python", connection)).split()
+
+
+def test_the_curl_snippet_initializes(connection: Connection) -> None:
+    _needs_curl()
+    answer = run("/bin/sh", "-c", text("curl", connection))
+    assert answer.startswith("HTTP/1.1 200 ")
+    assert '"serverInfo"' in answer
+
+
+def test_the_typescript_snippet_lists_the_tools(connection: Connection, tmp_path: Path) -> None:
+    (tmp_path / "node_modules").symlink_to(npm.packages("interop"))
+    script = tmp_path / "snippet.mjs"
+    script.write_text(text("typescript", connection))
+    assert "'echo'" in run(node.executable(), str(script), cwd=tmp_path)
+
+
+def test_the_placeholder_lets_nobody_in(connection: Connection) -> None:
+    _needs_curl()
+    answer = run("/bin/sh", "-c", text("curl", Connection("django-mcp", connection.url)))
+    assert answer.startswith("HTTP/1.1 401 ")

@@ -1,0 +1,99 @@
+"""What is told of a server: hostile names become harmless, addresses that no client could use are refused."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mcp_app.connect.connection import Connection, is_address
+
+URL = "https://mcp.example.com/mcp"
+
+
+@pytest.mark.parametrize(
+    ("name", "client_name", "label"),
+    [
+        ("django-mcp", "django-mcp", "django-mcp"),
+        ("Orders & Stock", "Orders-Stock", "Orders & Stock"),
+        ("--scope=user", "scope-user", "--scope=user"),
+        ("'; rm -rf ~ #", "rm--rf", "'; rm -rf ~ #"),
+        ("$(id)`id`%PATH%", "id-id-PATH", "$(id)`id`%PATH%"),
+        ('"]\n[mcp_servers.x]\r\ncommand="sh', "mcp_servers-x-command-sh", '"] [mcp_servers.x] command="sh'),
+        ("safe\u202egnp.exe\u200b\x1b[31m", "safe-gnp-exe-31m", "safe gnp.exe [31m"),
+        ("Bestellungen für Köln", "Bestellungen-f-r-K-ln", "Bestellungen für Köln"),
+        ("日本語", "mcp", "日本語"),
+        ("\ud800", "mcp", "mcp"),
+        ("", "mcp", "mcp"),
+        ("x" * 500, "x" * 64, "x" * 500),
+    ],
+)
+def test_a_name_is_made_fit_for_configurations_and_for_people(
+    name: str, client_name: str, label: str
+) -> None:
+    connection = Connection(name, URL)
+    assert (connection.client_name, connection.label) == (client_name, label)
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", connection.client_name)
+
+
+def test_people_see_the_title_and_clients_keep_the_name() -> None:
+    connection = Connection("orders", URL, title="Orders and stock")
+    assert (connection.client_name, connection.label) == ("orders", "Orders and stock")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        URL,
+        "http://127.0.0.1:8000/mcp",
+        "http://[::1]:8000/mcp",
+        "https://mcp.example.com",
+        "https://mcp.example.com/a%20b/mcp?x=$(id)&y='z';(w)!*~",
+        "https://xn--mnchen-3ya.example/mcp",
+    ],
+)
+def test_an_address_of_plain_characters_is_taken(url: str) -> None:
+    assert Connection("name", url).url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/mcp",
+        "mcp.example.com/mcp",
+        "ftp://mcp.example.com/mcp",
+        "javascript:alert(1)//https://x",
+        "--header",
+        "https:///mcp",
+        "https://user:password@mcp.example.com/mcp",
+        "https://mcp.example.com:0/mcp",
+        "https://mcp.example.com:65536/mcp",
+        "https://mcp.example.com:99999999999/mcp",
+        "https://[nonsense]/mcp",
+        "https://[:::::]/mcp",
+        "https://mcp.example.com/mcp#part",
+        "https://mcp.example.com/m cp",
+        "https://mcp.example.com/mcp\n",
+        "https://mcp.example.com/`id`",
+        'https://mcp.example.com/"x',
+        "https://mcp.example.com/<script>",
+        "https://mcp.example.com/${env:HOME}",
+        "https://mcp.example.com/100%",
+        "https://mcp.example.com/x\\y",
+        "https://münchen.example/mcp",
+        "https://mcp.example.com/\u202e",
+        "https://mcp.example.com/" + "x" * 3000,
+    ],
+)
+def test_any_other_address_is_refused_by_name(url: str) -> None:
+    assert not is_address(url)
+    with pytest.raises(ValueError, match="is not an address like"):
+        Connection("name", url)
+
+
+@pytest.mark.parametrize("key", ["", "two words", 'x"; id #', "x\r\nCookie: y", "schlüssel", "$KEY"])
+def test_a_key_that_no_header_could_carry_is_refused_unseen(key: str) -> None:
+    with pytest.raises(ValueError, match="no Authorization header") as refused:
+        Connection("name", URL, key=key)
+    assert not key or key not in str(refused.value)

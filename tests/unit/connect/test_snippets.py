@@ -1,0 +1,183 @@
+"""Each client reads from its snippet exactly the name, the address and the key that were meant."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import json
+import re
+import shlex
+import subprocess
+import tomllib
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
+from mcp_app.connect.snippets import CLIENTS, PASTED, Snippet, snippets
+
+HOSTILE_URL = "https://mcp.example.com/a%20b%2525/mcp?x=$(id)&y='z';(w)!*~&p=+c:/%41"
+HOSTILE_NAME = "'\"; $(id) `id` %PATH%\n[x]\u202e&<script>ü"
+URLS = ["https://mcp.example.com/mcp", "http://127.0.0.1:8000/mcp", "http://[::1]:8000/mcp", HOSTILE_URL]
+SECRET = "mcp_abc-DEF_123"
+BEARER = f"Bearer {KEY_PLACEHOLDER}"
+
+
+def one(client: str, connection: Connection) -> Snippet:
+    (found,) = snippets(connection, client)
+    return found
+
+
+@pytest.fixture(params=URLS)
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=[True, False], ids=["key", "no-key"])
+def connection(request: pytest.FixtureRequest, url: str) -> Connection:
+    return Connection(HOSTILE_NAME, url, needs_key=request.param)
+
+
+def entry_of(connection: Connection, bearer: str = BEARER) -> dict[str, Any]:
+    headers = {"headers": {"Authorization": bearer}} if connection.needs_key else {}
+    return {"type": "http", "url": connection.url, **headers}
+
+
+def words_as_a_shell_reads_them(line: str) -> list[str]:
+    script = f'set -- {line}\nprintf "%s\\0" "$@"'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    return done.stdout.split("\0")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("client", "start"),
+    [
+        ("claude-code", ["claude", "mcp", "add", "--transport", "http", "NAME", "URL"]),
+        (
+            "inspector",
+            ["npx", "@modelcontextprotocol/inspector", "--server-url", "URL", "--transport", "http"],
+        ),
+    ],
+)
+def test_a_shell_reads_one_word_for_each_argument(
+    client: str, start: list[str], connection: Connection
+) -> None:
+    meant = [{"NAME": connection.client_name, "URL": connection.url}.get(word, word) for word in start] + (
+        ["--header", f"Authorization: {BEARER}"] if connection.needs_key else []
+    )
+    line = one(client, connection).text
+    assert "\n" not in line
+    assert shlex.split(line) == meant
+    assert words_as_a_shell_reads_them(line) == meant
+
+
+def test_an_ordinary_command_line_holds_no_single_quotes_which_windows_would_send() -> None:
+    for url in URLS[:3]:
+        assert "'" not in one("claude-code", Connection("django-mcp", url)).text
+        assert "'" not in one("inspector", Connection("django-mcp", url)).text
+
+
+def test_curl_sends_a_request_to_initialize(connection: Connection) -> None:
+    words = words_as_a_shell_reads_them(one("curl", connection).text)
+    assert words[:3] == ["curl", "-i", connection.url]
+    options = list(zip(words[3::2], words[4::2], strict=True))
+    assert (("-H", f"Authorization: {BEARER}") in options) == connection.needs_key
+    assert json.loads(dict(options)["-d"])["method"] == "initialize"
+
+
+def test_claude_is_given_the_name_for_people_and_the_address(connection: Connection) -> None:
+    found = one("claude", connection)
+    assert found.text == f"Name: {connection.label}\nURL: {connection.url}"
+    assert ("OAuth" in found.note) == connection.needs_key
+    if connection.url.startswith("http:"):
+        assert found.link == ""
+        return
+    link = urlsplit(found.link)
+    assert f"{link.scheme}://{link.netloc}{link.path}" == "https://claude.ai/customize/connectors"
+    assert parse_qs(link.query) == {
+        "modal": ["add-custom-connector"],
+        "connectorName": [connection.label],
+        "connectorUrl": [connection.url],
+    }
+
+
+def test_claude_desktop_starts_a_bridge_that_sends_the_key(connection: Connection) -> None:
+    (entry,) = json.loads(one("claude-desktop", connection).text)["mcpServers"].values()
+    assert entry["args"][:3] == ["-y", "mcp-remote", connection.url]
+    assert ("--allow-http" in entry["args"]) == connection.url.startswith("http:")
+    assert not [argument for argument in entry["args"] if " " in argument]
+    assert entry.get("env") == ({"AUTHORIZATION": BEARER} if connection.needs_key else None)
+    assert ("Authorization:${AUTHORIZATION}" in entry["args"]) == connection.needs_key
+
+
+def test_vs_code_asks_for_the_key_and_its_link_survives_two_decodings(connection: Connection) -> None:
+    asking = entry_of(connection, "Bearer ${input:mcp-api-key}")
+    found = one("vscode", connection)
+    file = json.loads(found.text)
+    assert file["servers"] == {connection.client_name: asking}
+    assert [item["id"] for item in file.get("inputs", ())] == ["mcp-api-key"] * connection.needs_key
+    start, _, query = found.link.partition("?")
+    assert start == "vscode:mcp/install"
+    assert re.fullmatch(r"[A-Za-z0-9%_.~-]+", query)
+    installed = {"name": connection.client_name, **asking}
+    if connection.needs_key:
+        installed["inputs"] = file["inputs"]
+    assert json.loads(unquote(query)) == json.loads(unquote(unquote(query))) == installed
+
+
+def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: Connection) -> None:
+    found = one("cursor", connection)
+    assert json.loads(found.text) == {"mcpServers": {connection.client_name: entry_of(connection)}}
+    link = urlsplit(found.link)
+    assert f"{link.scheme}://{link.netloc}{link.path}" == "cursor://anysphere.cursor-deeplink/mcp/install"
+    query = parse_qs(link.query, strict_parsing=True)
+    assert query["name"] == [connection.client_name]
+    config = base64.b64decode(query["config"][0], validate=True)
+    assert json.loads(config) == entry_of(connection)
+
+
+def test_codex_reads_one_server_from_its_toml(connection: Connection) -> None:
+    headers = {"http_headers": {"Authorization": BEARER}} if connection.needs_key else {}
+    assert tomllib.loads(one("codex", connection).text) == {
+        "mcp_servers": {connection.client_name: {"url": connection.url, **headers}}
+    }
+
+
+def test_the_python_snippet_is_python_with_the_address_and_the_key_as_literals(
+    connection: Connection,
+) -> None:
+    tree = ast.parse(one("python", connection).text)
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert connection.url in texts
+    assert (BEARER in texts) == connection.needs_key
+
+
+def test_the_typescript_snippet_holds_the_address_and_the_key_as_literals(connection: Connection) -> None:
+    texts = [json.loads(text) for text in re.findall(r'"[^"]*"', one("typescript", connection).text)]
+    assert connection.url in texts
+    assert (BEARER in texts) == connection.needs_key
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_issued_key_is_in_the_text_and_never_in_a_link(client: str, url: str) -> None:
+    found = one(client, Connection("django-mcp", url, key=SECRET))
+    assert (SECRET in found.text) == (client != "claude")
+    assert SECRET not in found.link
+    assert SECRET not in unquote(found.link)
+    assert base64.b64encode(SECRET.encode())[:12].decode() not in found.link
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_no_key_is_spoken_of_where_none_is_needed(client: str, url: str) -> None:
+    found = one(client, Connection("django-mcp", url, needs_key=False))
+    assert "authorization" not in f"{found.text}{unquote(found.link)}".lower()
+    assert KEY_PLACEHOLDER not in f"{found}"
+
+
+def test_all_clients_come_in_one_order_and_an_unknown_one_is_an_error() -> None:
+    connection = Connection("django-mcp", URLS[0])
+    assert tuple(found.client for found in snippets(connection)) == CLIENTS
+    assert [found.client for found in snippets(connection, *PASTED)] == list(PASTED)
+    with pytest.raises(KeyError):
+        snippets(connection, "netscape")
