@@ -1,0 +1,64 @@
+"""Logging in: guessing passwords is cut short, by address and for a while, and nobody else is hit."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from axes.models import AccessAttempt
+from django.contrib.auth.models import User
+from django.test import Client
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+LIMIT = 10
+RIGHT = "correct-horse-battery"
+
+
+@pytest.fixture(autouse=True)
+def root() -> User:
+    return User.objects.create_superuser("root", password=RIGHT)
+
+
+def log_in(address: str, password: str = RIGHT, username: str = "root") -> Any:
+    form = {"username": username, "password": password, "next": "/admin/"}
+    return Client(REMOTE_ADDR=address).post("/admin/login/", form)
+
+
+def test_a_hundred_wrong_passwords_end_after_ten_and_then_the_right_one_is_not_heard_either() -> None:
+    statuses = [log_in("192.0.2.1", f"wrong-{number}", f"name-{number}").status_code for number in range(100)]
+    assert statuses[: LIMIT - 1] == [200] * (LIMIT - 1)
+    assert set(statuses[LIMIT:]) == {429}
+    locked = log_in("192.0.2.1")
+    assert locked.status_code == 429
+    assert "Try again in 600 seconds." in locked.content.decode()
+    assert "sessionid" not in locked.cookies
+
+
+def test_others_log_in_meanwhile() -> None:
+    for _ in range(LIMIT + 1):
+        log_in("192.0.2.1", "wrong")
+    assert log_in("192.0.2.2").status_code == 302
+
+
+def test_the_right_password_starts_the_count_anew() -> None:
+    for _ in range(3):
+        for _ in range(LIMIT - 1):
+            assert log_in("192.0.2.1", "wrong").status_code == 200
+        assert log_in("192.0.2.1").status_code == 302
+
+
+def test_after_a_while_the_address_is_heard_again() -> None:
+    for _ in range(LIMIT + 1):
+        log_in("192.0.2.1", "wrong")
+    for attempt in AccessAttempt.objects.all():
+        attempt.attempt_time -= timedelta(minutes=11)
+        attempt.save()
+    assert log_in("192.0.2.1").status_code == 302
+
+
+def test_guessing_fills_no_table() -> None:
+    for number in range(100):
+        log_in("192.0.2.1", "wrong", f"name-{number}")
+    assert AccessAttempt.objects.count() <= LIMIT
