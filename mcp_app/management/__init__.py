@@ -1,0 +1,1 @@
+"""What people enter by from a command line."""
