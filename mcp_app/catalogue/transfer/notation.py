@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ from mcp_app.templatetags.mcp_text import replace_hidden
 
 NOTATIONS: Final = ("json", "yaml")
 MAX_BYTES: Final = 32 * 1024 * 1024
+# Many tiny values need far more memory than the bytes that say them.
+MAX_VALUES: Final = 1_000_000
+
+_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 def notation_of(file_name: str) -> str:
@@ -31,7 +36,7 @@ def read(data: bytes, notation: str) -> Any:
     except UnicodeDecodeError as error:
         raise _refused(f"The file is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
     try:
-        return yaml_notation.read(text) if notation == "yaml" else load_json(text)
+        return yaml_notation.read(text, MAX_VALUES) if notation == "yaml" else _read_json(text)
     except yaml_notation.YamlError as error:
         raise _refused(str(error)) from error
     except ValidationError as error:
@@ -44,6 +49,13 @@ def write(document: Any, notation: str) -> str:
     if len(text.encode()) > MAX_BYTES:
         raise _refused(f"The catalogue makes more than {MAX_BYTES} bytes: move large uploads by themselves.")
     return text
+
+
+def _read_json(text: str) -> Any:
+    bare = _STRING.sub("", text)
+    if sum(map(bare.count, ",[{")) > MAX_VALUES:
+        raise _refused(f"The file has more than {MAX_VALUES} values: split it.")
+    return load_json(text)
 
 
 def _json(document: Any) -> str:

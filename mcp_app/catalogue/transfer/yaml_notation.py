@@ -15,7 +15,6 @@ import yaml
 from mcp_app.templatetags.mcp_text import has_hidden, replace_hidden
 
 MAX_DEPTH: Final = 80
-MAX_VALUES: Final = 1_000_000
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS: Final[dict[str, Any]] = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -27,10 +26,10 @@ class YamlError(ValueError):
     """The text cannot be read; the message has line and column and the reason."""
 
 
-def read(text: str) -> Any:
-    """The one value in ``text``; raises YamlError."""
+def read(text: str, most: int) -> Any:
+    """The one value in ``text``, made of at most ``most`` values; raises YamlError."""
     try:
-        return _Reader(yaml.parse(text, Loader=_LOADER)).document()
+        return _Reader(yaml.parse(text, Loader=_LOADER), most).document()
     except yaml.MarkedYAMLError as error:
         raise _fault(error.problem_mark, f"{error.problem or error.context}.") from error
     except yaml.YAMLError as error:
@@ -71,8 +70,9 @@ def _is_more_than_text(text: str) -> bool:
 class _Reader:
     """Turns events into values; a value is counted when it begins."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
+    def __init__(self, events: Iterator[Any], most: int) -> None:
         self._events = events
+        self._most = most
         self._values = 0
 
     def document(self) -> Any:
@@ -103,8 +103,8 @@ class _Reader:
             raise _fault(event.start_mark, "tags (!) are not allowed: write the plain value.")
         if depth > MAX_DEPTH:
             raise _fault(event.start_mark, f"nested more than {MAX_DEPTH} levels deep.")
-        if self._values > MAX_VALUES:
-            raise _fault(event.start_mark, f"more than {MAX_VALUES} values: split the file.")
+        if self._values > self._most:
+            raise _fault(event.start_mark, f"more than {self._most} values: split the file.")
 
     def _items(self, depth: int) -> Iterator[Any]:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):

@@ -51,7 +51,7 @@ class Command(BaseCommand):
         except TransferRefused as refused:
             lines = problem_lines(refused.problems)
             raise CommandError(
-                "\n".join([f"Nothing was changed: {len(lines)} problems.", *lines])
+                "\n".join([f"Nothing was changed. Problems: {len(lines)}", *lines])
             ) from refused
         for line in difference_lines(imported.differences):
             self.stdout.write(line)

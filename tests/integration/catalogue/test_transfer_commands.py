@@ -139,7 +139,7 @@ def test_problems_are_one_line_each_and_the_exit_status_says_so(tmp_path: Path) 
         run("mcp_import", path)
     assert refused.value.returncode == 1
     assert str(refused.value).splitlines() == [
-        "Nothing was changed: 2 problems.",
+        "Nothing was changed. Problems: 2",
         f"prompt p: source: {UNKNOWN}",
         "prompt q: template: A prompt needs a text.",
     ]

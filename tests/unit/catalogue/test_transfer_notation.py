@@ -77,10 +77,15 @@ def test_a_file_that_is_too_large_is_neither_read_nor_written(
         notations.write("x" * 20, notation)
 
 
-def test_yaml_with_too_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notations.yaml_notation, "MAX_VALUES", 3)
-    with pytest.raises(TransferRefused, match="more than 3 values"):
-        notations.read(b"[1, 2, 3]", "yaml")
+@pytest.mark.parametrize("notation", notations.NOTATIONS)
+def test_a_file_of_too_many_values_is_refused_whatever_its_texts_say(
+    notation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notations, "MAX_VALUES", 3)
+    assert notations.read(rb'["[,{\"[,{", 2]', notation) == ['[,{"[,{', 2]
+    for text in (b"[1, 2, 3, 4]", b"[[], [[]]]", b'{"a": [1, 2], "b": {}}'):
+        with pytest.raises(TransferRefused, match="more than 3 values"):
+            notations.read(text, notation)
 
 
 @pytest.mark.parametrize(
