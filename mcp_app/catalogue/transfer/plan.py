@@ -80,7 +80,7 @@ def _sections(document: Any) -> dict[str, list[Any]]:
         raise _refused(unknown[0], f"Unknown: a file has {', '.join(fields.SECTIONS)}.")
     for section in fields.SECTIONS:
         if not isinstance(document.get(section, []), list):
-            raise _refused(section, "Must be a list of entries.")
+            raise _refused(section, "Must be a list of entries; [] when there are none.")
     sections = {section: document.get(section, []) for section in fields.SECTIONS}
     if sum(map(len, sections.values())) > MAX_ENTRIES:
         raise _refused("", f"The file has more than {MAX_ENTRIES} entries: split it.")

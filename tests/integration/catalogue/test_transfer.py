@@ -369,7 +369,7 @@ def test_a_wrong_upload_is_refused(file: Any, says: str, uploads: Path) -> None:
             json.dumps(HEAD | {"users": []}),
             "users: Unknown: a file has tools, prompts, resources, templates.",
         ),
-        (json.dumps(HEAD | {"tools": {}}), "tools: Must be a list of entries."),
+        (json.dumps(HEAD | {"tools": {}}), "tools: Must be a list of entries; [] when there are none."),
         (json.dumps(HEAD | {"tools": [None] * 10_001}), "more than 10000 entries"),
     ],
 )
