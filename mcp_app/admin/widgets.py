@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from django import forms
 from django.apps import apps
@@ -16,9 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, Textarea
-
-MAX_JSON_CHARACTERS = 256 * 1024
-MAX_JSON_DEPTH = 64
+from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS, parse_json
 
 
 class JsonWidget(Textarea):
@@ -83,54 +80,6 @@ class JsonField(forms.JSONField):
         if isinstance(value, InvalidJSONInput):
             return value
         return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def parse_json(text: str) -> Any:
-    """Strict JSON; raises ValidationError with line and column or the reason."""
-    try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
-    except json.JSONDecodeError as error:
-        raise ValidationError(
-            f"Not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}.", code="invalid"
-        ) from error
-    except RecursionError as error:
-        raise ValidationError(f"Nested more than {MAX_JSON_DEPTH} levels deep.", code="invalid") from error
-    except ValueError as error:  # A number with thousands of digits.
-        raise ValidationError("A number is too long.", code="invalid") from error
-    _check_storable(value)
-    return value
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValidationError(f"{name} is not valid JSON.", code="invalid")
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValidationError(f"The name {twice!r} occurs twice in one object.", code="invalid")
-    return members
-
-
-def _check_storable(value: Any) -> None:
-    """Refuse what PostgreSQL cannot hold (NUL, lone surrogates) and what nests too deeply."""
-    pending: list[tuple[Any, int]] = [(value, 1)]
-    while pending:
-        item, depth = pending.pop()
-        if depth > MAX_JSON_DEPTH:
-            raise ValidationError(f"Nested more than {MAX_JSON_DEPTH} levels deep.", code="invalid")
-        children: Iterable[Any] = ()
-        if isinstance(item, dict):
-            children = (*item.keys(), *item.values())
-        elif isinstance(item, list):
-            children = item
-        elif isinstance(item, str) and (
-            "\0" in item or any("\ud800" <= letter <= "\udfff" for letter in item)
-        ):
-            raise ValidationError("Text may not contain NUL or lone surrogate characters.", code="invalid")
-        pending.extend((child, depth + 1) for child in children)
 
 
 def _permission_choices() -> list[tuple[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django import template
@@ -39,6 +39,11 @@ def marked(text: object) -> str:
 def has_hidden(text: str) -> bool:
     """Whether a text of several lines holds a hidden character."""
     return _IN_BLOCK.search(text) is not None
+
+
+def replace_hidden(text: str, write: Callable[[str], str]) -> str:
+    """A text of several lines with what ``write`` makes of each hidden character in its place."""
+    return _IN_BLOCK.sub(lambda match: write(match[1]), text)
 
 
 def _html(text: str, hidden: re.Pattern[str]) -> SafeString:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.core.exceptions import ValidationError
 
-from mcp_app.admin.widgets import MAX_JSON_CHARACTERS, JsonField
+from mcp_app.admin.widgets import JsonField
+from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ from mcp_app.admin.widgets import MAX_JSON_CHARACTERS, JsonField
         ('{"a": "\\ud800"}', "lone surrogate"),
         ('{"\\udfff": 1}', "lone surrogate"),
         ('{"a": ' + "9" * 5000 + "}", "too long"),
+        ('{"a": 1e999}', "too large"),
         ('{"a": ' + "[" * 70 + "]" * 70 + "}", "levels deep"),
         ('{"a": ' + "[" * 90_000, "levels deep"),
         ("[]", "Must be an object"),

@@ -317,6 +317,26 @@ def test_a_bulk_action_is_one_revision(announced: list[int]) -> None:
     assert len(announced) == 2
 
 
+def test_changes_of_many_entries_are_one_revision_or_none_at_all(uploads: Path, announced: list[int]) -> None:
+    upload = {"uri": "memo://1", "name": "m", "file": SimpleUploadedFile("a.txt", b"x")}
+    old = save_prompt(name="old")
+    announced.clear()
+    changes = [
+        services.EntryChange(kind=Resource, entry=None, values=upload),
+        services.EntryChange(kind=Tool, entry=add_tool(), values={"title": "Sum"}),
+    ]
+    refused = services.EntryChange(kind=Tool, entry=add_tool(), values={"name": "plus"})
+    with pytest.raises(ValidationError, match="defined in code"):
+        services.change_entries(changes=[*changes, refused], removed=[old], actor=None)
+    assert (Resource.objects.count(), add_tool().title, announced) == (1, "", [])
+    assert not list((uploads / "resources").iterdir())
+    upload["file"] = SimpleUploadedFile("a.txt", b"x")
+    assert [services.change_entries(changes=changes, removed=[old], actor=None)] == announced == [3]
+    assert [path.name for path in (uploads / "resources").iterdir()] == ["a.txt"]
+    assert services.change_entries(changes=changes[1:], actor=None) == 0
+    assert not Prompt.objects.filter(name="old").exists()
+
+
 def test_code_entries_stay_unless_their_code_is_gone(registered: Any) -> None:
     with pytest.raises(ValidationError, match="disable it instead"):
         services.delete_entry(entry=add_tool(), actor=None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,12 @@ from tests.raw_http import EventStream, Mcp
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 CHANGED = "notifications/tools/list_changed"
+FORGET = (
+    "from mcp_app.catalogue.services import delete_entries\n"
+    "from mcp_app.models import Prompt, Tool\n"
+    "delete_entries(entries=Tool.objects.filter(name__startswith='spare-'), actor=None)\n"
+    "delete_entries(entries=Prompt.objects.filter(name__startswith='moved-'), actor=None)"
+)
 
 
 def names(client: Mcp) -> set[str]:
@@ -83,6 +91,29 @@ def test_a_management_command_reaches_the_web_processes(live: LiveServer, open_s
         assert told(stream) == CHANGED
         assert time.time() - float(printed.split()[-1]) < 5  # the command itself has to end, too
     assert "spare" not in names(client)
+
+
+@pytest.mark.requirement("T-GET-03")
+def test_an_imported_file_is_told_once_for_each_list_it_changes(
+    live: LiveServer, open_session: OpenSession, tmp_path: Path
+) -> None:
+    presets = [{"name": f"spare-{number}", "source": "admin", "preset_of": "spare"} for number in range(5)]
+    prompts = [{"name": f"moved-{number}", "source": "admin", "template": "Hi"} for number in range(5)]
+    file = tmp_path / "catalogue.json"
+    file.write_text(
+        json.dumps({"format": "django-mcp-catalogue", "version": 1, "tools": presets, "prompts": prompts})
+    )
+    client = open_session(process=1)
+    with client.get_stream() as stream:
+        live.manage("mcp_import", str(file))
+        try:
+            assert sorted([told(stream), *all_told(stream)]) == [
+                "notifications/prompts/list_changed",
+                CHANGED,
+            ]
+            assert {preset["name"] for preset in presets} <= names(client)
+        finally:
+            live.shell(FORGET)
 
 
 def test_a_burst_of_changes_is_told_in_few_notices_and_ends_in_the_truth(

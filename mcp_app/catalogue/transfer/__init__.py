@@ -1,0 +1,23 @@
+"""Moving a catalogue between installations as a file: export, comparison, import; entries and nothing else.
+
+``export_catalogue`` and ``import_catalogue`` are for commands, the admin and any API alike.
+"""
+
+from mcp_app.catalogue.transfer.exports import export_catalogue
+from mcp_app.catalogue.transfer.imports import Imported, import_catalogue
+from mcp_app.catalogue.transfer.notation import MAX_BYTES, NOTATIONS, notation_of
+from mcp_app.catalogue.transfer.plan import Difference, FieldDifference
+from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
+
+__all__ = [
+    "MAX_BYTES",
+    "NOTATIONS",
+    "Difference",
+    "FieldDifference",
+    "Imported",
+    "Problem",
+    "TransferRefused",
+    "export_catalogue",
+    "import_catalogue",
+    "notation_of",
+]

@@ -1,0 +1,60 @@
+"""Writes the catalogue as an administrator sees and edits it into one document."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db import transaction
+
+from mcp_app.catalogue import files, revisions
+from mcp_app.catalogue.transfer import notation as notations
+from mcp_app.catalogue.transfer.fields import SECTIONS, SOURCES, same, values_of, written
+from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
+from mcp_app.catalogue.transfer.untouched import Untouched
+from mcp_app.models import Source
+
+FORMAT: Final = "django-mcp-catalogue"
+VERSION: Final = 1
+
+
+def export_catalogue(notation: str = "json") -> str:
+    """The text of a catalogue file; raises TransferRefused when an upload cannot be read."""
+    return notations.write(document(), notation)
+
+
+def document() -> dict[str, Any]:
+    """What people made whole, what code made as far as people changed it; sorted by what clients call it.
+
+    An entry whose code is gone is left out: no installation could take it. Raises TransferRefused.
+    """
+    problems: list[Problem] = []
+    result: dict[str, Any] = {"format": FORMAT, "version": VERSION}
+    # Under the lock all kinds are read at one revision.
+    with transaction.atomic():
+        revisions.lock()
+        untouched = Untouched()
+        for section, kind in SECTIONS.items():
+            rows = [row for row in kind._default_manager.filter(source__in=SOURCES) if not row.missing]
+            rows.sort(key=revisions.key_of)
+            entries = [_entry(row, untouched, problems) for row in rows]
+            result[section] = [entry for entry in entries if entry is not None]
+    if problems:
+        raise TransferRefused(problems)
+    return result
+
+
+def _entry(row: Any, untouched: Untouched, problems: list[Problem]) -> dict[str, Any] | None:
+    key = revisions.key_of(row)
+    try:
+        values = values_of(row)
+    except files.FileRefusedError as error:
+        text = f"{error} Upload it again, or delete the entry."
+        problems.append(Problem(f"{revisions.kind_of(row)} {key}", "file", text))
+        return None
+    if row.source != Source.ADMIN:
+        before = untouched.values_of(row)
+        values = {name: value for name, value in values.items() if not same(value, before[name])}
+        if not values:
+            return None
+    head = {revisions.KEY_OF[type(row)]: key, "source": str(row.source)}
+    return head | {name: written(value) for name, value in values.items()}

@@ -1,0 +1,156 @@
+"""The fields of an entry as a catalogue file has them: plain values, without ids, places or machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from mcp_app.catalogue import files, revisions
+from mcp_app.catalogue.services import editable
+from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS, check_storable
+from mcp_app.catalogue.transfer.uploads import Upload, read_upload, upload_of
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "tools": Tool,
+    "prompts": Prompt,
+    "resources": Resource,
+    "templates": ResourceTemplate,
+}
+SOURCES: Final = (Source.CODE.value, Source.ADMIN.value)
+
+
+def names_of(kind: type[Any], source: str) -> list[str]:
+    """The fields that travel, in the order of the model; the key of an entry is not among them."""
+    allowed = editable(kind, source) - {revisions.KEY_OF[kind]}
+    return [field.name for field in kind._meta.fields if field.name in allowed]
+
+
+def empty_values(kind: type[Any], source: str) -> dict[str, Any]:
+    """What the fields of an entry hold when nothing is said of them."""
+    fields = {name: kind._meta.get_field(name) for name in names_of(kind, source)}
+    return {name: None if _is_file(field) else field.get_default() for name, field in fields.items()}
+
+
+def values_of(row: Any) -> dict[str, Any]:
+    """The fields of a stored entry; raises FileRefusedError when its upload cannot be read."""
+    return {name: _value(row, name) for name in names_of(type(row), row.source)}
+
+
+def values_to_compare(row: Any) -> dict[str, Any]:
+    """The same, where an upload that cannot be read is like no other."""
+    try:
+        return values_of(row)
+    except files.FileRefusedError:
+        return {**values_of(_without_file(row)), "file": Upload("", b"")}
+
+
+def written(value: Any) -> Any:
+    """A value as it stands in a file; members of objects are sorted, for databases disagree on an order."""
+    if isinstance(value, Upload):
+        return value.written()
+    if isinstance(value, dict):
+        return {name: written(value[name]) for name in sorted(value)}
+    return [written(item) for item in value] if isinstance(value, list) else value
+
+
+def shown(value: Any) -> Any:
+    """A value as it stands in a list of differences."""
+    return value.shown() if isinstance(value, Upload) else written(value)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values mean the same; unlike Python's ``==``, true is not 1."""
+    if isinstance(one, Upload) and isinstance(other, Upload):
+        return one.is_like(other)
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def read_value(kind: type[Any], name: str, value: Any) -> Any:
+    """A value of a file as ``values_of`` would give it; raises ValueError with the remedy.
+
+    Only the type is checked here: whether the value is fit is for the services to say.
+    """
+    field = kind._meta.get_field(name)
+    if _is_file(field):
+        return read_upload(value)
+    if value is None and field.null:
+        return None
+    try:
+        check_storable(value)
+    except ValidationError as error:
+        raise ValueError(" ".join(error.messages)) from error
+    return _typed(field, value)
+
+
+def _typed(field: Any, value: Any) -> Any:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if isinstance(field, models.BooleanField):
+        return _require(value, isinstance(value, bool), "true or false")
+    if isinstance(field, models.FloatField):
+        return float(_require(value, is_number and _fits_float(value), _or_null(field, "a number")))
+    if isinstance(field, models.IntegerField):
+        return _require(value, is_number and isinstance(value, int), _or_null(field, "a whole number"))
+    if isinstance(field, models.JSONField):
+        shape = type(field.get_default())
+        _require(value, isinstance(value, shape), "a list" if shape is list else "an object")
+        if len(json.dumps(value, ensure_ascii=False)) > MAX_JSON_CHARACTERS:
+            raise ValueError(f"Too long: at most {MAX_JSON_CHARACTERS} characters.")
+        return value
+    # A preset says by its name which tool it is made from.
+    return _require(value, isinstance(value, str), _or_null(field, "text"))
+
+
+def _require(value: Any, condition: bool, wanted: str) -> Any:
+    if not condition:
+        raise ValueError(f"Must be {wanted}.")
+    return value
+
+
+def _or_null(field: Any, wanted: str) -> str:
+    return f"{wanted} or null" if field.null else wanted
+
+
+def _fits_float(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_file(field: Any) -> bool:
+    return isinstance(field, models.FileField)
+
+
+def _value(row: Any, name: str) -> Any:
+    if name == "file":
+        return upload_of(row)
+    value = getattr(row, name)
+    return value.name if isinstance(value, Tool) else value
+
+
+def _without_file(row: Any) -> Any:
+    bare = type(row)._default_manager.get(pk=row.pk)
+    bare.file = ""
+    return bare
+
+
+def service_values(values: Mapping[str, Any], tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """Values as the catalogue's services take them; ``tools`` has the tool of every name they mention."""
+    given = dict(values)
+    if "file" in given:
+        given["file"] = given["file"].stored() if given["file"] is not None else ""
+    if given.get("preset_of") is not None:
+        given["preset_of"] = tools[given["preset_of"]]
+    return given

@@ -1,0 +1,68 @@
+"""The two notations of a catalogue file, JSON and YAML; both are bounded, and mean the same values."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import PurePath
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+
+from mcp_app.catalogue.strict_json import load_json
+from mcp_app.catalogue.transfer import yaml_notation
+from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
+from mcp_app.templatetags.mcp_text import replace_hidden
+
+NOTATIONS: Final = ("json", "yaml")
+MAX_BYTES: Final = 32 * 1024 * 1024
+# Many tiny values need far more memory than the bytes that say them.
+MAX_VALUES: Final = 1_000_000
+
+_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+
+
+def notation_of(file_name: str) -> str:
+    """What the suffix of a file name says; JSON when it says nothing."""
+    return "yaml" if PurePath(file_name).suffix.lower() in (".yaml", ".yml") else "json"
+
+
+def read(data: bytes, notation: str) -> Any:
+    """The values of a file; raises TransferRefused naming line and column or the reason."""
+    if len(data) > MAX_BYTES:
+        raise _refused(f"The file has more than {MAX_BYTES} bytes: split it.")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _refused(f"The file is not UTF-8 (byte {error.start}): save it as UTF-8.") from error
+    try:
+        return yaml_notation.read(text, MAX_VALUES) if notation == "yaml" else _read_json(text)
+    except yaml_notation.YamlError as error:
+        raise _refused(str(error)) from error
+    except ValidationError as error:
+        raise _refused(" ".join(error.messages)) from error
+
+
+def write(document: Any, notation: str) -> str:
+    """The text of a file; raises TransferRefused when it would be too large to be read again."""
+    text = yaml_notation.write(document) if notation == "yaml" else _json(document)
+    if len(text.encode()) > MAX_BYTES:
+        raise _refused(f"The catalogue makes more than {MAX_BYTES} bytes: move large uploads by themselves.")
+    return text
+
+
+def _read_json(text: str) -> Any:
+    bare = _STRING.sub("", text)
+    if sum(map(bare.count, ",[{")) > MAX_VALUES:
+        raise _refused(f"The file has more than {MAX_VALUES} values: split it.")
+    return load_json(text)
+
+
+def _json(document: Any) -> str:
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    # A file that is shown on a terminal must neither steer it nor hide anything.
+    return replace_hidden(text, lambda hidden: json.dumps(hidden)[1:-1]) + "\n"
+
+
+def _refused(text: str) -> TransferRefused:
+    return TransferRefused([Problem("", "", text)])

@@ -1,0 +1,243 @@
+"""Compares a document with the catalogue: what has to be made, changed and deleted, or all that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.contrib.auth.models import Permission
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+
+from mcp_app.catalogue import revisions
+from mcp_app.catalogue.revisions import Row
+from mcp_app.catalogue.services import EntryChange, check_change
+from mcp_app.catalogue.strict_json import check_storable
+from mcp_app.catalogue.transfer import fields
+from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
+from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
+from mcp_app.catalogue.transfer.untouched import Untouched, definition_of
+from mcp_app.models import Source, Tool
+
+MAX_ENTRIES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One field before and after, as values of JSON."""
+
+    name: str
+    old: Any
+    new: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One entry that an import makes, changes or deletes: ``action`` is added, changed or removed."""
+
+    action: str
+    kind: str
+    key: str
+    fields: tuple[FieldDifference, ...] = ()
+
+
+@dataclass(slots=True)
+class Plan:
+    """What an import does, for the services and for people."""
+
+    changes: list[EntryChange] = field(default_factory=list)
+    removed: list[Row] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    unchanged: int = 0
+
+
+def plan(document: Any, *, prune: bool) -> Plan:
+    """What brings the catalogue to ``document``; writes nothing, raises TransferRefused with all problems.
+
+    With ``prune``, what the document does not have goes: entries of people are deleted, entries of code lose
+    what people said of them.
+    """
+    sections = _sections(document)
+    planner = _Planner()
+    for section, entries in sections.items():
+        for index, entry in enumerate(entries):
+            planner.add(section, index, entry)
+    if prune:
+        planner.prune()
+    if planner.problems:
+        raise TransferRefused(planner.problems)
+    return planner.plan
+
+
+def _sections(document: Any) -> dict[str, list[Any]]:
+    """The lists of entries; raises TransferRefused when this is no document of ours."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise _refused("format", f"This is no catalogue file: it must begin with format {FORMAT!r}.")
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise _refused("version", f"Must be {VERSION}, the only version that this installation can read.")
+    if unknown := sorted(document.keys() - {"format", "version", *fields.SECTIONS}):
+        raise _refused(unknown[0], f"Unknown: a file has {', '.join(fields.SECTIONS)}.")
+    for section in fields.SECTIONS:
+        if not isinstance(document.get(section, []), list):
+            raise _refused(section, "Must be a list of entries; [] when there are none.")
+    sections = {section: document.get(section, []) for section in fields.SECTIONS}
+    if sum(map(len, sections.values())) > MAX_ENTRIES:
+        raise _refused("", f"The file has more than {MAX_ENTRIES} entries: split it.")
+    return sections
+
+
+def _refused(name: str, text: str) -> TransferRefused:
+    return TransferRefused([Problem("", name, text)])
+
+
+class _Planner:
+    """One comparison; rows are read once at its beginning."""
+
+    def __init__(self) -> None:
+        self.plan = Plan()
+        self.problems: list[Problem] = []
+        self._rows: dict[type[Any], dict[str, Any]] = {
+            kind: {revisions.key_of(row): row for row in kind._default_manager.all()}
+            for kind in fields.SECTIONS.values()
+        }
+        self._named: dict[type[Any], set[str]] = {kind: set() for kind in fields.SECTIONS.values()}
+        self._untouched = Untouched()
+
+    def add(self, section: str, index: int, entry: Any) -> None:
+        """Plan one entry of the document, or say all that is wrong with it."""
+        kind = fields.SECTIONS[section]
+        key = self._key(kind, f"{section}[{index}]", entry)
+        if key is None:
+            return
+        where = f"{revisions.KIND_OF[kind]} {key}"
+        if key in self._named[kind]:
+            self._complain(where, "", "It is in the file twice: keep one.")
+            return
+        self._named[kind].add(key)
+        row = self._rows[kind].get(key)
+        if fault := _source_fault(kind, key, entry.get("source"), row):
+            self._complain(where, "source", fault)
+            return
+        self._compare(where, kind, key, row, self._read(where, kind, entry))
+
+    def prune(self) -> None:
+        """Plan the end of what the document does not have."""
+        for kind, rows in self._rows.items():
+            for key, row in sorted(rows.items()):
+                if key in self._named[kind] or row.source not in fields.SOURCES or row.missing:
+                    continue
+                if row.source == Source.ADMIN:
+                    self.plan.removed.append(row)
+                    self.plan.differences.append(Difference("removed", revisions.KIND_OF[kind], key))
+                else:
+                    self._compare(f"{revisions.KIND_OF[kind]} {key}", kind, key, row, _Given({}, set()))
+
+    def _key(self, kind: type[Any], place: str, entry: Any) -> str | None:
+        name = revisions.KEY_OF[kind]
+        if not isinstance(entry, dict):
+            self._complain(place, "", "An entry must be an object.")
+            return None
+        key = entry.get(name)
+        try:
+            check_storable(key)
+        except ValidationError as error:
+            self._complain(place, name, " ".join(error.messages))
+            return None
+        if not isinstance(key, str) or not key:
+            self._complain(place, name, "Must be text that is not empty: it is what clients call the entry.")
+            return None
+        return key
+
+    def _read(self, where: str, kind: type[Any], entry: Mapping[str, Any]) -> _Given:
+        """The fields that can be read; the faulty ones are complained of and set aside."""
+        given = _Given({}, set())
+        known = fields.names_of(kind, entry["source"])
+        for name, value in entry.items():
+            if name in ("source", revisions.KEY_OF[kind]):
+                continue
+            try:
+                if name not in known:
+                    raise ValueError(_unknown_field(kind, entry["source"], name, known))
+                given.values[name] = fields.read_value(kind, name, value)
+                if name == "preset_of" and value is not None and value not in self._rows[Tool]:
+                    raise ValueError(f"There is no tool {value!r} here: install it, or correct the name.")
+            except ValueError as error:
+                given.faulty.add(name)
+                self._complain(where, name, str(error))
+        return given
+
+    def _compare(self, where: str, kind: type[Any], key: str, row: Any, given: _Given) -> None:
+        if row is not None and row.source != Source.ADMIN:
+            usual = self._untouched.values_of(row)
+        else:
+            usual = fields.empty_values(kind, Source.ADMIN)
+        present = usual if row is None else fields.values_to_compare(row)
+        wanted = {name: value for name, value in (usual | given.values).items() if name not in given.faulty}
+        changed = {name: value for name, value in wanted.items() if not fields.same(present[name], value)}
+        if row is not None and not changed:
+            self.plan.unchanged += 1
+            return
+        values = changed if row is not None else {**wanted, revisions.KEY_OF[kind]: key}
+        change = EntryChange(kind=kind, entry=row, values=fields.service_values(values, self._rows[Tool]))
+        self._check(where, change, given.faulty)
+        if "permission" in changed and changed["permission"] != usual["permission"]:
+            self._check_permission(where, changed["permission"])
+        self.plan.changes.append(change)
+        self.plan.differences.append(_difference(row, kind, key, present, changed))
+
+    def _check(self, where: str, change: EntryChange, faulty: set[str]) -> None:
+        try:
+            check_change(change)
+        except ValidationError as error:
+            told = error.message_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.messages}
+            for name, messages in told.items():
+                if name not in faulty:
+                    self._complain(where, "" if name == NON_FIELD_ERRORS else name, " ".join(messages))
+
+    def _check_permission(self, where: str, permission: str) -> None:
+        """The admin offers only permissions that exist, for nobody could ever have another."""
+        label, dot, codename = permission.partition(".")
+        known = Permission.objects.filter(content_type__app_label=label, codename=codename)
+        if dot and not known.exists():
+            text = f"There is no permission {permission!r} here: migrate its app, or correct it."
+            self._complain(where, "permission", text)
+
+    def _complain(self, entry: str, name: str, text: str) -> None:
+        self.problems.append(Problem(entry, name, text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    values: dict[str, Any]
+    faulty: set[str]
+
+
+def _source_fault(kind: type[Any], key: str, source: Any, row: Any) -> str:
+    """Why this installation cannot have an entry of that source under that key; empty when it can."""
+    if source not in fields.SOURCES:
+        return f"Must be one of: {', '.join(fields.SOURCES)}."
+    if row is not None and row.source != source:
+        return f"Here its source is {row.source!r}: rename it in the file, or take it out."
+    if source == Source.CODE and (row is None or row.missing):
+        if definition_of(kind, key) is not None:
+            return "Its code is installed but not in the catalogue yet: run `manage.py prepare` first."
+        return "Unknown to this installation: install the app that defines it, or take it out of the file."
+    if source == Source.ADMIN and not fields.names_of(kind, source):
+        return "Resource templates are defined in code: take it out of the file."
+    return ""
+
+
+def _unknown_field(kind: type[Any], source: str, name: str, known: list[str]) -> str:
+    if name in fields.names_of(kind, Source.ADMIN) and source != Source.ADMIN:
+        return "This is defined in code and cannot be changed here: take it out of the file."
+    return f"There is no such field; there are: {', '.join(known)}."
+
+
+def _difference(
+    row: Any, kind: type[Any], key: str, present: Mapping[str, Any], changed: Mapping[str, Any]
+) -> Difference:
+    told = (
+        FieldDifference(name, fields.shown(present[name]), fields.shown(new)) for name, new in changed.items()
+    )
+    return Difference("changed" if row is not None else "added", revisions.KIND_OF[kind], key, tuple(told))

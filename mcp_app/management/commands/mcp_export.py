@@ -1,0 +1,38 @@
+"""``manage.py mcp_export``: write the catalogue as administrators edit it to a file or to standard output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_app.catalogue.transfer import NOTATIONS, TransferRefused, export_catalogue, notation_of
+from mcp_app.catalogue.transfer.report import problem_lines
+
+
+class Command(BaseCommand):
+    """Read the catalogue and write one file; nothing is changed."""
+
+    help = (
+        "Write tools, prompts, resources and templates as administrators edit them, to move them elsewhere."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The notation and where to."""
+        parser.add_argument("--format", choices=NOTATIONS, help="by default what --output ends in, else json")
+        parser.add_argument("--output", metavar="FILE", help="by default standard output")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write it; raises CommandError when an upload or the file cannot be."""
+        output = options["output"]
+        try:
+            text = export_catalogue(options["format"] or notation_of(output or ""))
+            if output is None:
+                self.stdout.write(text, ending="")
+            else:
+                Path(output).write_text(text, encoding="utf-8", newline="\n")
+        except TransferRefused as refused:
+            raise CommandError("\n".join(problem_lines(refused.problems))) from refused
+        except OSError as error:
+            raise CommandError(f"{output} cannot be written: {error.strerror}.") from error

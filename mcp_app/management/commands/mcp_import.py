@@ -1,0 +1,88 @@
+"""``manage.py mcp_import``: bring the catalogue to what a file says, or only say what that would change."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_app.catalogue.transfer import (
+    MAX_BYTES,
+    NOTATIONS,
+    Imported,
+    TransferRefused,
+    import_catalogue,
+    notation_of,
+)
+from mcp_app.catalogue.transfer.report import difference_lines, problem_lines
+
+
+class Command(BaseCommand):
+    """All of the file is imported, or nothing."""
+
+    help = "Bring tools, prompts, resources and templates to what a file of mcp_export says."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The file and how to take it."""
+        parser.add_argument("file", metavar="FILE", help="- reads standard input")
+        parser.add_argument("--format", choices=NOTATIONS, help="by default what FILE ends in, else json")
+        parser.add_argument("--dry-run", action="store_true", help="say what would change, change nothing")
+        parser.add_argument(
+            "--prune",
+            action="store_true",
+            help="also delete admin entries that the file does not have, and undo changes of code entries",
+        )
+        parser.add_argument("--actor", metavar="USERNAME", help="who is named in history and audit trail")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Import it; raises CommandError with every problem, one on each line."""
+        name = options["file"]
+        try:
+            imported = import_catalogue(
+                _content(name),
+                options["format"] or notation_of(name),
+                actor=_actor(options["actor"]),
+                prune=options["prune"],
+                dry_run=options["dry_run"],
+            )
+        except TransferRefused as refused:
+            lines = problem_lines(refused.problems)
+            raise CommandError(
+                "\n".join([f"Nothing was changed. Problems: {len(lines)}", *lines])
+            ) from refused
+        for line in difference_lines(imported.differences):
+            self.stdout.write(line)
+        self.stdout.write(_summary(imported, dry_run=options["dry_run"]))
+
+
+def _content(name: str) -> bytes:
+    # One byte more than is allowed shows that there is too much.
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        with Path(name).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be read: {error.strerror}.") from error
+
+
+def _actor(username: str | None) -> Any:
+    if username is None:
+        return None
+    users = get_user_model()
+    try:
+        return users._default_manager.get(**{users.USERNAME_FIELD: username})
+    except users.DoesNotExist as error:
+        raise CommandError(f"There is no user {username!r}: name an existing one with --actor.") from error
+
+
+def _summary(imported: Imported, *, dry_run: bool) -> str:
+    counted = ", ".join(f"{number} {name}" for name, number in imported.counted().items())
+    if not imported.differences:
+        return f"Nothing to change: all is as the file says ({counted})."
+    if dry_run:
+        return f"Dry run, nothing was changed: {counted}."
+    return f"Imported as revision {imported.revision}: {counted}."

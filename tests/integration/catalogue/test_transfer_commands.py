@@ -1,0 +1,170 @@
+"""``manage.py mcp_export`` and ``mcp_import``: what an operator reads, and what reaches the terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from mcp_app.catalogue import services
+from mcp_app.catalogue.mirror import mirror
+from mcp_app.catalogue.transfer import export_catalogue
+from mcp_app.models import CatalogueChange, Prompt, Tool
+from mcp_app.templatetags.mcp_text import has_hidden
+from tests.integration.catalogue.transfers import HEAD
+
+UNKNOWN = "Unknown to this installation: install the app that defines it, or take it out of the file."
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _mirrored() -> None:
+    mirror()
+
+
+def run(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command(*arguments, stdout=out)
+    return out.getvalue()
+
+
+def file_with(folder: Path, **sections: Any) -> str:
+    path = folder / "catalogue.json"
+    path.write_text(json.dumps(HEAD | sections))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "begins"),
+    [
+        ((), '{\n  "format": "django-mcp-catalogue",\n  "version": 1,\n  "tools": [\n'),
+        (
+            ("--format", "yaml"),
+            "format: django-mcp-catalogue\nversion: 1\ntools:\n- name: add\n  source: code\n",
+        ),
+    ],
+)
+def test_an_export_goes_to_standard_output_or_to_a_file(
+    arguments: tuple[str, ...], begins: str, tmp_path: Path
+) -> None:
+    services.update_entry(entry=Tool.objects.get(name="add"), actor=None, title="Sum")
+    printed = run("mcp_export", *arguments)
+    assert printed.startswith(begins)
+    path = tmp_path / "catalogue"
+    assert run("mcp_export", "--output", str(path), *arguments) == ""
+    assert path.read_text() == printed
+
+
+def test_the_name_of_a_file_says_its_notation(tmp_path: Path) -> None:
+    path = str(tmp_path / "catalogue.yaml")
+    services.save_prompt(actor=None, name="p", template="a\nb")
+    run("mcp_export", "--output", path)
+    assert Path(path).read_text() == export_catalogue("yaml")
+    Prompt.objects.all().delete()
+    assert run("mcp_import", path).endswith(
+        "Imported as revision 3: 1 added, 0 changed, 0 removed, 0 unchanged.\n"
+    )
+
+
+def test_a_dry_run_prints_what_would_change(tmp_path: Path) -> None:
+    services.save_prompt(actor=None, name="greet", template="Hi\nyou\nthere", title="T" * 150 + "a")
+    services.save_prompt(actor=None, name="old", template="Hi")
+    greet = {"name": "greet", "source": "admin", "template": "Hi\nme\nthere", "title": "T" * 150 + "b"}
+    new = {"name": "new", "source": "admin", "template": "Hi", "arguments": [{"name": "a"}]}
+    path = file_with(
+        tmp_path, tools=[{"name": "add", "source": "code", "timeout_seconds": 2}], prompts=[greet, new]
+    )
+    tail = "T" * 100
+    wanted = f"""\
+~ tool add (changed)
+    timeout_seconds: null → 2.0
+~ prompt greet (changed)
+    title: …{tail}a" → …{tail}b"
+    template:
+      …
+       Hi
+      -you
+      +me
+       there
++ prompt new (added)
+    arguments: [{{"name": "a"}}]
+    template: "Hi"
+- prompt old (removed)
+Dry run, nothing was changed: 1 added, 2 changed, 1 removed, 3 unchanged.
+"""
+    before = export_catalogue()
+    assert run("mcp_import", path, "--dry-run", "--prune") == wanted
+    assert export_catalogue() == before
+    told = run("mcp_import", path, "--prune")
+    assert told.startswith(wanted.rpartition("Dry")[0])
+    assert told.endswith(": 1 added, 2 changed, 1 removed, 3 unchanged.\n")
+    again = run("mcp_import", path, "--prune")
+    assert (
+        again == "Nothing to change: all is as the file says (0 added, 0 changed, 0 removed, 6 unchanged).\n"
+    )
+
+
+def test_what_steers_terminals_or_hides_text_is_made_visible(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07\x9b31m\u202e\u200b\r"
+    shapes: list[Any] = [
+        {"name": "p", "source": "admin", "template": f"Hi\n{evil}", "title": evil, "meta": {"a": evil}},
+        {"name": "q", "source": "admin", "template": "Hi", "arguments": [{"name": "a", "title": evil * 40}]},
+    ]
+    printed = run("mcp_import", file_with(tmp_path, prompts=shapes), "--dry-run")
+    assert not has_hidden(printed)
+    assert "⟦U+001B⟧]0;owned⟦U+0007⟧⟦U+009B⟧31m⟦U+202E⟧" in printed
+    faulty: list[Any] = [
+        {evil: 1},
+        {"name": evil, "source": "admin"},
+        {"name": "p", "source": "admin", evil: 1},
+    ]
+    with pytest.raises(CommandError) as refused:
+        run("mcp_import", file_with(tmp_path, prompts=faulty))
+    assert not has_hidden(str(refused.value))
+    path = tmp_path / "x.yaml"
+    path.write_text(f'"{evil[-3:-1]}": 1\n"{evil[-3:-1]}": 2\n')
+    with pytest.raises(CommandError, match="occurs twice") as refused:
+        run("mcp_import", str(path))
+    assert not has_hidden(str(refused.value))
+
+
+def test_problems_are_one_line_each_and_the_exit_status_says_so(tmp_path: Path) -> None:
+    path = file_with(tmp_path, prompts=[{"name": "p", "source": "code"}, {"name": "q", "source": "admin"}])
+    with pytest.raises(CommandError) as refused:
+        run("mcp_import", path)
+    assert refused.value.returncode == 1
+    assert str(refused.value).splitlines() == [
+        "Nothing was changed. Problems: 2",
+        f"prompt p: source: {UNKNOWN}",
+        "prompt q: template: A prompt needs a text.",
+    ]
+
+
+def test_a_file_may_come_from_standard_input_and_names_its_actor(
+    monkeypatch: pytest.MonkeyPatch, someone: Any
+) -> None:
+    text = "{format: django-mcp-catalogue, version: 1, prompts: [{name: p, source: admin, template: Hi}]}"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert "+ prompt p (added)" in run("mcp_import", "-", "--format", "yaml", "--actor", "someone")
+    assert CatalogueChange.objects.get(key="p").actor == someone
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("mcp_import", "no-such-file"), "no-such-file cannot be read: No such file"),
+        (("mcp_import", "/"), "/ cannot be read: Is a directory"),
+        (("mcp_import", __file__, "--actor", "nobody"), "There is no user 'nobody'"),
+        (("mcp_import", __file__), "Not valid JSON"),
+        (("mcp_export", "--output", "/no/such/folder"), "/no/such/folder cannot be written: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], says: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        run(*arguments)
+    assert says in str(refused.value)
