@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -20,7 +20,7 @@ from django.db import close_old_connections, connections
 
 # As many connections as one process keeps at most.
 THREADS = 8
-CLOSING_SECONDS = 5.0
+CLOSING_SECONDS = 3.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,12 +51,12 @@ async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
 
 
 def close() -> None:
-    """Close the connections that are kept; the next query opens one again. Blocks while queries run."""
+    """Close the connections that are kept; the next query opens one again. Blocks for seconds at most."""
     if _pool is not None:
         # Each thread can only close its own: all of them are needed at once, so that none closes twice.
         together = threading.Barrier(THREADS)
-        for closing in [_pool.submit(_close_own, together) for _ in range(THREADS)]:
-            closing.result()
+        # A thread that waits for a locked database closes its own when it is through.
+        wait([_pool.submit(_close_own, together) for _ in range(THREADS)], CLOSING_SECONDS)
 
 
 _pool: ThreadPoolExecutor | None = None

@@ -101,3 +101,20 @@ def test_a_forked_child_asks_on_threads_of_its_own() -> None:
         # A thread inherited in name only would never answer.
         os._exit(0 if query(lambda: 7) == 7 else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_closing_does_not_wait_for_a_query_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "CLOSING_SECONDS", 0.05)
+    started, free = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        started.set()
+        free.wait(10)
+
+    hanging = threading.Thread(target=query, args=(hang,))
+    hanging.start()
+    started.wait(5)
+    database.close()
+    assert hanging.is_alive()
+    free.set()
+    hanging.join()
