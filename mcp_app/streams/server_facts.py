@@ -18,7 +18,7 @@ OLDEST = (6, 2)
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What INFO tells; None where this server does not. ``max_memory`` 0 means no limit, sizes are bytes."""
+    """What INFO tells; None and () where it does not. ``max_memory`` 0 means no limit, sizes are bytes."""
 
     version: tuple[int, ...]
     used_memory: int | None
@@ -59,6 +59,8 @@ class RedisServerView:
         """What the server tells of itself. Raises StreamsUnavailable."""
         try:
             info: dict[str, Any] = self._client.info()
+        except redis.ResponseError:
+            info = {}  # It answers, but does not know INFO (fakeredis), or we may not ask.
         except redis.RedisError as error:
             raise StreamsUnavailable(f"Redis does not tell about itself: {error}") from error
         append_only = info.get("aof_enabled")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import redis
 
 from mcp_app.streams import StreamsUnavailable
-from mcp_app.streams.server_facts import OLDEST, RedisServerView
+from mcp_app.streams.server_facts import OLDEST, RedisServerView, ServerFacts
 from mcpsite import redis_server
+from mcpsite.redis_server import Program, RedisServer
 
 
 def test_a_server_tells_its_version_memory_policy_and_persistence(redis_url: str) -> None:
@@ -15,6 +18,15 @@ def test_a_server_tells_its_version_memory_policy_and_persistence(redis_url: str
     assert facts.version >= OLDEST
     assert 0 < (facts.used_memory or 0) < (facts.max_memory or 0)
     assert (facts.policy, facts.append_only) == ("noeviction", False)
+
+
+def test_a_server_without_info_tells_nothing_and_is_not_away(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path, program=Program("fakeredis", ""))
+    try:
+        facts = RedisServerView(server.start()).facts()
+    finally:
+        server.stop()
+    assert facts == ServerFacts((), None, None, None, None)
 
 
 def test_its_clock_is_compared_with_ours_and_a_round_trip_is_timed(redis_url: str) -> None:
