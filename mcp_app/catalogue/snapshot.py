@@ -19,7 +19,8 @@ class Catalogue:
     """What is offered at one revision.
 
     ``revision`` is the newest change it holds, ``revisions`` the revision at which each list last changed.
-    ``max_running`` has the tools of which only so many calls may run at once over all workers.
+    ``max_running`` has the tools of which only so many calls may run at once over all workers, ``queues`` the
+    queues of background tools ("" for the default one).
     ``permissions`` is anything with ``in``; what the caller may not use does not exist for them (TOOL-08).
     """
 
@@ -30,6 +31,7 @@ class Catalogue:
         "_templates",
         "_tools",
         "max_running",
+        "queues",
         "revision",
         "revisions",
         "secret_names",
@@ -53,6 +55,7 @@ class Catalogue:
         self.max_running = {
             entry.name: entry.max_running for entry in self._tools.values() if entry.max_running
         }
+        self.queues = frozenset(entry.queue for entry in self._tools.values() if entry.background)
         self.secret_names = frozenset(
             name for entry in self._tools.values() for name in _secret_names(entry.wire["inputSchema"])
         )

@@ -1,0 +1,95 @@
+"""A client's shortest conversation with the server: begin, open a stream and time what arrives, end."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_app.egress import EgressFailed
+from mcp_app.egress.own_site import OwnSite
+from mcp_app.protocol.versions import V2025_11_25
+
+BOTH = "application/json, text/event-stream"
+EVENTS = "text/event-stream"
+# Clients ask for it, and a proxy that compresses may hold events back.
+COMPRESSED = {"Accept-Encoding": "gzip"}
+CLIENT = {"name": "mcp_doctor", "version": "1"}
+
+
+class Refused(Exception):
+    """The server did not let the conversation begin; ``status`` is its answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"initialize is answered {status}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When the first and the last bytes of a stream arrived, in seconds after it was asked for."""
+
+    first: float
+    last: float
+
+
+class Conversation:
+    """One session at ``path``; EgressFailed wherever the network fails."""
+
+    def __init__(self, site: OwnSite, path: str, key: str) -> None:
+        self._site = site
+        self._path = path
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    def begin(self) -> None:
+        """Open a session; raises Refused."""
+        parameters = {"protocolVersion": V2025_11_25, "capabilities": {}, "clientInfo": CLIENT}
+        answer = self._site.ask("POST", self._path, *self._post("initialize", parameters, request_id=1))
+        session = answer.headers.get("mcp-session-id", "")
+        if answer.status != 200 or not session:
+            raise Refused(answer.status)
+        self._headers["Mcp-Session-Id"] = session
+        self._headers["MCP-Protocol-Version"] = V2025_11_25
+        self._site.ask("POST", self._path, *self._post("notifications/initialized", {}))
+
+    def end(self) -> None:
+        """Delete the session."""
+        self._site.ask("DELETE", self._path, self._headers)
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Arrivals | None:
+        """A call that answers with a stream; None when it answered otherwise, or not to its end in time."""
+        parameters = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "doctor"}}
+        begun = time.monotonic()
+        times: list[float] = []
+        headers, body = self._post("tools/call", parameters, request_id=2)
+        with self._site.open("POST", self._path, {**headers, **COMPRESSED}, body) as arriving:
+            if not arriving.headers.get("content-type", "").startswith(EVENTS):
+                return None
+            try:
+                times += [time.monotonic() - begun for _ in arriving.chunks()]
+            except EgressFailed:
+                return None
+        return Arrivals(times[0], times[-1]) if times else None
+
+    def listen(self) -> Arrivals:
+        """The server's own stream, until its first bytes; raises EgressFailed when none come."""
+        begun = time.monotonic()
+        with self._site.open(
+            "GET", self._path, {**self._headers, **COMPRESSED, "Accept": EVENTS}
+        ) as arriving:
+            if arriving.status != 200:
+                raise EgressFailed(f"GET for an event stream is answered {arriving.status}.")
+            for _ in arriving.chunks():
+                took = time.monotonic() - begun
+                return Arrivals(took, took)
+        raise EgressFailed("The event stream ended before its first bytes.")
+
+    def _post(
+        self, method: str, parameters: dict[str, Any], request_id: int | None = None
+    ) -> tuple[dict[str, str], bytes]:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": parameters}
+        if request_id is not None:
+            message["id"] = request_id
+        headers = {**self._headers, "Accept": BOTH, "Content-Type": "application/json"}
+        return headers, json.dumps(message).encode()

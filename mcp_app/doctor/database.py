@@ -1,0 +1,125 @@
+"""The database: reachable, migrated, writable, quick; and what SQLite needs."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from socket import gethostname
+
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
+from mcp_app.doctor.installation import Installation
+from mcp_app.models import LogCursor
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.presence import Presence
+
+SLOW_SECONDS = 0.05
+SKEW_SECONDS = 2.0
+# A primary key that no sequence comes to; the row is rolled back all the same.
+TRIAL_ROW = 2**62
+DISK_ERROR = 100 * 1024 * 1024
+DISK_WARNING = 1024 * 1024 * 1024
+
+
+def reachable(_: Installation) -> Iterator[Finding]:
+    """Whether it answers, and how soon."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        begun = time.perf_counter()
+        cursor.execute("SELECT 1")
+        took = time.perf_counter() - begun
+    text = f"{connection.display_name} answers in {took * 1000:.1f} ms"
+    if took > SLOW_SECONDS:
+        yield warning("database.reachable", text, "Bring it nearer, or take load off it.")
+    else:
+        yield ok("database.reachable", text)
+
+
+def migrations(_: Installation) -> Iterator[Finding]:
+    """Whether every migration of the installed apps is applied."""
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        names = ", ".join(f"{step.app_label}.{step.name}" for step, _ in missing[:3])
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        yield error("database.migrations", f"not applied: {names}{more}", "Run `manage.py prepare`.")
+    else:
+        yield ok("database.migrations", "all applied")
+
+
+def writes(_: Installation) -> Iterator[Finding]:
+    """Whether it takes a row, which is rolled back."""
+    with transaction.atomic():
+        LogCursor.objects.create(pk=TRIAL_ROW)
+        transaction.set_rollback(True)
+    yield ok("database.writes", "takes writes")
+
+
+def clock(_: Installation) -> Iterator[Finding]:
+    """Whether its clock, when it has one of its own, goes with ours."""
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        before = time.time()
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
+        ahead = float(cursor.fetchone()[0]) - (before + time.time()) / 2
+    yield clock_finding("database.clock", ahead)
+
+
+def clock_finding(check: str, ahead: float) -> Finding:
+    """What a clock that is ``ahead`` of ours by so many seconds means."""
+    text = f"its clock and this machine's differ by {abs(ahead):.1f} s"
+    if abs(ahead) <= SKEW_SECONDS:
+        return ok(check, text)
+    return error(check, text, "Keep the clocks of all machines in time (NTP): leases and expiry need it.")
+
+
+def write_ahead_log(_: Installation) -> Iterator[Finding]:
+    """SQLite: readers and the writer must not wait for each other."""
+    if connection.vendor != "sqlite" or connection.is_in_memory_db():  # type: ignore[attr-defined]
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode")
+        mode = cursor.fetchone()[0]
+    if mode == "wal":
+        yield ok("database.write_ahead_log", "on")
+    else:
+        remedy = "Put DATA_DIR on a local disk, and set init_command to PRAGMA journal_mode=WAL."
+        yield error("database.write_ahead_log", f"off (journal_mode is {mode})", remedy)
+
+
+def disk(_: Installation) -> Iterator[Finding]:
+    """SQLite: room where its file is."""
+    if connection.vendor == "sqlite" and not connection.is_in_memory_db():  # type: ignore[attr-defined]
+        yield disk_finding(shutil.disk_usage(Path(connection.settings_dict["NAME"]).parent).free)
+
+
+def disk_finding(free: int) -> Finding:
+    """What so many free bytes mean."""
+    text = f"{free // (1024 * 1024):,} MiB are free where the database is"
+    remedy = "Make room on that disk, or move DATA_DIR to a larger one."
+    if free < DISK_ERROR:
+        return error("database.disk", text, remedy)
+    return warning("database.disk", text, remedy) if free < DISK_WARNING else ok("database.disk", text)
+
+
+def one_host(installation: Installation) -> Iterator[Finding]:
+    """SQLite: a file cannot be shared between machines; workers tell theirs behind the @ of their names."""
+    if connection.vendor != "sqlite" or not installation.redis_url:
+        return
+    try:
+        names = [worker.name for worker in Presence(installation.redis_url).workers()]
+    except StreamsUnavailable:
+        yield skipped("database.one_host", "hosts of workers cannot be seen without Redis")
+        return
+    others = sorted({name.rpartition("@")[2] for name in names if "@" in name} - {gethostname()})
+    if others:
+        text = f"SQLite is used here, and workers run on other hosts: {', '.join(others)}"
+        yield warning("database.one_host", text, "Move to PostgreSQL: set DATABASE_URL everywhere.")
+
+
+CHECKS = (migrations, writes, clock, write_ahead_log, disk, one_host)

@@ -1,0 +1,105 @@
+"""Runs the checks, area beside area and each within its time; knows nothing of what they look at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from django.db import Error as DatabaseFault
+from django.db import connections
+
+from mcp_app.doctor import database, keys, redis, settings, web, workers
+from mcp_app.doctor.finding import Finding, Level, error, skipped
+from mcp_app.doctor.installation import Installation
+from mcp_app.egress import EgressError
+from mcp_app.streams.base import StreamsError
+
+Check = Callable[[Installation], Iterable[Finding]]
+CHECK_SECONDS = 5.0
+HANGS = "Look for a lock, for a firewall that drops what it should refuse, for an overloaded machine."
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """Checks that make sense when ``gate`` finds no error and skips nothing; each gets ``seconds``."""
+
+    name: str
+    checks: tuple[Check, ...]
+    gate: Check | None = None
+    seconds: float = CHECK_SECONDS
+
+
+AREAS = (
+    Area("settings", settings.CHECKS),
+    Area("database", database.CHECKS, database.reachable),
+    Area("redis", redis.CHECKS, redis.reachable),
+    Area("workers", workers.CHECKS, workers.visible),
+    Area("keys", keys.CHECKS, keys.readable),
+    # An event stream takes its time, and each of its requests has a bound of its own.
+    Area("web", web.CHECKS, web.alive, seconds=30.0),
+)
+
+
+class _Looking(threading.Thread):
+    """Runs ``work`` at once, in a daemon thread: one that hangs is left behind and ends with the process."""
+
+    def __init__(self, work: Callable[[], list[Finding]]) -> None:
+        super().__init__(name="doctor", daemon=True)
+        self._work = work
+        self.found: list[Finding] | None = None
+        self.start()
+
+    def run(self) -> None:
+        """Called by the thread; ``found`` stays None when ``work`` raised, which is in the log."""
+        self.found = self._work()
+
+
+def examine(installation: Installation, areas: Iterable[Area] = AREAS) -> list[Finding]:
+    """What all checks find, in the order of their areas; blocks for the slowest area."""
+    looking = [_Looking(partial(_area, area, installation)) for area in areas]
+    for thread in looking:
+        thread.join()
+    return [finding for thread in looking for finding in thread.found or []]
+
+
+def _area(area: Area, installation: Installation) -> list[Finding]:
+    found = _check(area, area.gate, installation) if area.gate else []
+    levels = {finding.level for finding in found}
+    if Level.ERROR in levels:
+        rest = ", ".join(check.__name__ for check in area.checks)
+        return [*found, skipped(f"{area.name}.others", f"not looked at before that works: {rest}")]
+    if Level.SKIPPED in levels:
+        return found
+    for check in area.checks:
+        found += _check(area, check, installation)
+    return found
+
+
+def _check(area: Area, check: Check, installation: Installation) -> list[Finding]:
+    """What one check finds within its time, in a thread that is left behind when it hangs."""
+    name = f"{area.name}.{check.__name__}"
+    thread = _Looking(partial(_within_reach, name, check, installation))
+    thread.join(area.seconds)
+    if thread.is_alive():
+        return [error(name, f"no answer within {area.seconds:g} s", HANGS)]
+    if thread.found is None:
+        return [error(name, "the check itself failed", "Its traceback is in the log: report it as a fault.")]
+    return thread.found
+
+
+def _within_reach(name: str, check: Check, installation: Installation) -> list[Finding]:
+    """What is out of reach is a finding, too."""
+    try:
+        return list(check(installation))
+    except DatabaseFault as fault:
+        return [
+            error(name, str(fault), "Start the database, correct DATABASE_URL, or run `manage.py prepare`.")
+        ]
+    except StreamsError as fault:
+        return [error(name, str(fault), "Start Redis, or correct REDIS_URL.")]
+    except EgressError as fault:
+        return [error(name, str(fault), "See that the address leads to this installation.")]
+    finally:
+        connections.close_all()

@@ -1,0 +1,29 @@
+"""Owns what the checks are told about the installation they look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from mcp_app import conf
+from mcp_app.connect.address import ENDPOINT, connection_at, public_url
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Installation:
+    """Redis, the base address as clients reach it (empty: not known), an API key. Not printable: secrets."""
+
+    redis_url: str = ""
+    url: str = ""
+    key: str = ""
+
+    @classmethod
+    def configured(cls, url: str = "", key: str = "") -> Self:
+        """As in the settings; ``url`` replaces the public one and may end in the endpoint's path.
+
+        Raises ImproperlyConfigured for a wrong public address, ValueError for a wrong ``url`` or key.
+        """
+        base = (url or public_url()).rstrip("/").removesuffix(ENDPOINT)
+        if base:
+            connection_at(base + ENDPOINT, key)
+        return cls(redis_url=conf.get().redis_url, url=base, key=key)

@@ -1,0 +1,59 @@
+"""API keys: those about to expire, forgotten, or of somebody who left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from mcp_app.doctor.finding import Finding, ok, warning
+from mcp_app.doctor.installation import Installation
+from mcp_app.models import ApiKey
+
+EXPIRES_WITHIN = timedelta(days=14)
+UNUSED_FOR = timedelta(days=90)
+NAMED = 5
+
+
+def readable(_: Installation) -> Iterator[Finding]:
+    """How many can be used; that they can be read at all."""
+    yield ok("keys.readable", f"{_usable().count()} usable API keys")
+
+
+def expiring(_: Installation) -> Iterator[Finding]:
+    """Keys whose clients are locked out soon."""
+    soon = _usable().filter(expires_at__lte=timezone.now() + EXPIRES_WITHIN)
+    remedy = "Issue new ones in the admin before then."
+    yield _finding("keys.expiring", soon, f"expire within {EXPIRES_WITHIN.days} days", remedy)
+
+
+def unused(_: Installation) -> Iterator[Finding]:
+    """Keys that nobody would miss and somebody may have found."""
+    before = timezone.now() - UNUSED_FOR
+    old = _usable().filter(Q(last_used_at__lt=before) | Q(last_used_at=None, created_at__lt=before))
+    yield _finding("keys.unused", old, f"unused for {UNUSED_FOR.days} days", "Revoke them in the admin.")
+
+
+def inactive(_: Installation) -> Iterator[Finding]:
+    """Keys that are refused now and work again when their user is activated."""
+    theirs = _usable().filter(user__is_active=False)
+    yield _finding("keys.inactive", theirs, "belong to inactive users", "Revoke them in the admin.")
+
+
+def _usable() -> QuerySet[ApiKey]:
+    return ApiKey.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=timezone.now()), revoked_at=None
+    ).order_by("pk")
+
+
+def _finding(check: str, keys: QuerySet[ApiKey], what: str, remedy: str) -> Finding:
+    names = [key.name for key in keys[: NAMED + 1]]
+    if not names:
+        return ok(check, f"none {what}")
+    more = f" and {keys.count() - NAMED} more" if len(names) > NAMED else ""
+    return warning(check, f"{what}: {', '.join(names[:NAMED])}{more}", remedy)
+
+
+CHECKS = (expiring, unused, inactive)

@@ -1,0 +1,97 @@
+"""Redis: reachable, new enough, with room, losing nothing, and with the right time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mcp_app.doctor.database import SLOW_SECONDS, clock_finding
+from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
+from mcp_app.doctor.installation import Installation
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.server_facts import OLDEST, RedisServerView
+
+FULL = 0.8
+MIB = 1024 * 1024
+
+
+def reachable(installation: Installation) -> Iterator[Finding]:
+    """Whether it answers, and how soon."""
+    check = "redis.reachable"
+    if not installation.redis_url:
+        remedy = "Start it with `manage.py up`, or set REDIS_URL."
+        yield skipped(check, "no Redis is configured and no embedded one runs", remedy)
+        return
+    try:
+        took = RedisServerView(installation.redis_url).round_trip()
+    except StreamsUnavailable as fault:
+        yield error(check, str(fault), "Start Redis, or correct REDIS_URL.")
+        return
+    text = f"answers in {took * 1000:.1f} ms"
+    if took > SLOW_SECONDS:
+        yield warning(check, text, "Bring it nearer, or take load off it.")
+    else:
+        yield ok(check, text)
+
+
+def version(installation: Installation) -> Iterator[Finding]:
+    """Whether it knows the commands that are used."""
+    found = RedisServerView(installation.redis_url).facts().version
+    text = f"speaks as Redis {'.'.join(map(str, found))}"
+    if not found:
+        yield skipped("redis.version", "this server does not tell its version")
+    elif found < OLDEST:
+        yield error("redis.version", text, f"Use {'.'.join(map(str, OLDEST))} or newer, or Valkey.")
+    else:
+        yield ok("redis.version", text)
+
+
+def memory(installation: Installation) -> Iterator[Finding]:
+    """Whether there is room left, and a limit at all."""
+    facts = RedisServerView(installation.redis_url).facts()
+    if facts.used_memory is None or facts.max_memory is None:
+        yield skipped("redis.memory", "this server does not tell how much memory it uses")
+        return
+    used = f"{facts.used_memory / MIB:.1f} MiB"
+    if not facts.max_memory:
+        text = f"{used} are used and nothing limits it"
+        yield warning(
+            "redis.memory", text, "Set maxmemory, so that Redis refuses writes before it is killed."
+        )
+        return
+    text = f"{used} of {facts.max_memory / MIB:.0f} MiB are used"
+    if facts.used_memory > FULL * facts.max_memory:
+        yield warning("redis.memory", text, "Raise maxmemory: a full Redis refuses calls and sessions.")
+    else:
+        yield ok("redis.memory", text)
+
+
+def policy(installation: Installation) -> Iterator[Finding]:
+    """Whether it keeps what it was given."""
+    found = RedisServerView(installation.redis_url).facts().policy
+    if found is None:
+        yield skipped("redis.policy", "this server does not tell its maxmemory-policy; it must be noeviction")
+    elif found != "noeviction":
+        text = f"maxmemory-policy is {found}: a full Redis would drop jobs and event streams"
+        yield error("redis.policy", text, "Set maxmemory-policy to noeviction.")
+    else:
+        yield ok("redis.policy", "noeviction")
+
+
+def append_only(installation: Installation) -> Iterator[Finding]:
+    """Whether a restart forgets event streams and jobs."""
+    found = RedisServerView(installation.redis_url).facts().append_only
+    if found is None:
+        yield skipped("redis.append_only", "this server does not tell whether its append-only file is on")
+    elif not found:
+        text = "the append-only file is off: a restart forgets event streams and jobs"
+        yield warning("redis.append_only", text, "Set appendonly to yes.")
+    else:
+        yield ok("redis.append_only", "on")
+
+
+def clock(installation: Installation) -> Iterator[Finding]:
+    """Whether its clock goes with ours."""
+    yield clock_finding("redis.clock", RedisServerView(installation.redis_url).skew())
+
+
+CHECKS = (version, memory, policy, append_only, clock)

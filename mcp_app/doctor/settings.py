@@ -1,0 +1,73 @@
+"""Settings that work at a desk and are not safe, or lose jobs, in public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from django.conf import settings as django_settings
+
+from mcp_app import conf
+from mcp_app.doctor.finding import Finding, error, ok
+from mcp_app.doctor.installation import Installation
+from mcp_app.protocol.transport_security import names_loopback
+
+SECRET_LENGTH = 32
+BROKER_SCHEMES = ("redis:", "rediss:", "redis+socket:")
+BROKER_TRANSPORT = "mcp_app.execution.broker:Transport"
+
+
+def debug(installation: Installation) -> Iterator[Finding]:
+    """DEBUG shows source and settings to whoever causes an error."""
+    public = _public_hosts(installation)
+    if django_settings.DEBUG and public:
+        text = f"DEBUG is on, and the server answers to {', '.join(public)}"
+        yield error("settings.debug", text, "Set DEBUG=off.")
+    else:
+        yield ok("settings.debug", "DEBUG is on for this machine only" if django_settings.DEBUG else "off")
+
+
+def loopback(_: Installation) -> Iterator[Finding]:
+    """Without credentials only this machine may come in."""
+    settings = conf.get()
+    if settings.auth == "loopback" and not settings.loopback:
+        text = "MCP_AUTH is loopback, and other machines can reach HOST"
+        yield error("settings.loopback", text, "Set MCP_AUTH=required, or HOST=127.0.0.1.")
+    else:
+        yield ok("settings.loopback", f"MCP_AUTH is {settings.auth}")
+
+
+def secret_key(_: Installation) -> Iterator[Finding]:
+    """What signs sessions and cursors must not be known or guessed."""
+    secret = str(django_settings.SECRET_KEY)
+    why = ""
+    if secret.startswith("django-insecure-"):
+        why = "is the one that startproject wrote"
+    elif len(secret) < SECRET_LENGTH:
+        why = f"has only {len(secret)} characters"
+    if why:
+        remedy = f"Set SECRET_KEY to at least {SECRET_LENGTH} random characters, or leave it unset."
+        yield error("settings.secret_key", f"SECRET_KEY {why}", remedy)
+    else:
+        yield ok("settings.secret_key", "SECRET_KEY is long enough")
+
+
+def broker(_: Installation) -> Iterator[Finding]:
+    """With Redis as the broker, workers must sit out a full one."""
+    url = str(getattr(django_settings, "CELERY_BROKER_URL", "") or "")
+    if not url.startswith(BROKER_SCHEMES):
+        return
+    if getattr(django_settings, "CELERY_BROKER_TRANSPORT", "") == BROKER_TRANSPORT:
+        yield ok("settings.broker", "CELERY_BROKER_TRANSPORT sits out a full Redis")
+    else:
+        text = "CELERY_BROKER_TRANSPORT is not ours: workers end when Redis is full"
+        yield error("settings.broker", text, f'Set CELERY_BROKER_TRANSPORT = "{BROKER_TRANSPORT}".')
+
+
+def _public_hosts(installation: Installation) -> list[str]:
+    public = urlsplit(installation.url).netloc
+    hosts = [*django_settings.ALLOWED_HOSTS, *conf.get().allowed_hosts, *([public] if public else [])]
+    return sorted({host for host in hosts if not names_loopback(host.encode())})
+
+
+CHECKS = (debug, loopback, secret_key, broker)

@@ -1,0 +1,175 @@
+"""The public address: who answers there, what it refuses, and whether event streams come through at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from django.apps import apps
+
+from mcp_app.connect.address import ENDPOINT, connection_at
+from mcp_app.doctor.conversation import Arrivals, Conversation, Refused
+from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
+from mcp_app.doctor.installation import Installation
+from mcp_app.egress import EgressFailed
+from mcp_app.egress.own_site import Answer, OwnSite
+from mcp_app.streams.base import StreamsError
+from mcp_app.streams.presence import Presence
+
+REQUEST_SECONDS = 5.0
+STRANGER = "doctor.invalid"
+DEMO = "mcp_app.contrib.demo"
+STEPS, STEP_SECONDS = 4, 0.5
+UNBUFFERED = "Switch response buffering and compression off for /mcp in the proxy, as deploy/nginx.conf does."
+
+
+def alive(installation: Installation) -> Iterator[Finding]:
+    """Whether the server answers at its address, and as what."""
+    check = "web.alive"
+    if not installation.url:
+        yield skipped(check, "no public address is known", "Set PUBLIC_URL, or give --url.")
+        return
+    answer = _get(installation, "/healthz")
+    server = answer.headers.get("server") or "a server that does not tell its name"
+    where = f"{installation.url}/healthz"
+    if answer.status == 200 and _json(answer).get("status") == "ok":
+        yield ok(check, f"{where} is answered by {server}")
+    elif 300 <= answer.status < 400:
+        text = f"{where} redirects to {answer.headers.get('location', 'nowhere')}"
+        yield error(check, text, "Set PUBLIC_URL to the address that answers without a redirect.")
+    else:
+        text = f"{where} is answered {answer.status} by {server}"
+        yield error(check, text, "See that the address leads to this installation, and that it runs.")
+
+
+def ready(installation: Installation) -> Iterator[Finding]:
+    """Whether the web processes have what they need."""
+    answer = _get(installation, "/readyz")
+    if answer.status == 200:
+        yield ok("web.ready", "/readyz: nothing is missing")
+        return
+    missing = _json(answer).get("missing")
+    names = ", ".join(str(name) for name in missing) if isinstance(missing, list) else "it does not tell what"
+    yield error(
+        "web.ready", f"/readyz is answered {answer.status}; missing: {names}", "Start what is missing."
+    )
+
+
+def hosts(installation: Installation) -> Iterator[Finding]:
+    """Whether its own name is let in and a foreign one is not (DNS rebinding)."""
+    own = _knock(installation)
+    if own.status == 421:
+        text = f"{urlsplit(installation.url).netloc} is refused as a Host"
+        yield error("web.hosts", text, "Set PUBLIC_URL or ALLOWED_HOSTS, and have the proxy pass Host on.")
+    elif _lets_in(installation, own, Host=STRANGER):
+        text = "a Host that is not ours is let in"
+        yield error("web.hosts", text, "Name the hosts in ALLOWED_HOSTS, and have the proxy pass Host on.")
+    else:
+        yield ok("web.hosts", "its own Host is let in, a wrong one is refused")
+
+
+def origins(installation: Installation) -> Iterator[Finding]:
+    """Whether pages of its own address may ask, and those of others may not."""
+    parts = urlsplit(installation.url)
+    own = _knock(installation, Origin=f"{parts.scheme}://{parts.netloc}")
+    if own.status == 403:
+        text = "a page of the public address is refused as an Origin"
+        yield error("web.origins", text, "Set PUBLIC_URL, and have the proxy pass Host on.")
+    elif _lets_in(installation, own, Origin=f"https://{STRANGER}"):
+        text = "a page of any other address is let in as an Origin"
+        yield error(
+            "web.origins", text, "Name the origins in ALLOWED_ORIGINS, and have the proxy pass Origin on."
+        )
+    else:
+        yield ok("web.origins", "its own Origin is let in, a wrong one is refused")
+
+
+def event_stream(installation: Installation) -> Iterator[Finding]:
+    """Whether events arrive when they are sent, and not all at the end (proxy buffering)."""
+    check = "web.event_stream"
+    endpoint = installation.url + ENDPOINT
+    if connection_at(endpoint).needs_key and not installation.key:
+        yield skipped(check, "an API key is needed", "Give --key, or set MCP_API_KEY.")
+        return
+    with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
+        conversation = Conversation(site, urlsplit(endpoint).path, installation.key)
+        try:
+            conversation.begin()
+        except Refused as refused:
+            remedy = "Give a key that is usable." if refused.status in (401, 403) else "See the server's log."
+            yield error(check, str(refused), remedy)
+            return
+        try:
+            yield _timed(conversation, installation)
+        finally:
+            with suppress(EgressFailed):
+                conversation.end()
+
+
+def _timed(conversation: Conversation, installation: Installation) -> Finding:
+    """A slow call where there is one, else the first bytes of the server's own stream."""
+    arrivals = conversation.call("count", _SLOWLY) if _has_slow_tool(installation) else None
+    if arrivals is not None:
+        return arrivals_finding(arrivals)
+    try:
+        first = conversation.listen().first
+    except EgressFailed as fault:
+        return error("web.event_stream", f"no first bytes of an event stream: {fault}", UNBUFFERED)
+    return ok("web.event_stream", f"the first bytes of a stream came after {first:.2f} s")
+
+
+_SLOWLY = {"to": STEPS, "delay_seconds": STEP_SECONDS}
+
+
+def arrivals_finding(arrivals: Arrivals) -> Finding:
+    """What these times of a call that takes ``STEPS * STEP_SECONDS`` mean."""
+    check = "web.event_stream"
+    text = f"of a call of {STEPS * STEP_SECONDS:g} s the first event came after {arrivals.first:.2f} s"
+    text += f", the last after {arrivals.last:.2f} s"
+    if arrivals.last - arrivals.first < STEPS * STEP_SECONDS / 2:
+        return error(check, f"{text}: something holds events back", UNBUFFERED)
+    if arrivals.first > STEPS * STEP_SECONDS / 2:
+        return warning(check, text, "See what is slow between the public address and the web processes.")
+    return ok(check, text)
+
+
+def _has_slow_tool(installation: Installation) -> bool:
+    """The demo's ``count``, which runs on a worker."""
+    if not apps.is_installed(DEMO) or not installation.redis_url:
+        return False
+    try:
+        return Presence(installation.redis_url).seen()
+    except StreamsError:
+        return False
+
+
+def _get(installation: Installation, path: str, **headers: str) -> Answer:
+    with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
+        return site.ask("GET", urlsplit(installation.url).path + path, headers)
+
+
+def _knock(installation: Installation, **headers: str) -> Answer:
+    """GET of the endpoint without credential or session: it gets past Host and Origin, and leaves nothing."""
+    return _get(installation, ENDPOINT, Accept="text/event-stream", **headers)
+
+
+def _lets_in(installation: Installation, own: Answer, **headers: str) -> bool:
+    """Whether these headers are answered like good ones: a refusal may be a proxy's, in any words or none."""
+    try:
+        answer = _knock(installation, **headers)
+    except EgressFailed:
+        return False
+    return (answer.status, answer.body) == (own.status, own.body)
+
+
+def _json(answer: Answer) -> dict[str, object]:
+    try:
+        body = json.loads(answer.body)
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+CHECKS = (ready, hosts, origins, event_stream)

@@ -1,0 +1,84 @@
+"""Workers: which are seen, whether each queue has one, what waits, and whether the periodic task runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.utils import timezone
+
+from mcp_app import conf
+from mcp_app.catalogue import loading
+from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
+from mcp_app.doctor.installation import Installation
+from mcp_app.execution.records import DEFAULT_QUEUE
+from mcp_app.models import Session
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.job_queues import JobQueues
+from mcp_app.streams.presence import LIFE_SECONDS, Presence
+
+MANY_JOBS = 100
+# The periodic task runs every five minutes.
+BEAT_LATE = timedelta(minutes=15)
+
+
+def visible(installation: Installation) -> Iterator[Finding]:
+    """Nothing, when Redis lets workers be seen."""
+    if not installation.redis_url:
+        yield skipped("workers.visible", "without Redis background tools run in the web process")
+        return
+    try:
+        Presence(installation.redis_url).seen()
+    except StreamsUnavailable:
+        yield skipped("workers.visible", "cannot be seen while Redis is away")
+
+
+def seen(installation: Installation) -> Iterator[Finding]:
+    """The workers alive, with their queues."""
+    workers = Presence(installation.redis_url).workers()
+    for worker in workers:
+        yield ok("workers.seen", f"{worker.name} listens to {', '.join(worker.queues) or 'no queue'}")
+    if not workers:
+        text = f"no worker was seen within {LIFE_SECONDS} s: background calls wait"
+        yield error("workers.seen", text, "Start one: `manage.py up`, or `celery -A mcpsite worker`.")
+
+
+def queues(installation: Installation) -> Iterator[Finding]:
+    """Whether each queue that tools of the catalogue use has a worker."""
+    used = _used_queues()
+    served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
+    for queue in sorted(used - served):
+        text = f"background tools use the queue {queue}, and no worker listens to it"
+        yield error("workers.queues", text, f"Start `celery -A mcpsite worker --queues {queue}`.")
+    if used <= served:
+        yield ok("workers.queues", f"every queue of a tool has a worker: {', '.join(sorted(used)) or 'none'}")
+
+
+def jobs(installation: Installation) -> Iterator[Finding]:
+    """How many jobs of each queue no worker has taken."""
+    served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
+    for queue, waiting in sorted(JobQueues(installation.redis_url).depths(served | _used_queues()).items()):
+        text = f"{waiting} wait in {queue}"
+        if waiting > MANY_JOBS:
+            yield warning("workers.jobs", text, "Start more workers, or raise --concurrency.")
+        else:
+            yield ok("workers.jobs", text)
+
+
+def beat(_: Installation) -> Iterator[Finding]:
+    """Whether the periodic task ran lately, when sessions left idle or closed tell of it; else nothing."""
+    now = timezone.now()
+    due = now - timedelta(seconds=conf.get().session_idle_seconds) - BEAT_LATE
+    late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()
+    if late:
+        text = f"the periodic task did not run lately: {late} idle sessions are still open"
+        yield warning("workers.beat", text, "Start exactly one `celery -A mcpsite beat` (`up` has it).")
+    elif Session.objects.filter(end_reason="idle", ended_at__gt=now - BEAT_LATE).exists():
+        yield ok("workers.beat", "the periodic task ran lately")
+
+
+def _used_queues() -> frozenset[str]:
+    return frozenset(queue or DEFAULT_QUEUE for queue in loading.load().queues)
+
+
+CHECKS = (seen, queues, jobs, beat)

@@ -1,0 +1,116 @@
+"""Requests to this installation's own address, which its operator named, wherever that is.
+
+``fetch`` goes to places that callers of tools name, so it may only reach the public internet. Here the
+address comes from the settings or the command line, and is often a private one. In return everything else is
+narrower: one origin for good, no redirect is followed, every exchange has a bound on its time and its bytes.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+from mcp_app.egress.policy import EgressFailed, EgressRefused
+
+MAX_BYTES = 1024 * 1024
+USER_AGENT = "django-mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer; names of ``headers`` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Arriving:
+    """An answer whose body is still on its way."""
+
+    __slots__ = ("_deadline", "_response", "headers", "status")
+
+    def __init__(self, response: httpx2.Response, deadline: float) -> None:
+        self._response = response
+        self._deadline = deadline
+        self.status = response.status_code
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it arrives, as coded; EgressFailed when it is too late, too long, or broken off."""
+        size = 0
+        try:
+            for chunk in self._response.iter_raw():
+                size += len(chunk)
+                if size > MAX_BYTES:
+                    raise EgressFailed(f"The answer is longer than {MAX_BYTES // 1024} KiB.")
+                yield chunk
+                if time.monotonic() > self._deadline:
+                    raise EgressFailed("The answer was not complete in time.")
+        except httpx2.TimeoutException:
+            raise EgressFailed("The answer was not complete in time.") from None
+        except (httpx2.HTTPError, OSError) as error:
+            raise EgressFailed(f"The connection broke off: {error}") from None
+
+
+class OwnSite:
+    """The one origin of ``url``; ``with`` closes its connections. EgressRefused when that is no address."""
+
+    def __init__(self, url: str, *, seconds: float) -> None:
+        try:
+            self._origin = httpx2.URL(url)
+        except (httpx2.InvalidURL, UnicodeError, ValueError):
+            raise EgressRefused("This is not a well-formed web address.") from None
+        if self._origin.scheme not in ("http", "https") or not self._origin.host or self._origin.userinfo:
+            raise EgressRefused("Give an http or https address without a user name or password.")
+        if not 0 < (self._origin.port or 80) < 65536:
+            raise EgressRefused(f"{self._origin.port} is not a port.")
+        self._seconds = seconds
+        # The bare transport: it follows no redirect, keeps no cookie, asks no proxy and logs nothing.
+        self._transport = httpx2.HTTPTransport(verify=ssl.create_default_context(), trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._transport.close()
+
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Answer:
+        """The whole answer to one request; raises EgressFailed."""
+        with self.open(method, path, headers, body) as arriving:
+            return Answer(arriving.status, arriving.headers, b"".join(arriving.chunks()))
+
+    @contextmanager
+    def open(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Iterator[Arriving]:
+        """The answer from its head on, closed at the end of ``with``; raises EgressFailed."""
+        deadline = time.monotonic() + self._seconds
+        # The path is put in place, not joined: a joined one could name another host.
+        address = self._origin.copy_with(path=path, query=None, fragment=None)
+        timeout = httpx2.Timeout(self._seconds).as_dict()
+        given = {"User-Agent": USER_AGENT, **(headers or {})}
+        request = httpx2.Request(
+            method, address, headers=given, content=body, extensions={"timeout": timeout}
+        )
+        try:
+            response = self._transport.handle_request(request)
+        except httpx2.TimeoutException:
+            raise EgressFailed(f"No answer within {self._seconds:g} seconds.") from None
+        except (httpx2.HTTPError, OSError) as error:
+            raise EgressFailed(f"No connection, or it broke off: {error}") from None
+        try:
+            yield Arriving(response, deadline)
+        finally:
+            response.close()

@@ -1,0 +1,73 @@
+"""``manage.py mcp_doctor`` on real processes: a whole installation, and one without a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.live import ROOT, LiveServer
+
+pytestmark = pytest.mark.process
+
+
+def doctor(server: LiveServer, *arguments: str, **more: str) -> tuple[int, str]:
+    """The exit status of the command and what it printed."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "mcp_doctor", *arguments],
+        check=False,
+        cwd=ROOT,
+        env={**server.environment, **more},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def of_level(printed: str, level: str) -> dict[str, dict[str, Any]]:
+    return {finding["check"]: finding for finding in json.loads(printed) if finding["level"] == level}
+
+
+def test_of_a_whole_installation_everything_is_ok() -> None:
+    with LiveServer(web_processes=1, worker=True, concurrency=1, append_only=True) as server:
+        status, printed = doctor(server)
+        assert status == 0, printed
+        lines = printed.splitlines()
+        assert lines[-1] == f"{len(lines) - 1} ok, 0 skipped, 0 warning, 0 error"
+        assert "\x1b" not in printed
+        assert "web.event_stream          of a call of 2 s the first event came" in printed
+        password = server.redis.url.split(":")[2].split("@")[0]
+        assert password not in printed
+        assert (
+            server.shell("from mcp_app.models import Session; print(Session.objects.get().ended_at)")
+            != "None"
+        )
+        assert server.trouble() == []
+
+
+def test_without_a_worker_its_absence_is_an_error_with_a_remedy_and_the_rest_is_looked_at() -> None:
+    with LiveServer(web_processes=1, append_only=True, env={"MCP_AUTH": "required"}) as server:
+        status, printed = doctor(server, "--json")
+        assert status == 1
+        errors = of_level(printed, "error")
+        assert set(errors) == {"workers.seen", "workers.queues", "web.ready"}
+        assert "celery -A mcpsite worker" in errors["workers.seen"]["remedy"]
+        assert set(of_level(printed, "skipped")) == {"web.event_stream"}
+        _, printed = doctor(server, "--json", MCP_API_KEY=_issued_key(server))
+        assert of_level(printed, "ok")["web.event_stream"]["text"].startswith("the first bytes of a stream")
+        status, printed = doctor(server, "--json", "--key", "mcp_wrong-key-of-somebody")
+        assert of_level(printed, "error")["web.event_stream"]["text"] == "initialize is answered 401"
+        assert "mcp_wrong" not in printed
+
+
+def _issued_key(server: LiveServer) -> str:
+    return server.shell(
+        "from django.contrib.auth import get_user_model\n"
+        "from mcp_app.auth.services import issue_api_key\n"
+        "user = get_user_model().objects.create_user('ada')\n"
+        "print(issue_api_key(user=user, name='doctor')[1])"
+    ).strip()

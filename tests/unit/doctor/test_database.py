@@ -1,0 +1,74 @@
+"""The database: what a sound one is said to be, and faults planted in it."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from mcp_app.doctor import Finding, Installation, Level, database, examine
+from mcp_app.doctor.examination import Area
+from mcp_app.models import LogCursor
+from mcp_app.streams.presence import Presence
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+HERE = Installation()
+GIB = 1024**3
+
+
+def test_a_sound_database_is_reachable_migrated_and_takes_writes_of_which_none_stays() -> None:
+    found = [
+        *database.reachable(HERE),
+        *database.migrations(HERE),
+        *database.writes(HERE),
+        *database.clock(HERE),
+    ]
+    assert {finding.level for finding in found} == {Level.OK}
+    assert not LogCursor.objects.filter(pk=database.TRIAL_ROW).exists()
+
+
+def test_a_migration_that_is_not_applied_is_named() -> None:
+    MigrationRecorder(connection).migration_qs.filter(app="mcp_app", name__startswith="0003").delete()
+    (found,) = database.migrations(HERE)
+    assert found.level == Level.ERROR
+    assert "mcp_app.0003" in found.text
+    assert "prepare" in found.remedy
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_takes_no_writes_is_an_error() -> None:
+    table = LogCursor._meta.db_table
+    with connection.schema_editor() as editor:
+        editor.alter_db_table(LogCursor, table, table + "_lost")
+    try:
+        (found,) = examine(HERE, [Area("database", (database.writes,))])
+    finally:
+        with connection.schema_editor() as editor:
+            editor.alter_db_table(LogCursor, table + "_lost", table)
+    assert (found.check, found.level) == ("database.writes", Level.ERROR)
+
+
+@pytest.mark.parametrize(
+    ("finding", "level"),
+    [
+        (database.disk_finding(50 * 1024**2), Level.ERROR),
+        (database.disk_finding(GIB // 2), Level.WARNING),
+        (database.disk_finding(2 * GIB), Level.OK),
+        (database.clock_finding("database.clock", 1.9), Level.OK),
+        (database.clock_finding("database.clock", 2.1), Level.ERROR),
+        (database.clock_finding("database.clock", -2.1), Level.ERROR),
+    ],
+)
+def test_room_and_clocks_are_judged(finding: Finding, level: Level) -> None:
+    assert finding.level == level
+    assert bool(finding.remedy) == (level != Level.OK)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only a file cannot be shared")
+def test_sqlite_with_workers_of_other_hosts_is_warned_of(clean_redis: str) -> None:
+    here = Installation(redis_url=clean_redis)
+    assert list(database.one_host(here)) == []
+    Presence(clean_redis).renew("worker@elsewhere", ["celery"])
+    (found,) = database.one_host(here)
+    assert found.level == Level.WARNING
+    assert "elsewhere" in found.text

@@ -1,0 +1,69 @@
+"""Redis: faults planted in a real one are found, and each names its remedy."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+import redis as redis_py
+
+from mcp_app.doctor import Installation, Level, redis
+from mcp_app.doctor.examination import Check
+from mcp_app.streams.server_facts import RedisServerView
+
+
+@pytest.fixture
+def configured(clean_redis: str) -> Iterator[redis_py.Redis]:
+    """A client of the real Redis, whose settings are put back afterwards."""
+    names = ("maxmemory", "maxmemory-policy", "appendonly")
+    with redis_py.Redis.from_url(clean_redis, protocol=2, decode_responses=True) as client:
+        before = {name: client.config_get(name)[name] for name in names}
+        yield client
+        for name, value in before.items():
+            client.config_set(name, value)
+
+
+@pytest.mark.parametrize(
+    ("check", "planted", "level"),
+    [
+        (redis.policy, {"maxmemory-policy": "noeviction"}, Level.OK),
+        (redis.policy, {"maxmemory-policy": "allkeys-lru"}, Level.ERROR),
+        (redis.memory, {"maxmemory": "256mb"}, Level.OK),
+        (redis.memory, {"maxmemory": "0"}, Level.WARNING),
+        (redis.append_only, {"appendonly": "no"}, Level.WARNING),
+        (redis.append_only, {"appendonly": "yes"}, Level.OK),
+        (redis.version, {}, Level.OK),
+        (redis.clock, {}, Level.OK),
+        (redis.reachable, {}, Level.OK),
+    ],
+)
+def test_a_server_is_judged(
+    configured: redis_py.Redis, redis_url: str, check: Check, planted: dict[str, str], level: Level
+) -> None:
+    for name, value in planted.items():
+        configured.config_set(name, value)
+    (found,) = check(Installation(redis_url=redis_url))
+    assert found.level == level
+    assert bool(found.remedy) == (level != Level.OK)
+
+
+def test_a_server_that_is_nearly_full_is_warned_of(configured: redis_py.Redis, redis_url: str) -> None:
+    used = RedisServerView(redis_url).facts().used_memory or 0
+    configured.config_set("maxmemory", used + used // 10)
+    (found,) = redis.memory(Installation(redis_url=redis_url))
+    assert (found.level, "Raise maxmemory" in found.remedy) == (Level.WARNING, True)
+
+
+def test_a_server_that_takes_connections_and_never_answers_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://:hunter2@127.0.0.1:{silent.getsockname()[1]}/0"
+        (found,) = redis.reachable(Installation(redis_url=url))
+    assert found.level == Level.ERROR
+    assert "REDIS_URL" in found.remedy
+    assert "hunter2" not in found.text
+
+
+def test_without_redis_there_is_nothing_to_look_at() -> None:
+    (found,) = redis.reachable(Installation())
+    assert (found.level, "manage.py up" in found.remedy) == (Level.SKIPPED, True)

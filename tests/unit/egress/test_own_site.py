@@ -1,0 +1,77 @@
+"""Requests to the installation's own address: private ones are reached, and nothing but that origin."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_app.egress import EgressFailed, EgressRefused
+from mcp_app.egress.own_site import MAX_BYTES, Answer, OwnSite
+from tests.unit.egress.sites import Site, page, raw, redirect, serve
+
+
+async def ask(site: Site, path: str = "/healthz", *, seconds: float = 5.0, **headers: str) -> Answer:
+    def asked() -> Answer:
+        with OwnSite(f"http://127.0.0.1:{site.port}/mcp", seconds=seconds) as own:
+            return own.ask("GET", path, headers)
+
+    return await asyncio.to_thread(asked)
+
+
+async def test_a_private_address_is_reached_with_the_path_and_the_host_that_are_given() -> None:
+    async with serve(page(b"{}", "Server: nginx")) as site:
+        answer = await ask(site, Host="doctor.invalid")
+        assert (answer.status, answer.body, answer.headers["server"]) == (200, b"{}", "nginx")
+        assert site.requests[0].startswith("GET /healthz HTTP/1.1\r\n")
+        assert site.header("host") == "doctor.invalid"
+
+
+async def test_a_path_cannot_lead_to_another_host() -> None:
+    async with serve(page()) as site:
+        await ask(site, "//doctor.invalid/x")
+        assert site.header("host") == f"127.0.0.1:{site.port}"
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
+    async with serve(redirect("/elsewhere")) as site:
+        answer = await ask(site)
+        assert (answer.status, answer.headers["location"]) == (302, "/elsewhere")
+        assert site.connections == 1
+
+
+async def silence(writer: asyncio.StreamWriter) -> None:
+    await writer.wait_closed()
+
+
+async def trickle(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    while True:
+        writer.write(b".")
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (silence, "No answer within"),
+        (trickle, "not complete in time"),
+        (page(b"x" * (MAX_BYTES + 1)), "longer than"),
+        (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), "broke off"),
+        (raw(b"this is not HTTP\r\n\r\n"), "broke off"),
+    ],
+    ids=["silent", "endless", "too long", "cut off", "not HTTP"],
+)
+async def test_what_does_not_answer_well_is_a_failure_within_its_time(answer: object, why: str) -> None:
+    async with serve(answer) as site:  # type: ignore[arg-type]
+        with pytest.raises(EgressFailed, match=why):
+            await ask(site, seconds=0.3)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://host/", "host", "http://", "http://ada:secret@host/", "http://host:99999/"]
+)
+def test_what_is_no_plain_web_address_is_refused(url: str) -> None:
+    with pytest.raises(EgressRefused):
+        OwnSite(url, seconds=1)
