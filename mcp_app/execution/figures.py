@@ -33,13 +33,14 @@ class Figures:
         self._counts = counts
         self._log = log
         self._left_out = 0
-        self._facts = {"kind": kind, "name": log.process, "started": time.time()}
-        # A process that is started again may have the name and number of the one it replaces.
+        # A process that is started again may have the host and number of the one it replaces.
         self._process = f"{log.process}:{secrets.token_hex(4)}"
+        self._facts = {"kind": kind, "name": self._process, "started": time.time()}
         self._number = 0
         self._unconfirmed: list[Increment] | None = None
         self._reporting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._soon: asyncio.Task[bool] | None = None
 
     def start(self) -> None:
         """Begin to report; needs a running event loop."""
@@ -66,6 +67,11 @@ class Figures:
                 return False
             self._unconfirmed = None
             return True
+
+    def report_soon(self) -> None:
+        """Report now, without waiting for it: a process that may be ended without a word counts rarely."""
+        if self._task is not None and (self._soon is None or self._soon.done()):
+            self._soon = asyncio.create_task(self.report())
 
     async def _report_forever(self) -> None:
         while True:

@@ -19,7 +19,13 @@ def ask(server: LiveServer, process: int = 0, method: str = "GET", **headers: st
 
 
 def families(body: bytes) -> dict[str, Metric]:
-    return {family.name: family for family in text_string_to_metric_families(body.decode())}
+    """The families of an answer; Prometheus takes none that says a thing twice."""
+    found = {family.name: family for family in text_string_to_metric_families(body.decode())}
+    samples = [
+        (each.name, *sorted(each.labels.items())) for family in found.values() for each in family.samples
+    ]
+    assert len(samples) == len(set(samples))
+    return found
 
 
 def value(server: LiveServer, process: int, name: str, **labels: Any) -> float:

@@ -158,6 +158,15 @@ def test_a_process_that_dies_and_comes_back_takes_no_count_along(
     becomes(live, before + 6, CALLS, **sample)
 
 
+def test_a_worker_that_stops_takes_no_count_along(live: LiveServer, halves: list[Mcp]) -> None:
+    before = value(live, 0, CALLS, tool="work_once", outcome="ok")
+    for number in range(4):
+        with start_call(halves[1], "work_once", nonce=f"stopped-{number}", steps=1, delay=0) as stream:
+            assert "result" in stream.messages()[-1]
+    live.restart_worker()
+    becomes(live, before + 4, CALLS, tool="work_once", outcome="ok")
+
+
 @pytest.fixture(scope="module")
 def keys(live: LiveServer) -> dict[str, str]:
     """An API key of a user who may read the metrics, and of one who may read something else."""
