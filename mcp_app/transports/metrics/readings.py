@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -67,12 +68,13 @@ async def _ask_streams(found: Readings, streams: Streams, figures: Figures) -> N
     # What this process counted a moment ago is in its answer; the others' counts are a second old at most.
     await figures.report()
     try:
-        totals, found.log_batches, found.memory = await asyncio.gather(
-            streams.figures.read(), streams.messages.depth(), streams.figures.memory()
-        )
-        found.totals = totals
+        found.log_batches = await streams.messages.depth()
+        found.totals = await streams.figures.read()
     except StreamsError as error:
         log.warning("Redis does not say what was counted: %s", error)
+    # By itself, for a Redis that others run may refuse just this.
+    with suppress(StreamsError):
+        found.memory = await streams.figures.memory()
 
 
 async def _ask_queues(found: Readings, redis_url: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+import redis
 
 from tests.integration.metrics.scrape import ask, becomes, families, value
 from tests.live import LiveServer, eventually
@@ -39,3 +40,15 @@ def test_what_is_counted_while_redis_is_away_is_told_when_it_is_back(live: LiveS
         live.redis.start()
         eventually(lambda: value(live, 1, "mcp_redis_up") == 1 == value(live, 0, "mcp_redis_up"))
         becomes(live, 4, "mcp_tool_calls_total", **sample)
+
+
+def test_a_redis_that_keeps_its_memory_to_itself_costs_only_that_figure(live: LiveServer) -> None:
+    with redis.Redis.from_url(live.redis.url, protocol=2) as operator:
+        operator.execute_command("ACL", "SETUSER", "default", "-info")
+        try:
+            found = families(ask(live).body)
+        finally:
+            operator.execute_command("ACL", "SETUSER", "default", "+info")
+    assert found["mcp_redis_up"].samples[0].value == 1
+    assert "mcp_requests" in found
+    assert "mcp_redis_memory_used_bytes" not in found
