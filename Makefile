@@ -16,9 +16,9 @@ test: lint
 test-postgres: .venv/test.stamp
 	$(BIN)/python -m tests.postgres $(ARGS)
 
-# CHAOS_SEED repeats a run; the seed is in the first lines of every run.
+# CHAOS_SEED repeats a run; the seed is in the first lines of every run. Two at a time: most of them wait.
 chaos: .venv/test.stamp
-	$(BIN)/python -m pytest tests/chaos $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/chaos $(ARGS)
 
 browser: .venv/test.stamp
 	$(BIN)/python -m pytest tests/browser $(ARGS)

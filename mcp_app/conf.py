@@ -22,6 +22,7 @@ class Settings:
     loopback: bool = False
     public_url: str = ""
     connect_page: bool = True
+    metrics: bool = True
 
     # What the server says of itself.
     server_name: str = "django-mcp"

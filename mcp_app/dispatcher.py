@@ -25,11 +25,13 @@ from mcp_app.execution import reaper
 from mcp_app.execution.background import Background
 from mcp_app.execution.call import unexpected
 from mcp_app.execution.calls import Calls
+from mcp_app.execution.figures import Figures
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import QUICK, TABLE
+from mcp_app.observability.counts import OTHER, Counts
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, SessionNotFound, Unavailable
@@ -77,6 +79,8 @@ class Dispatcher:
         self.streams = streams
         self.authenticator = Authenticator(settings.auth)
         self.log = MessageLog(streams, settings)
+        self.counts = Counts()
+        self.figures = Figures("web", streams, self.counts, self.log)
         self.sessions = Sessions(streams, settings)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self._stop = threading.Event()
@@ -84,7 +88,9 @@ class Dispatcher:
         self._refreshing: set[asyncio.Task[None]] = set()
         self._told = -1
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
-        calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, settings)
+        calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
+        self.figures.gauges["running_calls"] = lambda: calls.running
+        self.figures.gauges["sessions"] = lambda: self.sessions.held
         self.services = Services(
             settings=settings,
             streams=streams,
@@ -106,6 +112,8 @@ class Dispatcher:
         self.log.keep_secret((await catalogue.refresh()).secret_names)
         await self.streams.start()
         self.log.start()
+        if self.settings.metrics:
+            self.figures.start()
         if self.services.background.available:
             # Here too, because the whole worker may be what died.
             self._stop.clear()
@@ -119,6 +127,7 @@ class Dispatcher:
         for task in self._refreshing:
             task.cancel()
         await self.services.calls.close(seconds=3)
+        await self.figures.close()
         await self.log.close()
         await self.streams.close()
         # A connection left open would keep a test's database from being dropped.
@@ -139,7 +148,8 @@ class Dispatcher:
             error = Unavailable(NO_REDIS)
             encoded = jsonrpc.encode_error(error, request.id)
         session_id = session.id if session else None
-        self._log(session_id, principal, payload, encoded, started, error, ("initialize", request.id, ""))
+        outcome = "ok" if error is None else "error"
+        self._log(session_id, principal, payload, encoded, started, outcome, ("initialize", request.id, ""))
         if error is not None:
             return Answered(encoded, error.http_status, error.headers)
         return Answered(encoded, session_id=session_id)
@@ -174,10 +184,11 @@ class Dispatcher:
             encoded = jsonrpc.encode_result(request.id, result)
             if type(result) is dict and result.get("isError"):
                 outcome = "tool_error"
+        target = request.params["name"] if request.method == "tools/call" else ""
+        seconds = perf_counter() - started
+        self.counts.done(request.method, outcome, target, seconds)
         if self.log.enabled:
-            target = request.params["name"] if request.method == "tools/call" else ""
             facts = (request.method, request.id, target)
-            seconds = perf_counter() - started
             self.log.exchange(session.id, principal.key, payload, encoded, seconds, outcome, facts)
         return encoded
 
@@ -262,6 +273,7 @@ class Dispatcher:
             if result is None:
                 return None
             encoded = jsonrpc.encode_result(request.id, result)  # type: ignore[arg-type]
+            outcome = "tool_error" if type(result) is dict and result.get("isError") else "ok"
         except McpError as refused:
             error = refused
         except (SessionEnded, StreamFinished):
@@ -271,9 +283,11 @@ class Dispatcher:
         except Exception:  # noqa: BLE001 - the boundary: whatever a handler raises becomes one answer
             error = unexpected(request.method, "")
         if error is not None:
-            encoded = jsonrpc.encode_error(error, request.id)
+            encoded, outcome = jsonrpc.encode_error(error, request.id), "error"
         reply.answer(encoded)
-        self._log(session.id, principal, payload, encoded, started, error, (request.method, request.id, ""))
+        facts = (request.method, request.id, "")
+        tool = _tool(request, principal)
+        self._log(session.id, principal, payload, encoded, started, outcome, facts, tool)
         return error
 
     def _note_used_keys(self) -> None:
@@ -304,12 +318,13 @@ class Dispatcher:
         payload: bytes,
         encoded: bytes,
         started: float,
-        error: McpError | None,
+        outcome: str,
         facts: tuple[str, Any, str],
+        tool: str = "",
     ) -> None:
+        seconds = perf_counter() - started
+        self.counts.done(facts[0], outcome, tool, seconds)
         if self.log.enabled:
-            outcome = "ok" if error is None else "error"
-            seconds = perf_counter() - started
             self.log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
 
 
@@ -325,6 +340,15 @@ async def _refreshed() -> int:
 
 
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
+
+
+def _tool(request: jsonrpc.Request, principal: Principal) -> str:
+    """The tool a request calls; OTHER when the caller is offered none of that name, "" when it calls none."""
+    if request.method != "tools/call":
+        return ""
+    name = request.params.get("name")
+    offered = type(name) is str and catalogue.current().tool(name, principal.permissions)
+    return offered.name if offered else OTHER
 
 
 def _encoded(member: jsonrpc.Message | jsonrpc.Invalid) -> bytes:

@@ -1,4 +1,4 @@
-"""The ASGI application: /mcp and the health checks go straight to their endpoints, the rest to Django."""
+"""The ASGI application: /mcp, /metrics and the health checks go to their endpoints, the rest to Django."""
 
 from __future__ import annotations
 
@@ -35,14 +35,19 @@ async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
     Nobody ran ``prepare`` since the developer's last edit, so the catalogue is brought up to date here.
     """
     await sync_to_async(mirror)()
-    ROUTES["/mcp"] = mcp
-    await mcp(scope, receive, send)
+    ROUTES.update({"/mcp": mcp, "/metrics": mcp.metrics})
+    await ROUTES[scope["path"]](scope, receive, send)
 
 
 # A static file is read from disk in one go; that is what the warning says, and they are small.
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
-ROUTES: dict[str, Endpoint] = {"/mcp": first_request, "/healthz": healthz, "/readyz": readyz}
+ROUTES: dict[str, Endpoint] = {
+    "/mcp": first_request,
+    "/metrics": first_request,
+    "/healthz": healthz,
+    "/readyz": readyz,
+}
 
 
 class Application:
@@ -68,7 +73,7 @@ class Application:
         while (await receive())["type"] != "lifespan.startup":
             pass
         await mcp.start()
-        ROUTES["/mcp"] = mcp.endpoint or mcp
+        ROUTES.update({"/mcp": mcp.endpoint or mcp, "/metrics": mcp.metrics})
         await send({"type": "lifespan.startup.complete"})
         while (await receive())["type"] != "lifespan.shutdown":
             pass

@@ -35,6 +35,7 @@ REMEDIES = {
     "MCP_AUTH": "loopback or required",
     "DEMO": "on or off",
     "CONNECT_PAGE": "on or off",
+    "METRICS": "on or off",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -68,6 +69,7 @@ class Environment(BaseSettings):
     mcp_auth: Literal["", "loopback", "required"] = ""
     demo: bool = True
     connect_page: bool = True
+    metrics: bool = True
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod

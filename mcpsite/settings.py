@@ -152,6 +152,7 @@ MCP = {
     "LOOPBACK": ENVIRONMENT.is_loopback,
     "PUBLIC_URL": ENVIRONMENT.client_url,
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
+    "METRICS": ENVIRONMENT.metrics,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from django.db.models import Count
-
 from mcp_app import conf
-from mcp_app.execution.records import DEFAULT_QUEUE
-from mcp_app.models import Call, Tool
-from mcp_app.protocol.call_state import TERMINAL, State
+from mcp_app.execution.load import open_calls, queue_names
+from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.job_queues import JobQueues
 from mcp_app.streams.presence import Presence, SeenWorker
@@ -47,8 +43,8 @@ class Box:
 
 def box() -> Box:
     """The state of queues and workers now."""
-    states = _open_calls()
-    names = sorted({DEFAULT_QUEUE, *_named_queues(), *(queue for queue, _ in states)})
+    states = open_calls()
+    names = queue_names(states)
     url = conf.get().redis_url
     depths: dict[str, int] = {}
     workers: list[SeenWorker] | None = None
@@ -70,15 +66,6 @@ def box() -> Box:
         for name in names
     ]
     return Box(queues, workers or [], note)
-
-
-def _open_calls() -> Counter[tuple[str, str]]:
-    rows = Call.objects.exclude(state__in=TERMINAL).order_by().values_list("queue", "state")
-    return Counter({(queue, state): count for queue, state, count in rows.annotate(Count("pk"))})
-
-
-def _named_queues() -> list[str]:
-    return list(Tool.objects.exclude(queue="").order_by().values_list("queue", flat=True).distinct())
 
 
 @lru_cache(maxsize=2)

@@ -58,10 +58,9 @@ class AttemptReply:
         if self._answered is None and not self.abandoned:
             self._answered = asyncio.create_task(self._finish(encoded, outcome))
 
-    async def done(self) -> None:
-        """Wait until everything said is stored."""
-        if self._answered is not None:
-            await self._answered
+    async def done(self) -> bool:
+        """Wait until everything said is stored; whether this attempt gave the call its answer."""
+        return self._answered is not None and await self._answered
 
     async def _run_pump(self) -> None:
         try:

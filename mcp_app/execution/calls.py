@@ -13,6 +13,7 @@ from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.context import Context
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
+from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
@@ -27,15 +28,27 @@ class Calls:
     """Admission, start and cancellation of calls; holds nothing after they ended."""
 
     def __init__(
-        self, streams: Streams, requests: ClientRequests, runner: Runner, log: MessageLog, settings: Settings
+        self,
+        streams: Streams,
+        requests: ClientRequests,
+        runner: Runner,
+        log: MessageLog,
+        counts: Counts,
+        settings: Settings,
     ) -> None:
         self.runner = runner
         self._streams = streams
         self._requests = requests
         self._log = log
+        self._counts = counts
         self._settings = settings
         self._running: dict[str, int] = {}
         self._sessions: dict[str, Session] = {}
+
+    @property
+    def running(self) -> int:
+        """How many calls this process runs now."""
+        return sum(self._running.values())
 
     def start(
         self,
@@ -128,8 +141,10 @@ class Calls:
             del self._running[call.principal.key]
         if not call.session.in_flight:
             self._sessions.pop(call.session.id, None)
+        seconds = perf_counter() - call.started
+        tool = call.target if call.method == "tools/call" else ""
+        self._counts.done(call.method, call.outcome, tool, seconds)
         if self._log.enabled:
-            seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
                 call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts

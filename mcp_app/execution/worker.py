@@ -28,12 +28,14 @@ from mcp_app.execution.attempt_reply import AttemptReply, reported_progress
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
+from mcp_app.execution.figures import Figures
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.records import CallRecord, TooManyRunning
 from mcp_app.execution.results import error_result
 from mcp_app.execution.runner import Runner
+from mcp_app.observability.counts import Counts
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
@@ -71,6 +73,9 @@ class Worker:
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._running: dict[tuple[str, str | int], Call] = {}
+        self._counts = Counts()
+        self._figures = Figures("worker", self._streams, self._counts, self._log)
+        self._figures.gauges["running_calls"] = lambda: len(self._running)
         threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
         self._begin(self._start()).result()
 
@@ -127,9 +132,12 @@ class Worker:
         self._streams.hub.subscribe("session", self._heard_session)
         await self._streams.start()
         self._log.start()
+        if self._settings.metrics:
+            self._figures.start()
 
     async def _close(self) -> None:
         await self._published.flush()
+        await self._figures.close()
         await self._log.close()
         await self._streams.close()
         self._runner.close()
@@ -143,7 +151,9 @@ class Worker:
         if ended or record.cancel_reason:
             call.cancel(record.cancel_reason or "the session ended")
         await self._attempt(record, call)
-        await reply.done()
+        if await reply.done():  # The answer of an attempt that lost its call is nobody's.
+            self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
+            self._figures.report_soon()
         if call.thread is not None:
             # The keeper ends this process if the thread never does. What the thread raises came too late.
             await asyncio.gather(asyncio.wrap_future(call.thread), return_exceptions=True)

@@ -24,6 +24,7 @@ class ApiKey(models.Model):
     class Meta:
         ordering: ClassVar[Any] = ["-created_at"]
         verbose_name = "API key"
+        permissions: ClassVar[Any] = [("view_metrics", "Can read /metrics")]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"

@@ -37,7 +37,7 @@ log = logging.getLogger("mcp.message_log")
 
 
 class MessageLog:
-    """Buffers log lines; the newest are refused, and counted, when the buffer is full."""
+    """Buffers log lines; the newest are refused, and counted (``left_out``), when the buffer is full."""
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
@@ -50,6 +50,7 @@ class MessageLog:
         self._facts: list[dict[str, Any]] = []
         self.before_flush: list[Callable[[], None]] = []
         self._skipped = 0
+        self.left_out = 0
         self._flusher: asyncio.Task[None] | None = None
         self._closing = False
         self._due = asyncio.Event()
@@ -90,6 +91,7 @@ class MessageLog:
         size = len(line[5]) + len(line[6])
         if len(self._pending) >= MAX_PENDING or self._pending_bytes + size > MAX_PENDING_BYTES:
             self._skipped += 1
+            self.left_out += 1
             return
         self._pending_bytes += size
         self._pending.append(line)

@@ -45,6 +45,11 @@ class Sessions:
         """Listen to what other processes do to sessions."""
         self._streams.hub.subscribe("session", self._heard)
 
+    @property
+    def held(self) -> int:
+        """How many sessions this process has in memory."""
+        return len(self._cache)
+
     def cached(self, session_id: str, principal_key: str) -> Session | None:
         """The session when no round trip is needed (hot path), else None."""
         session = self._cache.get(session_id)

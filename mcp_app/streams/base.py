@@ -269,6 +269,33 @@ class Windows(Protocol):
         ...
 
 
+# What is written before a name, the name, what is written after it, and by how much to count up.
+Increment = tuple[str, str, str, int]
+
+
+class Totals(NamedTuple):
+    """What was counted in all, and the state each living process reported last."""
+
+    counts: dict[str, int]
+    states: dict[str, bytes]
+
+
+class Figures(Protocol):
+    """What all processes count together; a count outlives the process that made it."""
+
+    async def add(self, process: str, number: int, increments: Sequence[Increment], state: bytes) -> None:
+        """Take in a report; it counts if its ``number`` is above that of the process' last one."""
+        ...
+
+    async def read(self) -> Totals:
+        """The totals and the living processes."""
+        ...
+
+    async def memory(self) -> tuple[int, int] | None:
+        """Bytes Redis uses and may use (0: no limit); None without Redis."""
+        ...
+
+
 class MessageQueue(Protocol):
     """Batches of the message log on their way to the database; a full queue refuses more."""
 

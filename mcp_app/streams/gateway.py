@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mcp_app.conf import Settings
 from mcp_app.streams.base import (
     EventLog,
+    Figures,
     Hub,
     MessageQueue,
     RequestStore,
@@ -19,6 +20,7 @@ from mcp_app.streams.base import (
 )
 from mcp_app.streams.batch import Batch
 from mcp_app.streams.client import Endpoint
+from mcp_app.streams.figures import MemoryFigures, RedisFigures
 from mcp_app.streams.hub import RedisHub
 from mcp_app.streams.keys import HEALTH, Channels
 from mcp_app.streams.memory import MemoryHub, MemoryLog
@@ -45,6 +47,7 @@ class Streams:
     requests: RequestStore
     windows: Windows
     messages: MessageQueue
+    figures: Figures
     limits: StreamLimits
     _batch: Batch | None = None
     _redis_hub: RedisHub | None = None
@@ -66,6 +69,7 @@ class Streams:
             requests=RedisRequests(batch, hub, channels, limits),
             windows=RedisWindows(batch),
             messages=RedisMessages(batch, limits),
+            figures=RedisFigures(batch),
             limits=limits,
             _batch=batch,
             _redis_hub=hub,
@@ -87,6 +91,7 @@ class Streams:
             requests=requests,
             windows=MemoryWindows(),
             messages=MemoryMessages(limits),
+            figures=MemoryFigures(),
             limits=limits,
         )
 

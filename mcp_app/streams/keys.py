@@ -16,6 +16,10 @@ mcp:messages                         stream  limits.log_batches                 
 mcp:health                           string  one byte                             60 seconds
 mcp:worker                           string  one byte                             15 seconds
 mcp:workers                          zset    workers alive (others are swept)     15 seconds
+mcp:{figures}:totals                 hash    200 names, some fields for each      7 days after a write
+mcp:{figures}:names                  set     200 names                            7 days after a write
+mcp:{figures}:reports                hash    processes of an hour                 7 days after a write
+mcp:{figures}:processes              zset    processes of an hour                 7 days after a write
 ===================================  ======  ===================================  ==========================
 
 Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number
@@ -36,6 +40,7 @@ MESSAGES = "mcp:messages"
 HEALTH = "mcp:health"
 WORKER = "mcp:worker"
 WORKERS = "mcp:workers"
+FIGURES = tuple(f"mcp:{{figures}}:{name}" for name in ("totals", "names", "reports", "processes"))
 EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
 
 # A brace, colon or space in a session id would let a client choose the hash tag or forge another key.
@@ -53,6 +58,7 @@ PATTERNS = tuple(
         r"mcp:subscribers:[0-9a-f]{64}",
         r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
         r"mcp:messages|mcp:health|mcp:workers?",
+        r"mcp:\{figures\}:(totals|names|reports|processes)",
     )
 )
 

@@ -36,6 +36,7 @@ ANSWER_REQUEST = _script("answer_request")
 HIT = _script("hit")
 ACQUIRE = _script("acquire")
 HELD = _script("held")
+ADD_FIGURES = _script("add_figures")
 
 ALL = (
     APPEND,
@@ -51,4 +52,5 @@ ALL = (
     HIT,
     ACQUIRE,
     HELD,
+    ADD_FIGURES,
 )

@@ -9,6 +9,7 @@ from typing import Any
 from mcp_app import conf
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.streams.gateway import Streams
+from mcp_app.transports.metrics.endpoint import Metrics
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -19,6 +20,7 @@ class Application:
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
+        self._metrics: Metrics | None = None
         self._dispatcher: Dispatcher | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
 
@@ -26,6 +28,13 @@ class Application:
         """Serve one HTTP request."""
         endpoint = self._endpoint or await self._started()
         await endpoint(scope, receive, send)
+
+    async def metrics(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request for the metrics, of all processes."""
+        if self._metrics is None:
+            await self._started()
+        if self._metrics is not None:
+            await self._metrics(scope, receive, send)
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -49,7 +58,7 @@ class Application:
         """Finish running calls, write what is buffered, disconnect."""
         self.drain()
         dispatcher, self._dispatcher, self._endpoint = self._dispatcher, None, None
-        self._starting = None
+        self._starting = self._metrics = None
         if dispatcher is not None:
             await dispatcher.close()
 
@@ -67,6 +76,7 @@ class Application:
         await dispatcher.start()
         self._dispatcher = dispatcher
         self._endpoint = Endpoint(dispatcher)
+        self._metrics = Metrics(dispatcher)
         return self._endpoint
 
 

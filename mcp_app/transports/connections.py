@@ -40,6 +40,11 @@ class Connections:
         self._by_session: dict[str, set[Connection]] = {}
         self._by_principal: Counter[str] = Counter()
 
+    @property
+    def open(self) -> int:
+        """How many are open now."""
+        return self._by_principal.total()
+
     def admit(self, principal_key: str) -> None:
         """Raises TooManyRequests when the principal holds as many streams as allowed (SEC-07)."""
         if self._by_principal[principal_key] >= self._max:

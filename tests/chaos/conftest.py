@@ -14,7 +14,8 @@ import pytest
 from tests.chaos.cluster import Cluster
 
 FAILED = pytest.StashKey[bool]()
-SEED = os.environ.get("CHAOS_SEED") or secrets.token_hex(4)
+# In the environment, so that test processes running side by side share it.
+SEED = os.environ.setdefault("CHAOS_SEED", secrets.token_hex(4))
 
 
 def pytest_report_header() -> str:

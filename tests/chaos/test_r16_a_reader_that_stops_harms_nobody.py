@@ -28,6 +28,11 @@ LINE_BYTES = 16 * 1024
 MIB = 1024 * 1024
 
 
+def _best_latency(session: Mcp, port: int) -> float:
+    """The best of some rounds: what else the machine does now and then must not count."""
+    return min(_latency(session, port) for _ in range(5))
+
+
 @pytest.fixture
 def sockets() -> Iterator[ExitStack]:
     """Closes what was opened, whatever happens."""
@@ -90,13 +95,13 @@ def test_stalled_readers_cost_little_memory_and_do_not_slow_the_others(
     session = open_session(cluster)
     process = cluster.processes[0]
     _latency(session, process.port)
-    idle, before = _latency(session, process.port), process.rss
+    idle, before = _best_latency(session, process.port), process.rss
     stalled = [sockets.enter_context(_stall(session, process.port, name)) for name in names]
     eventually(lambda: len(cluster.lines(what="end")) == STALLED, 120, "the end of all that is said")
     cluster.strike(f"{STALLED} readers stopped")
     print(f"memory of the web process: {(process.rss - before) / MIB / STALLED:.2f} MiB for each")
     assert process.rss - before < STALLED * MIB
-    during = _latency(session, process.port)
+    during = _best_latency(session, process.port)
     print(f"p99 of {NORMAL} clients: {idle * 1e3:.1f} ms, beside stalled readers {during * 1e3:.1f} ms")
     # Generous: the machine is shared. A server that is held up at all is slower by orders of magnitude.
     assert during < 2 * idle + 0.02

@@ -113,6 +113,7 @@ PATHS = (
     "/mcp%00",
     "/healthz",
     "/readyz",
+    "/metrics",
     "/nowhere",
     "/%2e%2e/mcp",
     "/mcp#x",

@@ -64,6 +64,7 @@ class Endpoint:
             "GET": self._get,
             "DELETE": self._delete,
         }
+        dispatcher.figures.gauges["open_streams"] = lambda: self.connections.open
         dispatcher.on_catalogue.append(self.connections.wake_standalone)
         dispatcher.sessions.on_end.append(self.connections.stop_session)
         dispatcher.sessions.on_change.append(self.connections.wake_session)

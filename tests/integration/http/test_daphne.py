@@ -51,6 +51,13 @@ def client(daphne: int) -> Iterator[Mcp]:
         yield client
 
 
+def test_the_metrics_are_told_and_need_no_other_request_first(daphne: int) -> None:
+    with RawClient("127.0.0.1", daphne) as raw:
+        answer = raw.request("GET", "/metrics")
+    assert answer.status == 200
+    assert b"\nmcp_processes{" in answer.body
+
+
 @pytest.mark.requirement("T-POST-01", "LIFE-02")
 @pytest.mark.parametrize("version", LEGACY)
 def test_a_session_begins_works_and_ends(daphne: int, version: str) -> None:

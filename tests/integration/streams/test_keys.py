@@ -30,6 +30,7 @@ async def use_everything(streams: Streams) -> None:
     await streams.windows.hit("x" * 500, 5, 60)
     await streams.windows.acquire("listener/one", "token", 1, 60)
     await streams.messages.push(b"batch")
+    await streams.figures.add("process", 1, [("tool ", "echo", " ok", 1)], b"{}")
     await streams.healthy()
 
 

@@ -17,6 +17,7 @@ from mcp_app.execution.calls import Calls
 from mcp_app.execution.context import Context
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
+from mcp_app.observability.counts import Counts
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.sessions.client_requests import ClientRequests
@@ -54,7 +55,7 @@ class Stage:
         self.log = MessageLog(streams, self.settings)
         self.requests = ClientRequests(streams, self.log, self.settings.client_request_seconds)
         self.runner = Runner(self.settings.sync_threads)
-        self.calls = Calls(streams, self.requests, self.runner, self.log, self.settings)
+        self.calls = Calls(streams, self.requests, self.runner, self.log, Counts(), self.settings)
 
     def start(
         self,

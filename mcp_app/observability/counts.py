@@ -1,0 +1,68 @@
+"""What one process counted since it last reported; plain numbers, for this is on the way of every request."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Final
+
+# Upper bounds of a duration's buckets, in seconds; the last bucket has none.
+BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+OTHER: Final = "other"
+# What a client may ask for; anything else is OTHER, so that nobody can make us count new words.
+METHODS: Final = frozenset(
+    {
+        "initialize",
+        "ping",
+        "tools/list",
+        "tools/call",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "completion/complete",
+        "logging/setLevel",
+    }
+)
+Increment = tuple[str, str, str, int]
+
+
+class Counts:
+    """Requests by method, outcome and tool with their durations; to be used on one event loop.
+
+    A key is only as bounded as its caller makes it: a ``tool`` is a name in the catalogue, OTHER or "".
+    """
+
+    __slots__ = ("_cells",)
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[str, str, str], list[float]] = {}
+
+    def done(self, method: str, outcome: str, tool: str, seconds: float) -> None:
+        """A request was answered; ``tool`` is "" unless it called one."""
+        cell = self._cells.get((method, outcome, tool))
+        if cell is None:
+            cell = self._new(method, outcome, tool)
+        cell[bisect_left(BUCKETS, seconds)] += 1
+        cell[-1] += seconds
+
+    def take(self) -> list[Increment]:
+        """What was counted since the last time, as increments; from now on it counts from nothing."""
+        cells, self._cells = self._cells, {}
+        found: dict[tuple[str, str, str], int] = {}
+        for (method, outcome, tool), cell in cells.items():
+            counted = [("request ", "", f"{method} {outcome}", sum(cell[:-1]))]
+            if tool:
+                counted.append(("tool ", tool, f" {outcome}", sum(cell[:-1])))
+                counted.append(("microseconds ", tool, " sum", cell[-1] * 1e6))
+                counted += [("bucket ", tool, f" {at}", count) for at, count in enumerate(cell[:-1]) if count]
+            for before, name, after, count in counted:
+                key = before, name, after
+                found[key] = found.get(key, 0) + round(count)
+        return [(*key, count) for key, count in found.items()]
+
+    def _new(self, method: str, outcome: str, tool: str) -> list[float]:
+        key = method if method in METHODS else OTHER, outcome, tool
+        return self._cells.setdefault(key, [0] * (len(BUCKETS) + 1) + [0.0])

@@ -1,0 +1,70 @@
+"""The /metrics application: the same gate as /mcp, then one permission, then what Prometheus reads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.protocol.errors import Forbidden, McpError, MethodNotAllowed, Refused
+from mcp_app.protocol.http_headers import collect
+from mcp_app.protocol.transport_security import HostPolicy
+from mcp_app.transports.metrics import families, readings
+from mcp_app.transports.streamable_http.answers import Send, send_error
+from mcp_app.transports.streamable_http.endpoint import is_local
+
+PERMISSION = "mcp_app.view_metrics"
+OFF = "The metrics are switched off (METRICS)."
+NOT_ALLOWED = f"The user of this API key needs the permission {PERMISSION}."
+
+
+class Metrics:
+    """An ASGI callable for ``http`` scopes. All who ask while it looks share what it finds."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        settings = dispatcher.settings
+        self._dispatcher = dispatcher
+        self._policy = HostPolicy(
+            settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback
+        )
+        self._reading: asyncio.Task[readings.Readings] | None = None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Send) -> None:
+        """Answer one request; a refusal is worded as those of /mcp are."""
+        try:
+            await self._admit(scope)
+            body = families.exposition(await self._read(), self._dispatcher.settings.server_version)
+        except McpError as error:
+            await send_error(send, error)
+            return
+        headers = [
+            (b"content-type", families.CONTENT_TYPE),
+            (b"content-length", b"%d" % len(body)),
+            (b"cache-control", b"no-store"),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _admit(self, scope: MutableMapping[str, Any]) -> None:
+        """Raises Refused in one of its kinds."""
+        fields = collect(scope["headers"])
+        self._policy.check(fields.get(b"host"), fields.get(b"origin"))
+        if not self._dispatcher.settings.metrics:
+            raise Refused(OFF, http_status=404)
+        address = scope["client"][0] if scope.get("client") else ""
+        authorization = fields.get(b"authorization")
+        local = authorization is None and is_local(fields, address)
+        principal = await self._dispatcher.authenticator.authenticate(authorization, local=local)
+        if principal is not LOOPBACK and PERMISSION not in principal.permissions:
+            raise Forbidden(NOT_ALLOWED)
+        if scope["method"] not in ("GET", "HEAD"):
+            raise MethodNotAllowed(allow="GET, HEAD")
+
+    async def _read(self) -> readings.Readings:
+        if self._reading is None or self._reading.done():
+            dispatcher = self._dispatcher
+            looking = readings.read(dispatcher.streams, dispatcher.figures, dispatcher.settings.redis_url)
+            self._reading = asyncio.create_task(looking)
+        return await asyncio.shield(self._reading)

@@ -1,0 +1,160 @@
+"""Words readings as Prometheus' metric families, with the library that escapes them."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from mcp_app.execution.records import ACTIVE
+from mcp_app.observability.counts import BUCKETS, OTHER
+from mcp_app.protocol.call_state import State
+from mcp_app.transports.metrics.readings import Readings
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
+MOST_QUEUES = 100
+BOUNDS = [*(str(float(bound)) for bound in BUCKETS), "+Inf"]
+# Of all processes together, by kind; what a process says under a name, and what it means.
+GAUGES = {
+    "running_calls": ("mcp_running_calls", "Calls that run now"),
+    "open_streams": ("mcp_open_event_streams", "Event streams that clients hold open"),
+    "sessions": ("mcp_sessions_in_memory", "Sessions that processes have in memory; one may be in several"),
+}
+
+
+class Families(Collector):
+    """One answer to one scrape."""
+
+    def __init__(self, readings: Readings, version: str) -> None:
+        self._readings = readings
+        self._version = version
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, always in the same order; those nobody could answer for are missing."""
+        found = self._readings
+        labels = {"version": self._version, "python": platform.python_version()}
+        yield InfoMetricFamily("mcp_build", "The server's version", value=labels)
+        yield _gauge("mcp_database_up", "Whether the database answered", found.calls is not None)
+        yield _gauge("mcp_redis_up", "Whether Redis answered", found.totals is not None)
+        if found.totals is not None:
+            counts = _by_kind(found.totals.counts)
+            yield from _counted(counts)
+            yield from _processes([orjson.loads(state) for state in found.totals.states.values()])
+            waiting = found.log_batches
+            yield _gauge("mcp_message_log_batches_waiting", "Batches of the message log in Redis", waiting)
+        yield from _redis(found)
+        yield from _background(found)
+
+
+def exposition(readings: Readings, version: str) -> bytes:
+    """The body of the answer, escaped as the format wants it."""
+    return generate_latest(Families(readings, version))
+
+
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, meaning, value=value)
+
+
+def _by_kind(counts: dict[str, int]) -> dict[str, list[tuple[str, str, int]]]:
+    """Counts by their first word: what was counted, its last word, how often."""
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for text, count in sorted(counts.items()):
+        kind, _, rest = text.partition(" ")
+        name, _, last = rest.rpartition(" ")
+        found.setdefault(kind, []).append((name, last, count))
+    return found
+
+
+def _counted(counts: dict[str, list[tuple[str, str, int]]]) -> Iterator[Metric]:
+    requests = CounterMetricFamily("mcp_requests", "JSON-RPC requests answered", labels=("method", "outcome"))
+    calls = CounterMetricFamily("mcp_tool_calls", "Tool calls answered", labels=("tool", "outcome"))
+    for family, kind in ((requests, "request"), (calls, "tool")):
+        for name, outcome, count in counts.get(kind, ()):
+            family.add_metric((name, outcome), count)
+        yield family
+    yield _durations(counts)
+    left_out = sum(count for *_, count in counts.get("left_out", ()))
+    yield CounterMetricFamily(
+        "mcp_message_log_lines_left_out", "Messages not logged because too many waited", value=left_out
+    )
+
+
+def _durations(counts: dict[str, list[tuple[str, str, int]]]) -> Metric:
+    family = HistogramMetricFamily(
+        "mcp_tool_call_duration_seconds", "Seconds until a tool call was answered", labels=("tool",)
+    )
+    buckets: dict[str, dict[int, int]] = {}
+    for tool, number, count in counts.get("bucket", ()):
+        buckets.setdefault(tool, {})[int(number)] = count
+    for tool, _, microseconds in counts.get("microseconds", ()):
+        below, cumulated = 0, []
+        for at, bound in enumerate(BOUNDS):
+            below += buckets.get(tool, {}).get(at, 0)
+            cumulated.append((bound, below))
+        family.add_metric((tool,), buckets=cumulated, sum_value=microseconds / 1e6)
+    return family
+
+
+def _processes(states: list[dict[str, Any]]) -> Iterator[Metric]:
+    yield _gauges("mcp_processes", "Processes that report", "kind", Counter(each["kind"] for each in states))
+    for key, (name, meaning) in GAUGES.items():
+        summed: Counter[str] = Counter()
+        for each in states:
+            if key in each:
+                summed[each["kind"]] += each[key]
+        yield _gauges(name, meaning, "kind", summed)
+    each_process = ("kind", "process")
+    started = GaugeMetricFamily(
+        "mcp_process_start_time_seconds", "When a process started (Unix time)", labels=each_process
+    )
+    memory = GaugeMetricFamily(
+        "mcp_process_resident_memory_bytes", "Memory of a process", labels=each_process
+    )
+    cpu = CounterMetricFamily("mcp_process_cpu_seconds", "Processor time of a process", labels=each_process)
+    for each in sorted(states, key=lambda state: (state["started"], state["name"])):
+        for family, key in ((started, "started"), (memory, "memory"), (cpu, "cpu")):
+            if each[key] is not None:
+                family.add_metric((each["kind"], each["name"]), each[key])
+    yield from (started, memory, cpu)
+
+
+def _redis(found: Readings) -> Iterator[Metric]:
+    if found.memory is not None:
+        used, limit = found.memory
+        yield _gauge("mcp_redis_memory_used_bytes", "Memory Redis uses", used)
+        yield _gauge("mcp_redis_memory_limit_bytes", "Memory Redis may use; 0: no limit", limit)
+    if found.workers is not None:
+        yield _gauge("mcp_workers_seen", "Celery workers seen within 15 seconds", found.workers)
+
+
+def _background(found: Readings) -> Iterator[Metric]:
+    if found.calls is not None:
+        states = Counter({state.value: 0 for state in (State.ACCEPTED, *ACTIVE)})
+        for (_, state), count in found.calls.items():
+            states[state] += count
+        yield _gauges("mcp_background_calls", "Background calls that are not over", "state", states)
+    if found.jobs is not None:
+        jobs: Counter[str] = Counter()
+        for at, (queue, count) in enumerate(found.jobs.items()):
+            jobs[queue if at < MOST_QUEUES else OTHER] += count
+        yield _gauges("mcp_jobs_waiting", "Jobs that no worker has taken", "queue", jobs)
+
+
+def _gauges(name: str, meaning: str, label: str, values: Counter[str]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=(label,))
+    pairs: Iterable[tuple[str, int]] = values.items()
+    for key, value in pairs:
+        family.add_metric((key,), value)
+    return family

@@ -1,0 +1,91 @@
+"""Asks once for everything that is told: what processes counted, Redis, the queues, the database."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from django.db import Error as DatabaseFault
+
+from mcp_app.database import thread_connection
+from mcp_app.execution import load
+from mcp_app.execution.figures import Figures
+from mcp_app.streams.base import StreamsError, Totals
+from mcp_app.streams.gateway import Streams
+from mcp_app.streams.job_queues import JobQueues
+from mcp_app.streams.presence import Presence
+
+DATABASE_SECONDS = 2.0
+
+# An own thread: a database that hangs must not take those in which credentials are looked up.
+_threads = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+
+log = logging.getLogger("mcp.metrics")
+
+
+@dataclass(slots=True)
+class Readings:
+    """What was found; None where the database (``calls``) or Redis (the others) did not say."""
+
+    calls: Counter[tuple[str, str]] | None = None
+    queues: list[str] = field(default_factory=list)
+    totals: Totals | None = None
+    log_batches: int = 0
+    memory: tuple[int, int] | None = None
+    jobs: dict[str, int] | None = None
+    workers: int | None = None
+
+
+async def read(streams: Streams, figures: Figures, redis_url: str) -> Readings:
+    """Everything now; what does not answer within seconds is left out."""
+    found = Readings()
+    await asyncio.gather(_ask_database(found), _ask_streams(found, streams, figures))
+    if redis_url and found.totals is not None:
+        await _ask_queues(found, redis_url)
+    return found
+
+
+async def _ask_database(found: Readings) -> None:
+    asking = asyncio.get_running_loop().run_in_executor(_threads, _open_calls)
+    try:
+        found.calls, found.queues = await asyncio.wait_for(asking, DATABASE_SECONDS)
+    except (DatabaseFault, TimeoutError) as error:
+        log.warning("The database does not say how many calls are open: %r", error)
+
+
+@thread_connection()
+def _open_calls() -> tuple[Counter[tuple[str, str]], list[str]]:
+    states = load.open_calls()
+    return states, load.queue_names(states)
+
+
+async def _ask_streams(found: Readings, streams: Streams, figures: Figures) -> None:
+    # What this process counted a moment ago is in its answer; the others' counts are a second old at most.
+    await figures.report()
+    try:
+        found.log_batches = await streams.messages.depth()
+        found.totals = await streams.figures.read()
+    except StreamsError as error:
+        log.warning("Redis does not say what was counted: %s", error)
+    # By itself, for a Redis that others run may refuse just this.
+    with suppress(StreamsError):
+        found.memory = await streams.figures.memory()
+
+
+async def _ask_queues(found: Readings, redis_url: str) -> None:
+    jobs, presence = _redis(redis_url)
+    try:
+        found.jobs = await asyncio.to_thread(jobs.depths, found.queues)
+        found.workers = len(await asyncio.to_thread(presence.workers))
+    except StreamsError as error:
+        log.warning("%s", error)
+
+
+@lru_cache(maxsize=2)
+def _redis(url: str) -> tuple[JobQueues, Presence]:
+    return JobQueues(url), Presence(url)

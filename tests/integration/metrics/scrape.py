@@ -1,0 +1,48 @@
+"""One scrape of one process, parsed as Prometheus would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.live import LiveServer, eventually
+from tests.raw_http import RawClient
+from tests.raw_wire import Answer
+
+
+def ask(server: LiveServer, process: int = 0, method: str = "GET", **headers: str) -> Answer:
+    with RawClient("127.0.0.1", server.ports[process]) as raw:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return raw.request(method, "/metrics", named)
+
+
+def families(body: bytes) -> dict[str, Metric]:
+    """The families of an answer; Prometheus takes none that says a thing twice."""
+    found = {family.name: family for family in text_string_to_metric_families(body.decode())}
+    samples = [
+        (each.name, *sorted(each.labels.items())) for family in found.values() for each in family.samples
+    ]
+    assert len(samples) == len(set(samples))
+    return found
+
+
+def value(server: LiveServer, process: int, name: str, **labels: Any) -> float:
+    """What a process says of one sample; 0 when it says nothing."""
+    answer = ask(server, process)
+    assert answer.status == 200, answer
+    samples = [sample for family in families(answer.body).values() for sample in family.samples]
+    found = [sample.value for sample in samples if sample.name == name and sample.labels == labels]
+    assert len(found) <= 1, found
+    return found[0] if found else 0.0
+
+
+def becomes(server: LiveServer, expected: float, name: str, **labels: Any) -> None:
+    """Each process says so before long, and goes no further."""
+    for process in range(len(server.processes)):
+        eventually(
+            lambda process=process: value(server, process, name, **labels) >= expected,  # type: ignore[misc]
+            what=f"{name}{labels} {expected}",
+        )
+        assert value(server, process, name, **labels) == expected
