@@ -40,7 +40,6 @@ class Figures:
         self._unconfirmed: list[Increment] | None = None
         self._reporting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._soon: asyncio.Task[bool] | None = None
 
     def start(self) -> None:
         """Begin to report; needs a running event loop."""
@@ -67,11 +66,6 @@ class Figures:
                 return False
             self._unconfirmed = None
             return True
-
-    def report_soon(self) -> None:
-        """Report now, without waiting for it: a process that may be ended without a word counts rarely."""
-        if self._task is not None and (self._soon is None or self._soon.done()):
-            self._soon = asyncio.create_task(self.report())
 
     async def _report_forever(self) -> None:
         while True:

@@ -153,7 +153,6 @@ class Worker:
         await self._attempt(record, call)
         if await reply.done():  # The answer of an attempt that lost its call is nobody's.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
-            self._figures.report_soon()
         if call.thread is not None:
             # The keeper ends this process if the thread never does. What the thread raises came too late.
             await asyncio.gather(asyncio.wrap_future(call.thread), return_exceptions=True)
