@@ -9,6 +9,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import transaction
 
+from mcp_app.auth.roles import make_roles
 from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.mirror import mirror
 
@@ -25,12 +26,13 @@ class FirstStart:
 
 
 def prepare() -> None:
-    """Bring the database and the code's catalogue entries to this version; safe to repeat.
+    """Bring the database, the code's catalogue entries and the roles to this version; safe to repeat.
 
     Raises django.db.Error when the database cannot be reached or changed.
     """
     call_command("migrate", interactive=False, verbosity=0)
     mirror()
+    make_roles()
 
 
 def first_administrator() -> FirstStart | None:

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal
-from mcp_app.models import ApiKey, AuditEvent
+from mcp_app.models import ApiKey, audit
 from mcp_app.streams.announce import announce
 
 PREFIX = "mcp_"
@@ -48,9 +48,8 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> None:
 
 
 def _audit(actor: Any, action: str, row: ApiKey) -> None:
-    AuditEvent.objects.create(
+    audit(
         actor=actor,
-        actor_name=str(actor or "system"),
         action=action,
         object_kind="api_key",
         object_key=str(row),

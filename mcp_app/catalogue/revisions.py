@@ -8,7 +8,6 @@ from django.db.models import F
 
 from mcp_app.catalogue.announce import announce_on_commit
 from mcp_app.models import (
-    AuditEvent,
     CatalogueChange,
     CatalogueRevision,
     Prompt,
@@ -16,6 +15,7 @@ from mcp_app.models import (
     ResourceTemplate,
     Tool,
 )
+from mcp_app.models import audit as audit_event
 
 Row = Tool | Prompt | Resource | ResourceTemplate
 KIND_OF = {Tool: "tool", Prompt: "prompt", Resource: "resource", ResourceTemplate: "template"}
@@ -99,13 +99,12 @@ def record(
 
 def audit(*, actor: Any, action: str, row: Row | None = None, detail: dict[str, Any] | None = None) -> None:
     """Say who did it (S21)."""
-    AuditEvent.objects.create(
-        actor=known(actor),
-        actor_name=str(actor or "system"),
+    audit_event(
+        actor=actor,
         action=action,
         object_kind=kind_of(row) if row is not None else "catalogue",
         object_key=key_of(row) if row is not None else "",
-        detail=detail or {},
+        detail=detail,
     )
 
 

@@ -19,7 +19,7 @@ from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.background import new_stream
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import DEFAULT_QUEUE, CallRecord, NewCall
-from mcp_app.models import AuditEvent
+from mcp_app.models import audit
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import RequestCancelled
@@ -98,14 +98,7 @@ def _again(old: CallRecord, entry: ToolEntry) -> NewCall:
 
 
 def _audit(actor: Any, action: str, call: CallRecord, detail: dict[str, Any]) -> None:
-    AuditEvent.objects.create(
-        actor=actor,
-        actor_name=str(actor or "system"),
-        action=action,
-        object_kind="call",
-        object_key=str(call.id),
-        detail=detail,
-    )
+    audit(actor=actor, action=action, object_kind="call", object_key=str(call.id), detail=detail)
 
 
 def _tell_worker(call: CallRecord, reason: str) -> None:

@@ -1,7 +1,7 @@
 """What is stored: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
 
 from mcp_app.models.access import ApiKey
-from mcp_app.models.audit import AuditEvent
+from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
@@ -21,4 +21,5 @@ __all__ = [
     "Session",
     "Source",
     "Tool",
+    "audit",
 ]

@@ -1,4 +1,4 @@
-"""The audit trail: who changed what, when. Rows are added and never altered."""
+"""The audit trail: who changed what, when. Rows are added by ``audit`` and never altered."""
 
 from __future__ import annotations
 
@@ -58,3 +58,17 @@ class AuditEvent(models.Model):
     def delete(self, *args: Any, **kwargs: Any) -> Never:
         """Audit rows cannot be removed."""
         raise AppendOnlyError
+
+
+def audit(
+    *, actor: Any, action: str, object_kind: str, object_key: str, detail: dict[str, Any] | None = None
+) -> None:
+    """Say who did what (S21), in the transaction of the deed. ``actor`` is a user, or None for the system."""
+    AuditEvent.objects.create(
+        actor=actor if getattr(actor, "pk", None) is not None else None,
+        actor_name=str(actor or "system")[:200],
+        action=action,
+        object_kind=object_kind,
+        object_key=object_key[:500],
+        detail=detail or {},
+    )

@@ -64,6 +64,7 @@ class Call(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-accepted_at"]
+        permissions: ClassVar[Any] = [("decide_call", "Can approve and refuse calls that wait for approval")]
         constraints: ClassVar[Any] = [
             # R7: a repeated POST finds the call it repeats, whichever process it reaches.
             models.UniqueConstraint(fields=["session_id", "request_key"], name="one_call_per_request"),

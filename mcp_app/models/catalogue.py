@@ -98,6 +98,14 @@ class Tool(Entry):
     )
     fixed_arguments = models.JSONField(default=dict, blank=True)
 
+    class Meta(Entry.Meta):
+        permissions: ClassVar[Any] = [
+            ("try_entries", "Can run tools, prompts and resources in the test bench"),
+            ("try_as_others", "Can run them in the test bench as another user"),
+            ("publish_entries", "Can publish and roll back catalogue entries"),
+            ("run_doctor", "Can examine the installation"),
+        ]
+
     def __str__(self) -> str:
         return self.name
 

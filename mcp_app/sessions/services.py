@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app.models import AuditEvent, Session
+from mcp_app.models import Session, audit
 from mcp_app.streams.announce import end_session
 
 
@@ -17,9 +17,8 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended 
         changed = Session.objects.filter(pk=session_id, ended_at=None).update(
             ended_at=timezone.now(), end_reason=reason[:60]
         )
-        AuditEvent.objects.create(
+        audit(
             actor=actor,
-            actor_name=str(actor or "system"),
             action="session.end",
             object_kind="session",
             object_key=session_id,
