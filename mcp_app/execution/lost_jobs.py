@@ -49,7 +49,7 @@ class LostJobs:
 
 
 def _lives(pid: int | None) -> bool:
-    """Whether a child of this process is there; without a number the job's word that it has begun is taken."""
+    """Whether a child of this process is there; without a number, the word that it has begun is taken."""
     if pid is None:
         return True
     try:
