@@ -269,7 +269,8 @@ def database_from_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", unquote(parts.hostname or "")),
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 5, **options},
+        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
+        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 

@@ -10,6 +10,8 @@ import orjson
 from mcp_app.protocol.capabilities import ClientCapabilities
 
 STANDALONE = "standalone"
+# The member of a stored session that says it may have background calls.
+HAD_CALLS = "calls"
 
 
 class Session:

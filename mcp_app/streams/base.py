@@ -125,8 +125,8 @@ class EventLog(Protocol):
         """Up to ``count`` events after an offset; raises StreamUnknown when ``epoch`` is not this life."""
         ...
 
-    async def keep(self, session: str, stream: str) -> None:
-        """Let the stream live for its full time from now (a reader is connected)."""
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
+        """Let the stream live for its full time from now; attempts below ``fence`` write to it no more."""
         ...
 
     async def drop(self, session: str, stream: str) -> None:

@@ -149,11 +149,12 @@ class MemoryLog:
             return Page(events, finished=events[-1].kind == FINAL, gap=events[0].offset > after + 1)
         return Page(events, finished=found.final and after >= found.last, gap=False)
 
-    async def keep(self, session: str, stream: str) -> None:
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         """See ``EventLog.keep``."""
         found = self._find(session, stream)
         if found is not None:
             found.expires = self._clock() + self.limits.ttl
+            found.fence = max(found.fence, fence)
 
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""

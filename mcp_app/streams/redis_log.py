@@ -103,10 +103,10 @@ class RedisLog:
             raise StreamUnknown("There is no such stream, or not any more.")
         return _page(entries, after, last=int(facts[1]), final=facts[2] == b"1")
 
-    async def keep(self, session: str, stream: str) -> None:
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         """See ``EventLog.keep``."""
         keys = stream_keys(session, stream)
-        await self._batch.script(scripts.KEEP, keys, *self._common(session, stream))
+        await self._batch.script(scripts.KEEP, keys, *self._common(session, stream), fence)
 
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""

@@ -117,6 +117,17 @@ async def test_a_writer_with_an_older_fence_changes_nothing(streams: Streams) ->
     assert await streams.log.finish("s", "a", b"end", fence=2) == Position(epoch, 3)
 
 
+async def test_a_fence_that_was_raised_stops_earlier_attempts_before_the_new_one_writes(
+    streams: Streams,
+) -> None:
+    await streams.log.append("s", "a", b"first attempt", fence=1)
+    await streams.log.keep("s", "a", fence=2)
+    await streams.log.keep("s", "a")  # A reader lowers nothing.
+    with pytest.raises(StreamFinished):
+        await streams.log.append("s", "a", b"frozen writer wakes", fence=1)
+    await streams.log.append("s", "a", b"second attempt", fence=2)
+
+
 async def test_a_finish_without_a_fence_wins_over_any_attempt(streams: Streams) -> None:
     epoch, _ = await streams.log.append("s", "a", b"attempt", fence=7)
     assert await streams.log.finish("s", "a", b"cancelled") == Position(epoch, 2)
