@@ -126,7 +126,7 @@ class EventStream:
             if gone.done() or await self._write_events(stream, events) or (reader.finished and not events):
                 return
             if connection.stopping or clock() >= rotate_at or self._expired():
-                await self._write(sse.encode_retry(self._settings.stream_retry_ms))
+                await self._send_away()
                 return
             if clock() - self._last_write >= self._settings.keep_alive_seconds:
                 await self._write(sse.KEEP_ALIVE)
@@ -167,12 +167,20 @@ class EventStream:
         else:
             await self._write(sse.KEEP_ALIVE)
 
+    async def _send_away(self) -> None:
+        """The connection ends before the stream: the client comes back after this time."""
+        await self._write(sse.encode_retry(self._settings.stream_retry_ms))
+
+    def _encode(self, message: bytes) -> bytes:
+        """A message that is no event of the stream, so nobody can resume from it."""
+        return sse.encode_event(message)
+
     async def _tell_gap(self) -> None:
         """T-RES-08: what was trimmed is not passed over in silence; the answer is still to come."""
         await self._write(b": %b\n\n" % GAP.encode())
         if at_least("warning", self._session.log_level):
             params = {"level": "warning", "logger": "mcp.stream", "data": GAP}
-            await self._write(sse.encode_event(jsonrpc.encode_notification("notifications/message", params)))
+            await self._write(self._encode(jsonrpc.encode_notification("notifications/message", params)))
 
     async def _announce_catalogue(self) -> None:
         """Tell of lists that changed since this client was last told; one notice covers many changes."""
@@ -181,7 +189,7 @@ class EventStream:
         if session.announced >= catalogue.revision or not session.initialized:
             return
         changed = [kind for kind, revision in catalogue.revisions.items() if revision > session.announced]
-        messages = [sse.encode_event(jsonrpc.encode_notification(KINDS[kind])) for kind in changed]
+        messages = [self._encode(jsonrpc.encode_notification(KINDS[kind])) for kind in changed]
         if messages:
             await self._write(b"".join(messages))
         await _noted(self._dispatcher.sessions.announced(session, catalogue.revision))
