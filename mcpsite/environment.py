@@ -36,6 +36,7 @@ REMEDIES = {
     "DEMO": "on or off",
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
+    "HTTP_SSE": "on or off",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -70,6 +71,7 @@ class Environment(BaseSettings):
     demo: bool = True
     connect_page: bool = True
     metrics: bool = True
+    http_sse: bool = True
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod

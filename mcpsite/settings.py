@@ -153,6 +153,7 @@ MCP = {
     "PUBLIC_URL": ENVIRONMENT.client_url,
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
+    "HTTP_SSE": ENVIRONMENT.http_sse,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }

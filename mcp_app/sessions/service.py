@@ -67,6 +67,7 @@ class Sessions:
         client_info: dict[str, Any],
         capabilities: dict[str, Any],
         announced: int,
+        transport: str = "",
     ) -> Session:
         """Open a session; raises TooManyRequests at the cap and Unavailable without Redis."""
         session_id = secrets.token_urlsafe(24)
@@ -78,6 +79,7 @@ class Sessions:
             client_info=client_info,
             capabilities=capabilities,
             announced=announced,
+            transport=transport,
         )
         await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return self._remember(Session(session_id, fields))
@@ -131,6 +133,7 @@ class Sessions:
             client_info=session.client_info,
             capabilities=session.raw_capabilities,
             announced=session.announced,
+            transport=session.transport,
         )
         return fields | {
             "created": repr(session.created_at),

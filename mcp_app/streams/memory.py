@@ -15,6 +15,7 @@ import orjson
 from mcp_app.streams.base import (
     CLOSE,
     FINAL,
+    FOLLOW,
     MESSAGE,
     Callback,
     Event,
@@ -107,7 +108,7 @@ class MemoryLog:
         self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
     ) -> Position:
         """See ``EventLog.append``."""
-        if kind not in (MESSAGE, CLOSE):
+        if kind not in (MESSAGE, CLOSE, FOLLOW):
             raise ValueError("Only finish() may add the final event.")
         found = self._writable(session, stream)
         if found.final:

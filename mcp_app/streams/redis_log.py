@@ -18,8 +18,8 @@ from mcp_app.streams.base import (
 from mcp_app.streams.batch import Batch
 from mcp_app.streams.keys import Channels, stream_keys
 
-_SHORT = {"message": "m", "close": "c"}
-_LONG = {b"m": "message", b"c": "close", b"f": "final"}
+_SHORT = {"message": "m", "close": "c", "follow": "w"}
+_LONG = {b"m": "message", b"c": "close", b"w": "follow", b"f": "final"}
 _REASONS = {
     b"final": "The stream is final.",
     b"ended": "The session ended.",

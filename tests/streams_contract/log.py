@@ -60,11 +60,14 @@ async def test_any_bytes_come_back_as_they_were(streams: Streams, data: bytes) -
     assert (await streams.log.read("s", "a", epoch, 0)).events[0].data == data
 
 
-async def test_a_close_event_is_kept_in_its_place_and_ends_nothing(streams: Streams) -> None:
-    epoch, _ = await streams.log.append("s", "a", b"1000", kind="close")
+@pytest.mark.parametrize("kind", ["close", "follow"])
+async def test_an_event_of_another_kind_is_kept_in_its_place_and_ends_nothing(
+    streams: Streams, kind: str
+) -> None:
+    epoch, _ = await streams.log.append("s", "a", b"1000", kind=kind)
     await streams.log.append("s", "a", b"more")
     page = await streams.log.read("s", "a", epoch, 0)
-    assert [event.kind for event in page.events] == ["close", "message"]
+    assert [event.kind for event in page.events] == [kind, "message"]
     assert not page.finished
 
 

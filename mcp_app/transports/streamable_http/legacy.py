@@ -11,7 +11,7 @@ from dataclasses import replace
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
@@ -69,7 +69,7 @@ class Legacy:
         _refuse_modern(fields, message)
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
-        if session is None:
+        if session is None or session.transport:
             return None
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
@@ -85,6 +85,8 @@ class Legacy:
         session = self._sessions.cached(session_id, principal.key)
         if session is None:
             session = await self._sessions.load(session_id, principal.key)
+        if session.transport:
+            raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
             # VER-06: the session's revision was negotiated; a differing header is served by it.
