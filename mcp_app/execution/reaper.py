@@ -18,6 +18,7 @@ from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
 from mcp_app.execution.records import CallRecord
 from mcp_app.execution.results import error_result
 from mcp_app.execution.statements import FINISH_LOST
+from mcp_app.forking import undivided
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import RequestCancelled
@@ -51,7 +52,8 @@ def run_forever(stop: threading.Event) -> None:
             # The machine slept, or its clock was set: every lease looks old, and its keeper just woke up.
             well_since = None
         try:
-            well_since = turn(well_since)
+            with undivided():  # A worker's main process forks.
+                well_since = turn(well_since)
         except Exception:
             log.exception("A sweep failed")  # Without this thread nobody would sweep here any more.
             well_since = None

@@ -17,6 +17,7 @@ from django.contrib.auth import get_user_model
 from django.db import DataError, IntegrityError, close_old_connections, transaction
 from django.db import Error as DatabaseFault
 
+from mcp_app.forking import undivided
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.message_queue import SyncMessageQueue
@@ -53,7 +54,8 @@ def run_forever(stop: threading.Event) -> None:
     pause = 0.0
     while not stop.wait(pause):
         try:
-            pause = 0.0 if drain_once(queue) else IDLE_SECONDS
+            with undivided():  # A worker's main process forks.
+                pause = 0.0 if drain_once(queue) else IDLE_SECONDS
         except (DatabaseFault, StreamsUnavailable) as error:
             log.warning("The message log waits: %s", error)
             pause = RETRY_SECONDS
