@@ -40,6 +40,9 @@ class ToolAdmin(EntryAdmin):
         "queue",
         "priority",
         "max_running",
+        "needs_approval",
+        "approval_minutes",
+        "four_eyes",
     )
     definition_fields = (
         "name",

@@ -12,13 +12,13 @@ from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import failpoints, records
+from mcp_app.execution import approval, failpoints, records, undecided
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import CallRecord, NewCall
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, Unavailable
+from mcp_app.protocol.call_state import UNSTARTED, State
+from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
 from mcp_app.streams.base import Position, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -44,6 +44,7 @@ class Background:
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
+        self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
 
@@ -51,19 +52,25 @@ class Background:
         """Accept a call; returns its stream and the position to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
-        queued after it: a job without a row cannot exist, a row without a job is found by the reaper.
-        Raises InvalidRequest when the id was used for other work (R7), Unavailable and StreamsUnavailable.
+        queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
+        that waits for approval gets no job here. Raises InvalidRequest when the id was used for other work
+        (R7), TooManyRequests, Unavailable and StreamsUnavailable.
         """
         position, _ = await asyncio.gather(
             self._streams.log.open(new.session_id, new.stream),
             self._streams.sessions.update(new.session_id, {MARK: "1"}),
         )
         try:
-            call, is_new = await aquery(_accept, new)
+            call, is_new = await aquery(_accept, new, self._most_waiting)
         except DatabaseError as error:
             log.warning("A call was not accepted: %s", error)
             raise Unavailable(NO_DATABASE) from error
+        except TooManyRequests:
+            await self._streams.log.drop(new.session_id, new.stream)
+            raise
         if is_new:
+            if call.waits_for_approval:
+                await approval.tell(self._streams, call, approval.waiting_words(call))
             return call.stream, position
         await self._streams.log.drop(new.session_id, new.stream)
         if call.digest != records.digest(new.tool, new.arguments):
@@ -112,7 +119,7 @@ class Background:
         return fields is None or MARK in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
-        if call.state == State.ACCEPTED and await self._end_unstarted(call):
+        if call.state in UNSTARTED and await self._end_unstarted(call):
             return
         payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
         try:
@@ -131,13 +138,17 @@ class Background:
         return ended
 
 
-def _accept(new: NewCall) -> tuple[CallRecord, bool]:
+def _accept(new: NewCall, most_waiting: int) -> tuple[CallRecord, bool]:
     """Store the call and queue its job; returns it and whether it is new."""
     with _impatience():
-        call, is_new = records.accept(new)
+        if new.approval_minutes is None:
+            call, is_new = records.accept(new)
+        else:
+            call, is_new = undecided.accept(new, most_waiting)
     if is_new:
         failpoints.reach("after-accept")
-        hand_on_new(call)
+        if not call.waits_for_approval:
+            hand_on_new(call)
     return call, is_new
 
 

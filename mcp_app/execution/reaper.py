@@ -14,7 +14,7 @@ from collections import defaultdict
 from django.db import DatabaseError, close_old_connections
 
 from mcp_app import conf
-from mcp_app.execution import records
+from mcp_app.execution import approval, records
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
 from mcp_app.execution.records import CallRecord
@@ -39,6 +39,7 @@ def sweep(*, leases: bool = True) -> int:
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
+    helped += approval.sweep()
     unpublished = records.unpublished(PUBLISH_SECONDS)
     if unpublished:
         helped += asyncio.run(_publish(unpublished))

@@ -22,18 +22,18 @@ from django.utils import timezone
 from mcp_app import conf
 from mcp_app.execution import statements
 from mcp_app.models import Call, Tool
-from mcp_app.protocol.call_state import TERMINAL, State
+from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
 
 LEASE_SECONDS = 15
 DEFAULT_QUEUE = "celery"
 PURGE_SLICE = 1_000
 ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
-OPEN = Q(state__in=[State.ACCEPTED, *ACTIVE])
+OPEN = Q(state__in=[*UNSTARTED, *ACTIVE])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """What a call is accepted with."""
+    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it."""
 
     session_id: str
     request_id: str | int
@@ -50,6 +50,9 @@ class NewCall:
     queue: str = DEFAULT_QUEUE
     priority: int = 0
     retry_of: UUID | None = None
+    retried_by: int | None = None
+    approval_minutes: int | None = None
+    four_eyes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,25 @@ class CallRecord:
     answer: bytes
     cancel_reason: str
     accepted_at: datetime
+    approval_until: datetime | None
+    four_eyes: bool
+    retried_by: int | None
+    decision: str
 
     @property
     def is_over(self) -> bool:
         """The call has its one outcome."""
         return self.state in TERMINAL
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Nobody has allowed the call yet, so it has no job."""
+        return self.state == State.APPROVAL_NEEDED
+
+    @property
+    def approved(self) -> bool:
+        """Somebody has allowed the call; that holds for all of its attempts."""
+        return self.decision == Call.Decision.APPROVED
 
 
 def request_key(request_id: str | int) -> str:
@@ -97,9 +114,11 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
     """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7).
 
-    The row says that its job is queued, which is to be done next: one write less for nearly every call.
+    The row says that its job is queued, which is to be done next: one write less for nearly every call. Not
+    so for a call that waits for approval.
     """
     key, now = request_key(new.request_id), timezone.now()
+    waits = new.approval_minutes is not None
     row = Call(
         session_id=new.session_id,
         request_id=orjson.dumps(new.request_id).decode(),
@@ -118,8 +137,13 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         queue=new.queue,
         priority=new.priority,
         retry_of_id=new.retry_of,
+        retried_by_id=new.retried_by,
         accepted_at=now,
-        enqueued_at=now,
+        state=State.APPROVAL_NEEDED if waits else State.ACCEPTED,
+        enqueued_at=None if waits else now,
+        approval_until=now + timedelta(minutes=new.approval_minutes or 0) if waits else None,
+        reminded_at=now if waits else None,
+        four_eyes=new.four_eyes,
     )
     try:
         statements.insert(row)
@@ -203,7 +227,7 @@ def renew(call_id: UUID, attempt: int, progress: tuple[float, float | None, str 
     """Keep the lease of a running attempt; notes its newest progress for operators."""
     values: dict[str, Any] = {"lease_until": timezone.now() + timedelta(seconds=LEASE_SECONDS)}
     if progress is not None:
-        values |= {"progress": progress[0], "total": progress[1], "message": _storable(progress[2], 500)}
+        values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
     if not mine.update(**values):
         return Renewal(held=False)
@@ -264,7 +288,7 @@ def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
 
 def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
     rows.filter(cancel_requested_at=None).update(
-        cancel_requested_at=timezone.now(), cancel_reason=_storable(reason, 200) or "cancelled"
+        cancel_requested_at=timezone.now(), cancel_reason=storable(reason, 200) or "cancelled"
     )
     row = rows.first()
     return record(row) if row else None
@@ -323,7 +347,7 @@ def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
     return [record(row) for row in rows]
 
 
-def _storable(text: str | None, length: int) -> str:
+def storable(text: str | None, length: int) -> str:
     """Text of clients and tools as every database takes it: no NUL (PostgreSQL), no lone surrogate."""
     return (text or "")[:length].replace("\0", "").encode(errors="replace").decode()
 
@@ -362,4 +386,8 @@ def record(row: Call) -> CallRecord:
         answer=row.answer.encode(),
         cancel_reason=row.cancel_reason,
         accepted_at=row.accepted_at,
+        approval_until=row.approval_until,
+        four_eyes=row.four_eyes,
+        retried_by=row.retried_by_id,
+        decision=row.decision,
     )

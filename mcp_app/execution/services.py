@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import DEFAULT_QUEUE, CallRecord, NewCall
 from mcp_app.models import audit
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import UNSTARTED, State
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.streams.announce import announce
 from mcp_app.streams.gateway import Streams
@@ -45,19 +46,19 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         if call is None:
             return False
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
-        ended = call.state == State.ACCEPTED and records.finish(
+        ended = call.state in UNSTARTED and records.finish(
             call.id, call.attempt, State.CANCELLED, "cancelled", answer
         )
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
-        transaction.on_commit(lambda: _publish_now(call, answer) if ended else _tell_worker(call, reason))
+        transaction.on_commit(lambda: publish_now(call, answer) if ended else _tell_worker(call, reason))
     return True
 
 
 def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     """Make a call that is over again, as a new call of the same principal; returns its id.
 
-    It belongs to no session: nobody is asked anything, and its answer is for the operator. Raises
-    RetryRefused.
+    It belongs to no session: nobody is asked anything, and its answer is for the operator. If its tool needs
+    approval it waits for that, whatever was decided about the old one. Raises RetryRefused.
     """
     old = records.find(call_id)
     if old is None or not old.is_over:
@@ -65,15 +66,16 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     entry = refresh_now().tool(old.tool, EVERYTHING)
     if entry is None:
         raise RetryRefused(f"The tool {old.tool} is no longer offered.")
-    new = _again(old, entry)
+    new = _again(old, entry, actor)
     with transaction.atomic():
         call, _ = records.accept(new)
         _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
-        transaction.on_commit(lambda: hand_on_new(call))
+        if not call.waits_for_approval:
+            transaction.on_commit(lambda: hand_on_new(call))
     return call.id
 
 
-def _again(old: CallRecord, entry: ToolEntry) -> NewCall:
+def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
     given = {key: value for key, value in old.arguments.items() if key not in entry.fixed_arguments}
     if problem := entry.check(given):
         raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
@@ -94,6 +96,9 @@ def _again(old: CallRecord, entry: ToolEntry) -> NewCall:
         queue=entry.queue or DEFAULT_QUEUE,
         priority=entry.priority,
         retry_of=old.id,
+        retried_by=getattr(actor, "pk", None),
+        approval_minutes=entry.approval_minutes if entry.needs_approval else None,
+        four_eyes=entry.four_eyes,
     )
 
 
@@ -105,18 +110,21 @@ def _tell_worker(call: CallRecord, reason: str) -> None:
     announce("cancel", {"session": call.session_id, "request_id": call.request_id, "reason": reason})
 
 
-def _publish_now(call: CallRecord, answer: bytes) -> None:
+def publish_now(call: CallRecord, answer: bytes) -> None:
     """Let a client that waits read the answer now; without Redis the reaper does it later."""
-    url = conf.get().redis_url
-    if not url:
-        return
+    if conf.get().redis_url:
+        with_streams(lambda streams: publish(streams, call, answer))
 
-    async def published() -> None:
-        streams = Streams.connect(url)
+
+def with_streams(work: Callable[[Streams], Awaitable[object]]) -> None:
+    """Do something with event streams from code without an event loop."""
+
+    async def connected() -> None:
+        streams = Streams.connect(conf.get().redis_url)
         await streams.start()
         try:
-            await publish(streams, call, answer)
+            await work(streams)
         finally:
             await streams.close()
 
-    asyncio.run(published())
+    asyncio.run(connected())

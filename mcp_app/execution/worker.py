@@ -146,7 +146,7 @@ class Worker:
         reply = AttemptReply(self._streams, record, self._published)
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply)
-        if record.attempt > 1:
+        if record.attempt > 1 or record.approved:
             call.progress_above = await reported_progress(self._streams, record)
         if ended or record.cancel_reason:
             call.cancel(record.cancel_reason or "the session ended")
@@ -201,8 +201,12 @@ class Worker:
         entry = catalogue.current().tool(record.tool, call.principal.permissions)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")
+        arguments = {**record.arguments, **entry.fixed_arguments}
+        if record.approved and records.digest(record.tool, arguments) != record.digest:
+            # A preset that has other fixed arguments now: what would run is not what somebody looked at.
+            return error_result(f"{record.tool} was changed after this call was approved: call it again.")
         context = Context(call, lambda uri: read_for(self._runner)(call, uri))
-        return await self._runner.run_tool(entry, record.arguments, call, context)
+        return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
 
     def _finished(self, call: Call, encoded: bytes) -> None:
         if self._log.enabled:
