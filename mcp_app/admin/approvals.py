@@ -267,8 +267,6 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
             try:
                 _decide(verb, UUID(text), request)
                 count += 1
-            except ValueError:
-                self.message_user(request, f"There is no call {marked(text)[:80]}.", messages.WARNING)
             except DecisionRefused as refused:
                 words = f"Left alone: {marked(text)}. {marked(refused)}"
                 self.message_user(request, words, messages.WARNING)

@@ -30,7 +30,7 @@ def check_progress_token(token: object) -> Token:
 
 def waiting_progress(seconds: float) -> float:
     """What stands as progress in a notice that a call has waited so long and not begun."""
-    return min((1 + int(seconds)) * WAITING_STEP, WAITING_MOST)
+    return min(round((1 + seconds) * WAITING_STEP, 12), WAITING_MOST)
 
 
 def only_waits(progress: float) -> bool:
