@@ -87,6 +87,9 @@ class LiveCall {
     this.panel = panel;
     this.after = panel.dataset.liveAfter;
     this.pause = LIVE_EVERY;
+    // A reload would cut off the way to where a button or a link leads.
+    this.leaving = false;
+    window.addEventListener("beforeunload", () => { this.leaving = true; });
     const list = document.querySelector("[data-live-lines]");
     list.scrollTop = list.scrollHeight;
     this.next();
@@ -102,6 +105,7 @@ class LiveCall {
       if (answer.status >= 400 && answer.status < 500) return; // Gone, or no longer allowed: asking again will not help.
       if (!answer.ok) throw new Error(answer.status);
       const call = await answer.json();
+      if (this.leaving) return;
       this.pause = LIVE_EVERY;
       // Over, or decided about by somebody: what the page offers has changed.
       if (call.over || ("liveWaits" in this.panel.dataset && !call.waits)) { window.location.reload(); return; }
