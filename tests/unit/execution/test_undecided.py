@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import orjson
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.test import override_settings
@@ -326,7 +327,7 @@ async def test_a_client_without_progress_is_told_once_if_it_wants_to_hear_that(
     messages = [orjson.loads(event.data)["params"] for event in page.events]
     assert [(each["level"], each["logger"], each["data"]) for each in messages] == expected
     await Call.objects.aupdate(reminded_at=timezone.now() - LONG_AGO)
-    assert await asyncio.to_thread(approval.sweep) == 0
+    assert await sync_to_async(approval.sweep)() == 0
     assert (await streams.log.head(SESSION, stream)).offset == len(expected)  # type: ignore[union-attr]
 
 
