@@ -147,8 +147,7 @@ def _accept(new: NewCall, most_waiting: int) -> tuple[CallRecord, bool]:
             call, is_new = undecided.accept(new, most_waiting)
     if is_new:
         failpoints.reach("after-accept")
-        if not call.waits_for_approval:
-            hand_on_new(call)
+        hand_on_new(call)
     return call, is_new
 
 

@@ -70,8 +70,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     with transaction.atomic():
         call, _ = records.accept(new)
         _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
-        if not call.waits_for_approval:
-            transaction.on_commit(lambda: hand_on_new(call))
+        transaction.on_commit(lambda: hand_on_new(call))
     return call.id
 
 
@@ -79,6 +78,8 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
     given = {key: value for key, value in old.arguments.items() if key not in entry.fixed_arguments}
     if problem := entry.check(given):
         raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
+    if entry.needs_approval and entry.four_eyes and old.user_id is None:
+        raise RetryRefused("It needs four eyes, and who asked is not known: nobody could approve it.")
     return NewCall(
         session_id=f"operator-{secrets.token_hex(16)}",
         request_id=old.request_id,

@@ -377,6 +377,13 @@ def test_a_call_made_again_needs_approval_again_and_not_by_who_made_it(decider: 
     assert waiting("celery") == queued
 
 
+@pytest.mark.usefixtures("offered")
+def test_a_call_that_nobody_could_approve_is_not_made_again(root: Client, seeded: Seed) -> None:
+    text = root.post(page("call", "retry", seeded.call.pk) + "?from_page=1", follow=True).content.decode()
+    assert "nobody could approve it" in text
+    assert not Call.objects.filter(session_id__startswith="operator-").exists()
+
+
 def test_a_waiting_call_is_stopped_by_an_operator(root: Client, seeded: Seed) -> None:
     root.post(page("call", "stop", seeded.undecided_call.pk))
     call = Call.objects.get(pk=seeded.undecided_call.pk)
