@@ -30,7 +30,7 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
     if objection := objection_to(call, actor):
         raise DecisionRefused(objection)
     with transaction.atomic():
-        approved = undecided.approve(call_id, by=actor.pk, reason=reason)
+        approved = undecided.approve(call_id, by=_user_id(actor), reason=reason)
         if approved is None:
             raise DecisionRefused(_what_happened(call_id))
         _audit(actor, "call.approve", call, reason)
@@ -48,7 +48,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     call = _open(call_id)
     answer = approval.answer(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():
-        if not undecided.refuse(call_id, by=actor.pk, reason=reason, answer=answer):
+        if not undecided.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_what_happened(call_id))
         _audit(actor, "call.refuse", call, reason)
         transaction.on_commit(lambda: publish_now(call, answer))
@@ -65,11 +65,20 @@ def objection_to(call: CallRecord | Call, actor: Any) -> str:
     retried_by = call.retried_by_id if isinstance(call, Call) else call.retried_by
     if call.user_id is None:
         return "It is not known which user asked, so nobody can be the second pair of eyes."
-    if actor.pk == call.user_id:
+    decides = _user_id(actor)
+    if decides is None:
+        return "Only a user can be the second pair of eyes."
+    if decides == call.user_id:
         return "You asked for this call yourself: somebody else has to approve it."
-    if actor.pk is None or actor.pk == retried_by:
+    if decides == retried_by:
         return "You had this call made again: somebody else has to approve it."
     return ""
+
+
+def _user_id(actor: Any) -> int | None:
+    """None for a command."""
+    number: int | None = getattr(actor, "pk", None)
+    return number
 
 
 def _open(call_id: UUID) -> CallRecord:

@@ -238,6 +238,16 @@ def test_nothing_is_decided_about_calls_that_need_no_approval(operator: Any) -> 
     assert row(call).state == State.ACCEPTED
 
 
+def test_a_command_decides_too_but_not_under_four_eyes(operator: Any) -> None:
+    call, guarded = accepted(), accepted(request_id=2, four_eyes=True, user_id=operator.pk)
+    approve_call(call_id=call.id, actor=None)
+    assert (row(call).decision, row(call).decided_by) == ("approved", None)
+    with pytest.raises(DecisionRefused, match="Only a user"):
+        approve_call(call_id=guarded.id, actor=None)
+    refuse_call(call_id=guarded.id, actor=None, reason="no")
+    assert row(guarded).decision == "refused"
+
+
 def test_a_refused_call_is_answered_with_the_reason_on_its_stream(operator: Any) -> None:
     call = accepted()
     refuse_call(call_id=call.id, actor=operator, reason=" too \0 late ")
