@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app import conf
 from mcp_app.execution import records, undecided
-from mcp_app.execution.attempt_reply import publish
-from mcp_app.execution.records import CallRecord
+from mcp_app.execution.attempt_reply import connected, publish
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.results import error_result
+from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.execution.undecided import Waiting
 from mcp_app.models import audit
 from mcp_app.protocol import downlevel, jsonrpc
@@ -84,7 +83,7 @@ def sweep() -> int:
     # Without a token a client is told once; that the connection lives it sees by the stream's comments.
     reminded = [call for call in undecided.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
     if ended or reminded:
-        asyncio.run(_tell_all(ended, reminded))
+        connected(lambda streams: _tell_all(streams, ended, reminded))
     return len(ended)
 
 
@@ -109,18 +108,17 @@ def _deserted() -> list[tuple[CallRecord, bytes]]:
     for call in undecided.deserted():
         encoded = jsonrpc.encode_error(RequestCancelled(), call.request_id)
         records.request_cancel_of(call.id, "the session ended")
-        if records.finish(call.id, call.attempt, State.CANCELLED, "cancelled", encoded):
+        if records.finish(
+            call.id, call.attempt, State.CANCELLED, "cancelled", encoded, statement=FINISH_UNSTARTED
+        ):
             ended.append((call, encoded))
     return ended
 
 
-async def _tell_all(ended: Iterable[tuple[CallRecord, bytes]], reminded: Iterable[Waiting]) -> None:
-    streams = Streams.connect(conf.get().redis_url)
-    await streams.start()
-    try:
-        for call, encoded in ended:
-            await publish(streams, call, encoded)
-        for waiting in reminded:
-            await tell(streams, waiting, waiting_words(waiting))
-    finally:
-        await streams.close()
+async def _tell_all(
+    streams: Streams, ended: Iterable[tuple[CallRecord, bytes]], reminded: Iterable[Waiting]
+) -> None:
+    for call, encoded in ended:
+        await publish(streams, call, encoded)
+    for waiting in reminded:
+        await tell(streams, waiting, waiting_words(waiting))

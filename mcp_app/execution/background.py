@@ -6,26 +6,30 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import approval, failpoints, records, undecided
+from mcp_app.execution import approval, call_record, failpoints, records, undecided
 from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.backlog import Backlog
+from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED, State
 from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
-from mcp_app.streams.base import Position, StreamsError
+from mcp_app.sessions.session import HAD_CALLS
+from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
 PREFIX = "call-"
 # The member of a session that says it accepted background calls.
-MARK = "calls"
+MARK = HAD_CALLS
 # Who may be refused is refused soon (R15); work that was accepted waits longer.
 PATIENCE = 1.5
 # Python's own patience with a locked SQLite file.
@@ -47,6 +51,7 @@ class Background:
         self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
+        self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[str, Position]:
         """Accept a call; returns its stream and the position to follow from.
@@ -61,7 +66,7 @@ class Background:
             self._streams.sessions.update(new.session_id, {MARK: "1"}),
         )
         try:
-            call, is_new = await aquery(_accept, new, self._most_waiting)
+            call, is_new = await aquery(_accept, new, self._backlog, self._most_waiting)
         except DatabaseError as error:
             log.warning("A call was not accepted: %s", error)
             raise Unavailable(NO_DATABASE) from error
@@ -73,7 +78,7 @@ class Background:
                 await approval.tell(self._streams, call, approval.waiting_words(call))
             return call.stream, position
         await self._streams.log.drop(new.session_id, new.stream)
-        if call.digest != records.digest(new.tool, new.arguments):
+        if call.digest != call_record.digest(new.tool, new.arguments):
             raise InvalidRequest(
                 f"Request id {new.request_id!r} was used for another call in this session.",
                 http_status=200,
@@ -82,26 +87,45 @@ class Background:
 
     async def restore(self, call: CallRecord) -> Position:
         """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
-        head = await self._streams.log.head(call.session_id, call.stream)
-        if head is not None:
-            return Position(head.epoch, 0)
         position = await self._streams.log.open(call.session_id, call.stream)
         if call.is_over:
+            # Also where a stream is: a Redis that was set back in time has one without its end.
             await publish(self._streams, call, call.answer)
-        return position
+        return Position(position.epoch, 0)
 
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
         """A stream that is no longer in Redis but belongs to a stored call; None for any other."""
         if not stream.startswith(PREFIX):
             return None
-        call = await aquery(records.find_by_stream, session_id, stream)
+        try:
+            call = await aquery(records.find_by_stream, session_id, stream)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
         return None if call is None else (call.stream, await self.restore(call))
 
-    async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
-        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none."""
-        if not self.available:
+    async def complete(self, session_id: str, stream: str) -> bool:
+        """Give a stream that Redis has the answer it may lack; False when it is no background call's.
+
+        While the database is away the stream has to do as it is.
+        """
+        if not stream.startswith(PREFIX):
             return False
-        call = await aquery(records.request_cancel, session_id, request_id, reason)
+        with suppress(Unavailable):
+            return await self.lost_stream(session_id, stream) is not None
+        return True
+
+    async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
+        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none.
+
+        False, too, while the database cannot be asked: then a broadcast is all that can be done.
+        """
+        if not self.available or not await self._had_calls(session_id):
+            return False
+        try:
+            call = await aquery(_request_cancel, session_id, request_id, reason)
+        except DatabaseError as error:
+            log.warning("A cancel was not stored: %s", error)
+            return False
         if call is not None:
             await self._stop(call, reason)
         return call is not None
@@ -115,7 +139,10 @@ class Background:
 
     async def _had_calls(self, session_id: str) -> bool:
         """Whether to ask the database at all; sessions come and go much more often than calls."""
-        fields = await self._streams.sessions.load(session_id)
+        try:
+            fields = await self._streams.sessions.load(session_id)
+        except StreamsUnavailable:
+            return True
         return fields is None or MARK in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
@@ -131,16 +158,22 @@ class Background:
         """A call that no worker has begun is over at once; its job finds nothing to do."""
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
         ended = await aquery(
-            lambda: records.finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer)
+            partial(records.finish, statement=FINISH_UNSTARTED),
+            call.id,
+            call.attempt,
+            State.CANCELLED,
+            "cancelled",
+            answer,
         )
         if ended:
             await publish(self._streams, call, answer)
         return ended
 
 
-def _accept(new: NewCall, most_waiting: int) -> tuple[CallRecord, bool]:
+def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallRecord, bool]:
     """Store the call and queue its job; returns it and whether it is new."""
     with _impatience():
+        backlog.admit(new.principal)
         if new.approval_minutes is None:
             call, is_new = records.accept(new)
         else:
@@ -151,9 +184,14 @@ def _accept(new: NewCall, most_waiting: int) -> tuple[CallRecord, bool]:
     return call, is_new
 
 
+def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
+    with _impatience():
+        return records.request_cancel(session_id, request_id, reason)
+
+
 @contextmanager
 def _impatience() -> Iterator[None]:
-    """Inside, a locked database is an error after PATIENCE."""
+    """Inside, a locked database is an error after PATIENCE; PostgreSQL's connections are always like that."""
     if connection.vendor != "sqlite":
         yield
         return

@@ -8,11 +8,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app import conf
 from mcp_app.execution import approval, records, undecided
+from mcp_app.execution.attempt_reply import connected, publish_now
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.records import CallRecord
-from mcp_app.execution.services import publish_now, with_streams
 from mcp_app.models import Call, audit
 
 
@@ -51,7 +50,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
         if not undecided.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_what_happened(call_id))
         _audit(actor, "call.refuse", call, reason)
-        transaction.on_commit(lambda: publish_now(call, answer))
+        transaction.on_commit(lambda: publish_now([call], answer))
 
 
 def objection_to(call: CallRecord | Call, actor: Any) -> str:
@@ -114,6 +113,5 @@ def _audit(actor: Any, action: str, call: CallRecord, reason: str) -> None:
 
 def _start(call: CallRecord) -> None:
     # The client first: what the tool says must come after it.
-    if conf.get().redis_url:
-        with_streams(lambda streams: approval.tell(streams, call, approval.APPROVED, last=True))
+    connected(lambda streams: approval.tell(streams, call, approval.APPROVED, last=True))
     hand_on_new(call)

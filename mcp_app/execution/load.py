@@ -6,7 +6,8 @@ from collections import Counter
 
 from django.db.models import Count
 
-from mcp_app.execution.records import DEFAULT_QUEUE, OPEN
+from mcp_app.execution.call_record import DEFAULT_QUEUE
+from mcp_app.execution.records import OPEN
 from mcp_app.models import Call, Tool
 
 

@@ -1,114 +1,34 @@
 """The only writers of Call rows: accept, claim, renew, finish, cancel. Each is one short transaction.
 
 Every change is a compare-and-set on the row's state and attempt, so of any two racing writers one wins and
-the other learns it (R5, R9). Times come from the database host's own processes and are compared with margins
-of seconds only.
+the other learns it (R5, R9). Times come from each process's own clock and are compared with margins of
+seconds only.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from mcp_app import conf
 from mcp_app.execution import statements
+from mcp_app.execution.call_record import CallRecord, NewCall, digest, record, request_key
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
 
 LEASE_SECONDS = 15
-DEFAULT_QUEUE = "celery"
 PURGE_SLICE = 1_000
 ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
 OPEN = Q(state__in=[*UNSTARTED, *ACTIVE])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
-    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it."""
-
-    session_id: str
-    request_id: str | int
-    principal: str
-    user_id: int | None
-    api_key_id: int | None
-    tool: str
-    arguments: dict[str, Any]
-    meta: dict[str, Any]
-    session_fields: dict[str, str]
-    stream: str
-    timeout: float
-    max_attempts: int = 1
-    queue: str = DEFAULT_QUEUE
-    priority: int = 0
-    retry_of: UUID | None = None
-    retried_by: int | None = None
-    approval_minutes: int | None = None
-    four_eyes: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """A call as other layers see it."""
-
-    id: UUID
-    session_id: str
-    request_id: str | int
-    principal: str
-    user_id: int | None
-    api_key_id: int | None
-    tool: str
-    arguments: dict[str, Any]
-    meta: dict[str, Any]
-    session_fields: dict[str, str]
-    stream: str
-    state: str
-    attempt: int
-    max_attempts: int
-    timeout: float
-    queue: str
-    priority: int
-    digest: str
-    answer: bytes
-    cancel_reason: str
-    accepted_at: datetime
-    approval_until: datetime | None
-    four_eyes: bool
-    retried_by: int | None
-    decision: str
-
-    @property
-    def is_over(self) -> bool:
-        """The call has its one outcome."""
-        return self.state in TERMINAL
-
-    @property
-    def waits_for_approval(self) -> bool:
-        """Nobody has allowed the call yet, so it has no job."""
-        return self.state == State.APPROVAL_NEEDED
-
-    @property
-    def approved(self) -> bool:
-        """Somebody has allowed the call; that holds for all of its attempts."""
-        return self.decision == Call.Decision.APPROVED
-
-
-def request_key(request_id: str | int) -> str:
-    """What stands for a JSON-RPC id of any length; 1 and "1" are different requests (RPC-02)."""
-    return hashlib.sha256(orjson.dumps(request_id)).hexdigest()
-
-
-def digest(tool: str, arguments: dict[str, Any]) -> str:
-    """What makes two requests the same work."""
-    return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
@@ -250,15 +170,22 @@ def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
 
 
 def finish(
-    call_id: UUID, attempt: int, state: State, outcome: str, answer: bytes, *, lost: bool = False
+    call_id: UUID,
+    attempt: int,
+    state: State,
+    outcome: str,
+    answer: bytes,
+    *,
+    statement: str = statements.FINISH,
 ) -> bool:
-    """Store the one outcome of a call; False when it has one, or a newer attempt took over (R5, R9).
+    """Store the one outcome of a running call; False when it has one, or its attempt lost it (R5, R9).
 
-    ``lost``: only if the attempt's lease is still out, for it may have been renewed since it was looked at.
+    ``statement`` says of which call: FINISH_UNSTARTED of one that waits for a worker, FINISH_LOST of one
+    whose lease is still out, for it may have been renewed since it was looked at.
     """
     return bool(
         statements.execute(
-            statements.FINISH_LOST if lost else statements.FINISH,
+            statement,
             state=state,
             outcome=outcome,
             answer=answer.decode(),
@@ -323,16 +250,32 @@ def expired(limit: int = 100) -> list[CallRecord]:
 
 
 def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Accepted calls whose job never reached the broker, or must have been lost by it."""
-    since = timezone.now() - timedelta(seconds=older_than)
-    lost = Q(enqueued_at=None, accepted_at__lt=since) | Q(enqueued_at__lt=since - timedelta(seconds=60))
-    return [record(row) for row in Call.objects.filter(lost, state=State.ACCEPTED)[:limit]]
+    """Accepted calls whose job never reached the broker, or may have been lost by it; oldest first.
+
+    The longer a call waits, the more seldom it is given another job: where many wait long, none of their jobs
+    is lost, and one more for each every minute would be most of the queue.
+    """
+    now = timezone.now()
+    since = now - timedelta(seconds=older_than)
+    # A call that waited for approval waits in the queue since that was given.
+    waited = ExpressionWrapper(F("enqueued_at") - Coalesce("decided_at", "accepted_at"), DurationField())
+    since_then = ExpressionWrapper(Value(now) - F("enqueued_at"), DurationField())
+    rows = Call.objects.filter(state=State.ACCEPTED).annotate(waited=waited, since_then=since_then)
+    again = Q(enqueued_at__lt=since - timedelta(seconds=60), since_then__gt=F("waited"))
+    lost = rows.filter(Q(enqueued_at=None, accepted_at__lt=since) | again)
+    return [record(row) for row in lost.order_by("accepted_at")[:limit]]
 
 
 def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Accepted calls whose job the broker was given a while ago."""
+    """Accepted calls whose job the broker was given a while ago, oldest first."""
     since = timezone.now() - timedelta(seconds=older_than)
-    return [record(row) for row in Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)[:limit]]
+    rows = Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)
+    return [record(row) for row in rows.order_by("accepted_at")[:limit]]
+
+
+def open_of(principal: str) -> int:
+    """How many calls of a principal are not over."""
+    return Call.objects.filter(OPEN, principal=principal).count()
 
 
 def probe() -> None:
@@ -360,34 +303,3 @@ def purge() -> int:
         removed += len(ids)
         Call.objects.filter(pk__in=ids).delete()
     return removed
-
-
-def record(row: Call) -> CallRecord:
-    """A row as a frozen record."""
-    return CallRecord(
-        id=row.pk,
-        session_id=row.session_id,
-        request_id=orjson.loads(row.request_id),
-        principal=row.principal,
-        user_id=row.user_id,
-        api_key_id=row.api_key_id,
-        tool=row.tool,
-        arguments=orjson.loads(row.arguments),
-        meta=orjson.loads(row.meta),
-        session_fields=row.session_fields,
-        stream=row.stream,
-        state=row.state,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        timeout=row.timeout,
-        queue=row.queue,
-        priority=row.priority,
-        digest=row.digest,
-        answer=row.answer.encode(),
-        cancel_reason=row.cancel_reason,
-        accepted_at=row.accepted_at,
-        approval_until=row.approval_until,
-        four_eyes=row.four_eyes,
-        retried_by=row.retried_by_id,
-        decision=row.decision,
-    )

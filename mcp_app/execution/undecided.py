@@ -16,8 +16,8 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from mcp_app.execution import records
-from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution import call_record, records
+from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import TooManyRequests
@@ -96,13 +96,13 @@ def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
 def overdue(limit: int = 100) -> list[CallRecord]:
     """Calls that have waited for as long as they may."""
     rows = _waiting().filter(approval_until__lte=timezone.now()).order_by("approval_until")
-    return [records.record(row) for row in rows[:limit]]
+    return [call_record.record(row) for row in rows[:limit]]
 
 
 def deserted(limit: int = 100) -> list[CallRecord]:
     """Calls of sessions that are over, so that nobody could hear the answer."""
     over = Session.objects.filter(pk=OuterRef("session_id"), ended_at__isnull=False)
-    return [records.record(row) for row in _waiting().filter(Exists(over))[:limit]]
+    return [call_record.record(row) for row in _waiting().filter(Exists(over))[:limit]]
 
 
 def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:

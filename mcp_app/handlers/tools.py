@@ -9,9 +9,9 @@ from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution.background import new_stream
 from mcp_app.execution.call import Call
+from mcp_app.execution.call_record import DEFAULT_QUEUE, NewCall
 from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
-from mcp_app.execution.records import DEFAULT_QUEUE, NewCall
 from mcp_app.execution.results import error_result
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page

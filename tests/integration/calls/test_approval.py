@@ -19,11 +19,11 @@ pytestmark = pytest.mark.process
 # Stores or queues a call as no process should, and lets the worker meet it.
 SMUGGLE = """
 from mcpsite.celery import app; app.set_default()
-from mcp_app.execution import records
+from mcp_app.execution import call_record, records
 from mcp_app.execution.celery import hand_on
 from mcp_app.models import Call
-waiting = records.record(Call.objects.get(request_id={request_id!r}))
-new = records.NewCall(
+waiting = call_record.record(Call.objects.get(request_id={request_id!r}))
+new = call_record.NewCall(
     session_id="operator-smuggled-{nonce}", request_id="smuggled", principal="loopback", user_id=None,
     api_key_id=None, tool={tool!r}, arguments={{"nonce": {nonce!r}}}, meta={{}},
     session_fields=waiting.session_fields, stream="call-{nonce}", timeout=30.0,

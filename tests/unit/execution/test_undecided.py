@@ -21,9 +21,9 @@ from django.utils import timezone
 from mcp_app import conf
 from mcp_app.execution import approval, reaper, records, undecided
 from mcp_app.execution.background import Background
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import waiting
 from mcp_app.execution.decisions import DecisionRefused, approve_call, refuse_call
-from mcp_app.execution.records import CallRecord
 from mcp_app.execution.services import cancel_call
 from mcp_app.models import AuditEvent, Call, Session
 from mcp_app.protocol.call_state import State
