@@ -47,6 +47,7 @@ class Settings:
     max_sessions_per_principal: int = 1_000
     max_streams_per_principal: int = 5_000
     max_running_calls_per_principal: int = 100
+    max_waiting_approvals_per_principal: int = 50
     max_open_background_calls_per_principal: int = 1_000
     max_subscriptions: int = 100
 

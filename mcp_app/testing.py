@@ -6,7 +6,7 @@ Messages take the way of real ones from the parser to the answer; only HTTP is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -15,6 +15,8 @@ import orjson
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue import current, loading
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.catalogue.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc
@@ -89,6 +91,7 @@ class Client:
     ``user`` and ``permissions`` say who asks; a user's own permissions count unless some are given.
     ``stored=True`` serves the database's catalogue as administrators left it, which needs
     ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
+    ``approved=True`` runs tools that need approval as if somebody had given it; else they are refused.
     ``version`` is the protocol revision. ``notifications`` collects what the server sent besides answers.
     """
 
@@ -96,6 +99,7 @@ class Client:
     permissions: Collection[str] | None = None
     version: str = ""
     stored: bool = False
+    approved: bool = False
     elicit: Params | str | Handler | None = None
     sample: str | Handler | None = None
     roots: Iterable[str] | None = None
@@ -252,7 +256,8 @@ class Client:
         return Answers(self.elicit, self.sample, self.roots)
 
     def _catalogue(self) -> Any:
-        return current.refresh_now(force=True) if self.stored else loading.from_code()
+        catalogue = current.refresh_now(force=True) if self.stored else loading.from_code()
+        return _AllApproved(catalogue) if self.approved else catalogue
 
     def _who(self) -> Principal:
         user = self.user
@@ -264,6 +269,21 @@ class Client:
             held = EVERYTHING if user.is_superuser else frozenset(user.get_all_permissions())
         key, name = ("test", "test") if user is None else (f"user:{user.pk}/test", str(user))
         return Principal(key=key, name=name, permissions=held, user_id=None if user is None else user.pk)
+
+
+class _AllApproved:
+    """A catalogue whose tools need no approval; only the in-process client puts it in force."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalogue, name)
+
+    def tool(self, name: str, permissions: Container[str]) -> ToolEntry | None:
+        """The tool as it would run once somebody had approved the call."""
+        entry = self._catalogue.tool(name, permissions)
+        return None if entry is None else replace(entry, needs_approval=False)
 
 
 def call_tool(name: str, arguments: Params | None = None, **options: Any) -> Params:

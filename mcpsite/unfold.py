@@ -1,4 +1,4 @@
-"""Owns how this deployment's admin looks in Unfold: title, sidebar, icons; reads no rows."""
+"""Owns how this deployment's admin looks in Unfold: title, sidebar, icons; one number beside a link."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from django.templatetags.static import static
 from django.urls import reverse_lazy
 
 
-def _link(title: str, icon: str, model: str, app: str = "mcp_app") -> dict[str, Any]:
-    """One sidebar line, for those who may look at that model."""
+def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: str = "") -> dict[str, Any]:
+    """One sidebar line, for those who may look at that model, or at another that says who may."""
 
     def permitted(request: HttpRequest) -> bool:
-        return any(request.user.has_perm(f"{app}.{action}_{model}") for action in ("view", "change"))
+        permissions = [f"{app}.{action}_{seen_with or model}" for action in ("view", "change")]
+        return any(map(request.user.has_perm, permissions))
 
     return {
         "title": title,
@@ -21,6 +22,13 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app") -> dict[str, 
         "link": reverse_lazy(f"admin:{app}_{model}_changelist"),
         "permission": permitted,
     }
+
+
+def _waiting() -> int:
+    """How many calls wait for approval; called by the template, which shows nothing for 0."""
+    from mcp_app.admin.approvals import waiting_count
+
+    return waiting_count()
 
 
 UNFOLD: dict[str, Any] = {
@@ -67,6 +75,7 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     _link("Sessions", "cable", "session"),
                     _link("Calls", "bolt", "call"),
+                    {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _waiting},
                     _link("Messages", "swap_horiz", "message"),
                 ],
             },

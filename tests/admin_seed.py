@@ -72,6 +72,7 @@ class Seed:
     running_call: Call
     waiting_call: Call
     hostile_call: Call
+    undecided_call: Call
 
 
 def people() -> tuple[Any, Any, Any]:
@@ -272,7 +273,23 @@ def background_call(session_id: str, number: int, **more: Any) -> Call:
 RUNNING: dict[str, Any] = {"finished_at": None, "outcome": "", "answer": "", "published": False}
 
 
-def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, Call, Call]:
+def undecided_call(session_id: str, number: int, **more: Any) -> Call:
+    """A call that waits for approval, long enough for any test."""
+    now = timezone.now()
+    fields = {
+        "state": "approval_needed",
+        "attempt": 0,
+        "started_at": None,
+        "enqueued_at": None,
+        "worker": "",
+        "approval_until": now + timedelta(hours=20),
+        "reminded_at": now + timedelta(hours=20),
+        **RUNNING,
+    }
+    return background_call(session_id, number, **fields | more)
+
+
+def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, Call, Call, Call]:
     done = background_call(session.pk, 1)
     background_call(
         session.pk, 2, state="failed", outcome="tool_error", attempt=3, max_attempts=3, retry_of=done
@@ -331,7 +348,22 @@ def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, C
         "gone-session", 8, tool=HOSTILE["bidi"], state="running", progress=1, message=ALL_HOSTILE,
         queue=HOSTILE["script"], **RUNNING,
     )  # fmt: skip
-    return done, running, waiting, hostile_call
+    undecided = undecided_call(
+        session.pk,
+        9,
+        tool="discard",
+        arguments=json.dumps({"book": "Dune", "token": "hunter2", "shelves": [1, 2, 3]}),
+        user=session.user,
+    )
+    undecided_call(
+        session.pk,
+        10,
+        tool=ALL_HOSTILE[100:228],
+        principal=ALL_HOSTILE[:120],
+        arguments=json.dumps(HOSTILE, ensure_ascii=False),
+        four_eyes=True,
+    )
+    return done, running, waiting, hostile_call, undecided
 
 
 def _traffic(session: Session) -> Message:

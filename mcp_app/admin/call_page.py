@@ -9,15 +9,17 @@ from typing import Any
 import orjson
 from django.utils import timezone
 
+from mcp_app.admin.approvals import time_left, waited_for_approval
 from mcp_app.admin.shown import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
 from mcp_app.execution.call_log import Progress, Said, redactor, said
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import is_terminal
+from mcp_app.protocol.call_state import State, is_terminal
 from mcp_app.streams.base import Position, StreamsUnavailable
 from mcp_app.templatetags.mcp_text import marked
 
 TONES = {
+    "approval_needed": "warn",
     "accepted": "plain",
     "running": "info",
     "input_required": "warn",
@@ -49,10 +51,11 @@ def content(call: Call, *, whole: bool) -> Content:
 
 
 def waited(call: Call) -> timedelta | None:
-    """How long it has been in the queue before its (newest) start; None when it ended without one."""
-    if call.started_at is not None:
-        return call.started_at - call.accepted_at
-    return None if call.finished_at is not None else timezone.now() - call.accepted_at
+    """How long it has been in the queue before its (newest) start; None when it was not, or ended there."""
+    queued_at = call.accepted_at if call.approval_until is None else call.decided_at
+    if call.finished_at is not None and call.started_at is None:
+        return None
+    return None if queued_at is None else (call.started_at or timezone.now()) - queued_at
 
 
 def lasted(call: Call) -> timedelta | None:
@@ -73,6 +76,9 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "state": call.get_state_display(),
         "tone": TONES.get(call.state, "plain"),
         "over": is_terminal(call.state),
+        "waits": call.state == State.APPROVAL_NEEDED,
+        "asked": span(waited_for_approval(call)),
+        "left": span(time_left(call)),
         "stopping": call.cancel_requested_at is not None and not is_terminal(call.state),
         "attempts": attempts(call),
         "wait": span(waited(call)),

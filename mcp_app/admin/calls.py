@@ -17,6 +17,8 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.approvals import shown as shown_approval
+from mcp_app.admin.approvals import waiting_count
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.call_page import (
     TONES,
@@ -31,6 +33,7 @@ from mcp_app.admin.call_page import (
 from mcp_app.admin.queues import box
 from mcp_app.admin.shown import badge, moment, span
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
+from mcp_app.execution.undecided import LONGEST_REASON
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
 from mcp_app.templatetags.mcp_text import marked, visible
@@ -186,6 +189,8 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         """How it ended."""
         if not call.outcome:
             return format_html('<span class="mcp-dim">{}</span>', "-")
+        if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
+            return badge(call.get_decision_display(), "warn")
         return badge(call.outcome.replace("_", " "), OUTCOMES.get(call.outcome, "plain"))
 
     @admin.display(description="accepted", ordering="accepted_at")
@@ -245,7 +250,9 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         except RetryRefused as refused:
             self.message_user(request, marked(refused), messages.WARNING)
             return None
-        self.message_user(request, "This is the new call.", messages.SUCCESS)
+        waits = Call.objects.filter(pk=new, state=State.APPROVAL_NEEDED).exists()
+        text = "This is the new call; it waits for approval." if waits else "This is the new call."
+        self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(reverse(self.url_name("change"), args=[new]))
 
     # The pages.
@@ -256,7 +263,9 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         """The list under the box of queues and workers."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return super().changelist_view(request, {"box": box(), **(extra_context or {})})
+        approvals_url = reverse(f"{self.admin_site.name}:mcp_app_approval_changelist")
+        context = {"box": box(), "approvals": waiting_count(), "approvals_url": approvals_url}
+        return super().changelist_view(request, {**context, **(extra_context or {})})
 
     def change_view(
         self,
@@ -279,6 +288,8 @@ class CallAdmin(ReadOnlyAdmin[Call]):
             "live_url": self.page_url("live", call),
             "outcome": self.shown_outcome(call),
             "content": content(call, whole=whole),
+            "approval": shown_approval(call, request, self.admin_site.name),
+            "longest_reason": LONGEST_REASON,
             "all_url": None if whole else "?all=1",
             "session_url": self._session_url(call) if getattr(call, "has_session", False) else None,
             "messages_url": self._messages_url(call)

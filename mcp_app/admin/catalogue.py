@@ -41,6 +41,7 @@ class ToolAdmin(EntryAdmin):
         "priority",
         "max_running",
     )
+    approval_fields = ("needs_approval", "approval_minutes", "four_eyes")
     definition_fields = (
         "name",
         "code_description",
@@ -63,6 +64,12 @@ class ToolAdmin(EntryAdmin):
             field.label = "Tool"
         return field
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """As of all entries; whether calls wait for approval stands by itself."""
+        sets = super().get_fieldsets(request, obj)
+        place = [name for name, _ in sets].index("Limits") + 1
+        return [*sets[:place], ("Approval", {"fields": self.approval_fields}), *sets[place:]]
+
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """What would go; presets keep their tool, and must be deleted first."""
         going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
@@ -71,7 +78,7 @@ class ToolAdmin(EntryAdmin):
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
         """Another preset of the same tool."""
-        fields = _copied(entry, "preset_of", "fixed_arguments", *self.limit_fields)
+        fields = _copied(entry, "preset_of", "fixed_arguments", *self.limit_fields, *self.approval_fields)
         name = self.free_key(entry.name, 128)
         return save_tool_preset(entry=None, actor=actor, name=name, enabled=False, **fields)
 

@@ -18,8 +18,11 @@ from mcp_app.catalogue.definitions import (
     Wire,
 )
 from mcp_app.catalogue.entries import Order, PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.tool_definitions import APPROVAL_MINUTES
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.protocol import uri_template
+
+APPROVAL_HINT = "django-mcp/needsApproval"
 
 log = logging.getLogger("mcp.catalogue")
 Row = Tool | Prompt | Resource | ResourceTemplate
@@ -83,13 +86,15 @@ def _tool(
     settings = conf.get()
     asked = row.timeout_seconds or (base and base.timeout_seconds) or definition.timeout
     rows = [row] if base is None else [row, base]
-    background = definition.background or any(each.background for each in rows)
+    # What one of them asks for, nobody can switch off below it: a preset needs approval if its tool does.
+    needs_approval = definition.needs_approval or any(each.needs_approval for each in rows)
+    background = needs_approval or definition.background or any(each.background for each in rows)
     # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
     usual = settings.tool_timeout_max_seconds if background else settings.tool_timeout_seconds
     output = wire.get("outputSchema")
     return ToolEntry(
         name=name,
-        wire=wire,
+        wire=_announcing_approval(wire) if needs_approval else wire,
         function=function,
         input=json_schema.compile_schema(wire["inputSchema"]),
         output=None if output is None else json_schema.compile_schema(output),
@@ -102,12 +107,20 @@ def _tool(
         queue=next((each.queue for each in rows if each.queue), definition.queue),
         priority=_chosen(rows, "priority", definition.priority),
         max_running=_chosen(rows, "max_running", definition.max_running),
+        needs_approval=needs_approval,
+        approval_minutes=_chosen(rows, "approval_minutes", definition.approval_minutes) or APPROVAL_MINUTES,
+        four_eyes=definition.four_eyes or any(each.four_eyes for each in rows),
         wraps_result=definition.wraps_result,
         permission=row.permission or (base.permission if base else "") or definition.permission,
         fixed_arguments=fixed or {},
         whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,
         order=order_of(row),
     )
+
+
+def _announcing_approval(wire: Wire) -> Wire:
+    """The definition with a hint for clients that a call waits for a person, perhaps for long."""
+    return {**wire, "_meta": {**wire.get("_meta", {}), APPROVAL_HINT: True}}
 
 
 def _chosen(rows: Sequence[Tool], name: str, in_code: Any) -> Any:

@@ -66,6 +66,9 @@ class ToolDefinition(Definition):
     queue: str = ""
     priority: int = 0
     max_running: int | None = None
+    needs_approval: bool = False
+    approval_minutes: int | None = None
+    four_eyes: bool = False
     wraps_result: bool = False
 
 

@@ -25,7 +25,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry(Entry):
-    """A tool; ``timeout`` is in seconds, ``calls_per_minute`` counts per caller (None: no limit)."""
+    """A tool; ``timeout`` is in seconds, ``calls_per_minute`` counts per caller (None: no limit).
+
+    A tool that ``needs_approval`` is a background one: what waits for a person must survive any process.
+    """
 
     name: str
     function: ToolFunction
@@ -38,6 +41,9 @@ class ToolEntry(Entry):
     queue: str = ""
     priority: int = 0
     max_running: int | None = None
+    needs_approval: bool = False
+    approval_minutes: int = 60
+    four_eyes: bool = False
     wraps_result: bool = False
     fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
     whole_input: Validator | None = None

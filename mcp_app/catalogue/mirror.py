@@ -16,6 +16,8 @@ from mcp_app.catalogue.registry import registry
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 
 _STEP = 10
+# What an administrator may switch on, and not off when code has switched it on.
+CODE_SWITCHES = ("background", "needs_approval", "four_eyes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +118,9 @@ def _values(definition: Definition) -> dict[str, Any]:
         values["input_schema"] = wire["inputSchema"]
         values["output_schema"] = wire.get("outputSchema")
         values["annotations"] = wire.get("annotations", {})
-        if definition.background:
-            # An administrator may send any tool to the background; what code sends there stays there.
-            values["background"] = True
+        # An administrator may send any tool to the background, or have it wait for approval; what code asks
+        # for stays.
+        values |= {name: True for name in CODE_SWITCHES if getattr(definition, name)}
     elif isinstance(definition, ResourceDefinition):
         values["uri_template" if definition.is_template else "uri"] = definition.uri
         values["mime_type"] = wire.get("mimeType", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
@@ -12,7 +13,7 @@ from mcp_app import conf
 from mcp_app.catalogue import files, json_schema
 from mcp_app.catalogue.registry import registry
 from mcp_app.catalogue.rendering import placeholders
-from mcp_app.catalogue.tool_definitions import MAX_PRIORITY, MAX_RETRIES, QUEUE_NAME
+from mcp_app.catalogue.tool_definitions import MAX_APPROVAL_MINUTES, MAX_PRIORITY, MAX_RETRIES, QUEUE_NAME
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.protocol import uri_template
 from mcp_app.protocol.icons import check_icons
@@ -23,6 +24,12 @@ Errors = dict[str, list[str]]
 MAX_TEXT: Final = 100_000
 MAX_ARGUMENTS: Final = 50
 
+# What code switched on stays on.
+_CODE_SWITCHES: Final = {
+    "background": "runs this tool in the background",
+    "needs_approval": "has each call of this tool approved",
+    "four_eyes": "has somebody else than who asked approve",
+}
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _PERMISSION: Final = re.compile(r"\w+\.\w+")
 _MIME_TYPE: Final = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}(;\s*[\w-]+=[\w.\"-]+)*")
@@ -43,11 +50,13 @@ def check(row: Tool | Prompt | Resource | ResourceTemplate, *, own: bool) -> Non
     if isinstance(row, Tool):
         _collect(errors, "timeout_seconds", lambda: _check_timeout(row.timeout_seconds))
         _collect(errors, "calls_per_minute", lambda: _check_rate(row.calls_per_minute))
-        _collect(errors, "background", lambda: _check_background(row))
+        for name, what in _CODE_SWITCHES.items():
+            _collect(errors, name, partial(_check_switch, row, name, what))
         _collect(errors, "retries", lambda: _check_retries(row))
         _collect(errors, "queue", lambda: _check_queue(row.queue))
         _collect(errors, "priority", lambda: _check_priority(row.priority))
         _collect(errors, "max_running", lambda: _check_rate(row.max_running))
+        _collect(errors, "approval_minutes", lambda: _check_approval_minutes(row.approval_minutes))
     if own:
         _OWN_CHECKS[type(row)](row, errors)
     if errors:
@@ -98,11 +107,16 @@ def _check_rate(rate: int | None) -> None:
         raise UnfitError("This must be at least 1; leave it empty for no limit.")
 
 
-def _check_background(row: Tool) -> None:
+def _check_switch(row: Tool, name: str, what: str) -> None:
     base = row.preset_of or row
     definition = registry.tools.get(base.name)
-    if definition is not None and definition.background and base is row and not row.background:
-        raise UnfitError("The code runs this tool in the background; that cannot be switched off here.")
+    if definition is not None and getattr(definition, name) and base is row and not getattr(row, name):
+        raise UnfitError(f"The code {what}; that cannot be switched off here.")
+
+
+def _check_approval_minutes(minutes: int | None) -> None:
+    if minutes is not None and not 1 <= minutes <= MAX_APPROVAL_MINUTES:
+        raise UnfitError(f"This must be 1 to {MAX_APPROVAL_MINUTES}.")
 
 
 def _check_retries(row: Tool) -> None:

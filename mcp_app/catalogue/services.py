@@ -30,6 +30,9 @@ _LIMITS: Final = frozenset(
         "queue",
         "priority",
         "max_running",
+        "needs_approval",
+        "approval_minutes",
+        "four_eyes",
     }
 )
 _OWN: Final[dict[type[Any], frozenset[str]]] = {

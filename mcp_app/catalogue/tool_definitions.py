@@ -19,6 +19,9 @@ from mcp_app.catalogue.wire_parts import (
 
 MAX_RETRIES = 10
 MAX_PRIORITY = 9
+APPROVAL_MINUTES = 60
+# A session, and with it the way back for the answer, lives no longer than a day.
+MAX_APPROVAL_MINUTES = 24 * 60
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
@@ -35,6 +38,9 @@ class TaskKeywords(EntryKeywords, total=False):
     queue: str
     priority: int
     max_running: int | None
+    needs_approval: bool
+    approval_minutes: int | None
+    four_eyes: bool
     input_schema: Wire | None
     output_schema: Wire | None
 
@@ -60,6 +66,9 @@ class ToolOptions(EntryOptions):
     queue: str = ""
     priority: int = 0
     max_running: int | None = None
+    needs_approval: bool = False
+    approval_minutes: int | None = None
+    four_eyes: bool = False
     input_schema: Wire | None = None
     output_schema: Wire | None = None
 
@@ -72,6 +81,7 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
     name = check_name(where, told.name or getattr(function, "__name__", ""))
     _check_limits(where, told)
     _check_queueing(where, told)
+    _check_approval(where, told)
     wire = shared_wire(where, name, told, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
@@ -95,11 +105,14 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
         permission=check_permission(where, told.permission),
         timeout=told.timeout,
         calls_per_minute=told.calls_per_minute,
-        background=told.background,
+        background=told.background or told.needs_approval,
         retries=told.retries,
         queue=told.queue,
         priority=told.priority,
         max_running=told.max_running,
+        needs_approval=told.needs_approval,
+        approval_minutes=told.approval_minutes,
+        four_eyes=told.four_eyes,
         wraps_result=output.wraps,
     )
 
@@ -147,7 +160,8 @@ def _check_limits(where: str, told: ToolOptions) -> None:
 
 
 def _check_queueing(where: str, told: ToolOptions) -> None:
-    if not told.background and (told.retries or told.queue or told.priority or told.max_running):
+    queued = told.background or told.needs_approval
+    if not queued and (told.retries or told.queue or told.priority or told.max_running):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
     if told.retries and told.idempotent is not True:
         # R6: what may not happen twice must not be started twice.
@@ -160,6 +174,13 @@ def _check_queueing(where: str, told: ToolOptions) -> None:
         raise DefinitionError(f"{where}: max_running must be at least 1, got {told.max_running!r}.")
     if told.queue and not QUEUE_NAME.fullmatch(told.queue):
         raise DefinitionError(f"{where}: a queue is named by letters, digits and _.- only.")
+
+
+def _check_approval(where: str, told: ToolOptions) -> None:
+    if not told.needs_approval and (told.approval_minutes is not None or told.four_eyes):
+        raise DefinitionError(f"{where}: approval_minutes and four_eyes need needs_approval=True.")
+    if told.approval_minutes is not None and not 1 <= told.approval_minutes <= MAX_APPROVAL_MINUTES:
+        raise DefinitionError(f"{where}: approval_minutes are 1 to {MAX_APPROVAL_MINUTES}.")
 
 
 def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from django.apps import apps
+from django.db import DatabaseError
 
 from mcp_app.connect.address import ENDPOINT, connection_at
 from mcp_app.doctor.conversation import Arrivals, Conversation, Refused
@@ -15,6 +16,7 @@ from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressFailed
 from mcp_app.egress.own_site import Answer, OwnSite
+from mcp_app.models import Tool
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.presence import Presence
 
@@ -136,12 +138,13 @@ def arrivals_finding(arrivals: Arrivals) -> Finding:
 
 
 def _has_slow_tool(installation: Installation) -> bool:
-    """The demo's ``count``, which runs on a worker."""
+    """The demo's ``count``, which runs on a worker; not one that would wait for somebody's approval."""
     if not apps.is_installed(DEMO) or not installation.redis_url:
         return False
     try:
-        return Presence(installation.redis_url).seen()
-    except StreamsError:
+        waits = Tool.objects.filter(name="count", needs_approval=True).exists()
+        return not waits and Presence(installation.redis_url).seen()
+    except (StreamsError, DatabaseError):
         return False
 
 

@@ -11,7 +11,7 @@ from mcp_app import conf
 from mcp_app.catalogue import loading
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
-from mcp_app.execution.records import DEFAULT_QUEUE
+from mcp_app.execution.call_record import DEFAULT_QUEUE
 from mcp_app.models import Session
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.job_queues import JobQueues

@@ -19,8 +19,8 @@ from django.db import DatabaseError
 from mcp_app import conf
 from mcp_app.database import aquery
 from mcp_app.execution import failpoints, records
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.published import Published
-from mcp_app.execution.records import CallRecord
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
@@ -129,15 +129,15 @@ def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None) -> int
     async def published(streams: Streams) -> int:
         return sum([await publish(streams, call, answer or call.answer) for call in calls])
 
-    return _connected(published) or 0
+    return connected(published) or 0
 
 
 def fence_off_now(call: CallRecord, attempt: int) -> None:
     """As ``fence_off``, from a thread without an event loop. Blocks."""
-    _connected(lambda streams: fence_off(streams, call, attempt))
+    connected(lambda streams: fence_off(streams, call, attempt))
 
 
-def _connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
+def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
     """Do something with connections of its own; None without Redis."""
     url = conf.get().redis_url
 

@@ -13,14 +13,14 @@ from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import failpoints, records
+from mcp_app.execution import approval, call_record, failpoints, records, undecided
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.backlog import Backlog
+from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.records import CallRecord, NewCall
 from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import UNSTARTED, State
 from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
@@ -48,6 +48,7 @@ class Background:
 
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self._streams = streams
+        self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
@@ -56,16 +57,16 @@ class Background:
         """Accept a call; returns its stream and the position to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
-        queued after it: a job without a row cannot exist, a row without a job is found by the reaper.
-        Raises InvalidRequest when the id was used for other work (R7), TooManyRequests, Unavailable and
-        StreamsUnavailable.
+        queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
+        that waits for approval gets no job here. Raises InvalidRequest when the id was used for other work
+        (R7), TooManyRequests, Unavailable and StreamsUnavailable.
         """
         position, _ = await asyncio.gather(
             self._streams.log.open(new.session_id, new.stream),
             self._streams.sessions.update(new.session_id, {MARK: "1"}),
         )
         try:
-            call, is_new = await aquery(_accept, new, self._backlog)
+            call, is_new = await aquery(_accept, new, self._backlog, self._most_waiting)
         except DatabaseError as error:
             log.warning("A call was not accepted: %s", error)
             raise Unavailable(NO_DATABASE) from error
@@ -73,9 +74,11 @@ class Background:
             await self._streams.log.drop(new.session_id, new.stream)
             raise
         if is_new:
+            if call.waits_for_approval:
+                await approval.tell(self._streams, call, approval.waiting_words(call))
             return call.stream, position
         await self._streams.log.drop(new.session_id, new.stream)
-        if call.digest != records.digest(new.tool, new.arguments):
+        if call.digest != call_record.digest(new.tool, new.arguments):
             raise InvalidRequest(
                 f"Request id {new.request_id!r} was used for another call in this session.",
                 http_status=200,
@@ -143,7 +146,7 @@ class Background:
         return fields is None or MARK in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
-        if call.state == State.ACCEPTED and await self._end_unstarted(call):
+        if call.state in UNSTARTED and await self._end_unstarted(call):
             return
         payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
         try:
@@ -167,11 +170,14 @@ class Background:
         return ended
 
 
-def _accept(new: NewCall, backlog: Backlog) -> tuple[CallRecord, bool]:
+def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallRecord, bool]:
     """Store the call and queue its job; returns it and whether it is new."""
     with _impatience():
         backlog.admit(new.principal)
-        call, is_new = records.accept(new)
+        if new.approval_minutes is None:
+            call, is_new = records.accept(new)
+        else:
+            call, is_new = undecided.accept(new, most_waiting)
     if is_new:
         failpoints.reach("after-accept")
         hand_on_new(call)

@@ -11,6 +11,7 @@ import orjson
 from mcp_app import conf
 from mcp_app.catalogue.current import current
 from mcp_app.observability.redaction import Redactor
+from mcp_app.protocol.progress import only_waits
 from mcp_app.streams.base import MESSAGE, Event, Position
 from mcp_app.streams.looking import StreamView
 
@@ -35,7 +36,9 @@ class Progress:
 
     @property
     def text(self) -> str:
-        """``3 of 10 reading``; a message that says the numbers itself stands alone."""
+        """``3 of 10 reading``; a message that says the numbers, or that the call only waits, stands alone."""
+        if self.message and only_waits(self.value):
+            return self.message
         numbers = f"{self.value:g}" if self.total is None else f"{self.value:g} of {self.total:g}"
         return self.message if numbers in self.message else f"{numbers} {self.message}".strip()
 

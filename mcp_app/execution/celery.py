@@ -8,7 +8,7 @@ from celery import current_app
 from kombu.exceptions import OperationalError
 
 from mcp_app.execution import records
-from mcp_app.execution.records import CallRecord
+from mcp_app.execution.call_record import CallRecord
 
 HIGHEST_PRIORITY = 9
 TASK = "mcp_app.tasks.run_call"
@@ -42,8 +42,11 @@ def enqueue(call: CallRecord, delay: float = 0) -> None:
 def hand_on_new(call: CallRecord) -> bool:
     """Queue the job of a call just accepted; False when the broker is away, so that the reaper does it later.
 
-    A process that dies before this leaves a row that claims to have a job: the reaper counts them (R4).
+    A process that dies before this leaves a row that claims to have a job: the reaper counts them (R4). A
+    call that waits for approval gets its job when it is approved.
     """
+    if call.waits_for_approval:
+        return False
     try:
         enqueue(call)
     except BrokerUnavailable as error:

@@ -19,7 +19,8 @@ from django.db import DatabaseError, close_old_connections
 
 from mcp_app.execution import records
 from mcp_app.execution.call import Call
-from mcp_app.execution.records import CallRecord, Renewal
+from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.records import Renewal
 
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 1.0

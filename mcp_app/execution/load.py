@@ -6,14 +6,14 @@ from collections import Counter
 
 from django.db.models import Count
 
-from mcp_app.execution.records import ACTIVE, DEFAULT_QUEUE
+from mcp_app.execution.call_record import DEFAULT_QUEUE
+from mcp_app.execution.records import OPEN
 from mcp_app.models import Call, Tool
-from mcp_app.protocol.call_state import State
 
 
 def open_calls() -> Counter[tuple[str, str]]:
     """How many calls of each queue are in each state; calls that are over are not looked at."""
-    rows = Call.objects.filter(state__in=[State.ACCEPTED, *ACTIVE]).order_by().values_list("queue", "state")
+    rows = Call.objects.filter(OPEN).order_by().values_list("queue", "state")
     return Counter({(queue, state): count for queue, state, count in rows.annotate(Count("pk"))})
 
 

@@ -12,10 +12,10 @@ from collections import defaultdict
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution import records
+from mcp_app.execution import approval, records
 from mcp_app.execution.attempt_reply import fence_off_now, publish_now
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
-from mcp_app.execution.records import CallRecord
 from mcp_app.execution.results import error_result
 from mcp_app.execution.statements import FINISH_LOST
 from mcp_app.forking import undivided
@@ -38,6 +38,7 @@ def sweep(*, leases: bool = True) -> int:
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
+    helped += approval.sweep()
     if unpublished := records.unpublished(PUBLISH_SECONDS):
         helped += publish_now(unpublished)
     return helped

@@ -7,99 +7,38 @@ seconds only.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import orjson
 from django.db import IntegrityError, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from mcp_app import conf
 from mcp_app.execution import statements
+from mcp_app.execution.call_record import CallRecord, NewCall, digest, record, request_key
 from mcp_app.models import Call, Tool
-from mcp_app.protocol.call_state import TERMINAL, State
+from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
 
 LEASE_SECONDS = 15
-DEFAULT_QUEUE = "celery"
 PURGE_SLICE = 1_000
 ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
-OPEN = Q(state__in=[State.ACCEPTED, *ACTIVE])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
-    """What a call is accepted with."""
-
-    session_id: str
-    request_id: str | int
-    principal: str
-    user_id: int | None
-    api_key_id: int | None
-    tool: str
-    arguments: dict[str, Any]
-    meta: dict[str, Any]
-    session_fields: dict[str, str]
-    stream: str
-    timeout: float
-    max_attempts: int = 1
-    queue: str = DEFAULT_QUEUE
-    priority: int = 0
-    retry_of: UUID | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """A call as other layers see it."""
-
-    id: UUID
-    session_id: str
-    request_id: str | int
-    principal: str
-    user_id: int | None
-    api_key_id: int | None
-    tool: str
-    arguments: dict[str, Any]
-    meta: dict[str, Any]
-    session_fields: dict[str, str]
-    stream: str
-    state: str
-    attempt: int
-    max_attempts: int
-    timeout: float
-    queue: str
-    priority: int
-    digest: str
-    answer: bytes
-    cancel_reason: str
-    accepted_at: datetime
-
-    @property
-    def is_over(self) -> bool:
-        """The call has its one outcome."""
-        return self.state in TERMINAL
-
-
-def request_key(request_id: str | int) -> str:
-    """What stands for a JSON-RPC id of any length; 1 and "1" are different requests (RPC-02)."""
-    return hashlib.sha256(orjson.dumps(request_id)).hexdigest()
-
-
-def digest(tool: str, arguments: dict[str, Any]) -> str:
-    """What makes two requests the same work."""
-    return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
+OPEN = Q(state__in=[*UNSTARTED, *ACTIVE])
 
 
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
     """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7).
 
-    The row says that its job is queued, which is to be done next: one write less for nearly every call.
+    The row says that its job is queued, which is to be done next: one write less for nearly every call. Not
+    so for a call that waits for approval.
     """
     key, now = request_key(new.request_id), timezone.now()
+    waits = new.approval_minutes is not None
     row = Call(
         session_id=new.session_id,
         request_id=orjson.dumps(new.request_id).decode(),
@@ -118,8 +57,13 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         queue=new.queue,
         priority=new.priority,
         retry_of_id=new.retry_of,
+        retried_by_id=new.retried_by,
         accepted_at=now,
-        enqueued_at=now,
+        state=State.APPROVAL_NEEDED if waits else State.ACCEPTED,
+        enqueued_at=None if waits else now,
+        approval_until=now + timedelta(minutes=new.approval_minutes or 0) if waits else None,
+        reminded_at=now if waits else None,
+        four_eyes=new.four_eyes,
     )
     try:
         statements.insert(row)
@@ -203,7 +147,7 @@ def renew(call_id: UUID, attempt: int, progress: tuple[float, float | None, str 
     """Keep the lease of a running attempt; notes its newest progress for operators."""
     values: dict[str, Any] = {"lease_until": timezone.now() + timedelta(seconds=LEASE_SECONDS)}
     if progress is not None:
-        values |= {"progress": progress[0], "total": progress[1], "message": _storable(progress[2], 500)}
+        values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
     if not mine.update(**values):
         return Renewal(held=False)
@@ -271,7 +215,7 @@ def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
 
 def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
     rows.filter(cancel_requested_at=None).update(
-        cancel_requested_at=timezone.now(), cancel_reason=_storable(reason, 200) or "cancelled"
+        cancel_requested_at=timezone.now(), cancel_reason=storable(reason, 200) or "cancelled"
     )
     row = rows.first()
     return record(row) if row else None
@@ -313,7 +257,8 @@ def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
     """
     now = timezone.now()
     since = now - timedelta(seconds=older_than)
-    waited = ExpressionWrapper(F("enqueued_at") - F("accepted_at"), DurationField())
+    # A call that waited for approval waits in the queue since that was given.
+    waited = ExpressionWrapper(F("enqueued_at") - Coalesce("decided_at", "accepted_at"), DurationField())
     since_then = ExpressionWrapper(Value(now) - F("enqueued_at"), DurationField())
     rows = Call.objects.filter(state=State.ACCEPTED).annotate(waited=waited, since_then=since_then)
     again = Q(enqueued_at__lt=since - timedelta(seconds=60), since_then__gt=F("waited"))
@@ -345,7 +290,7 @@ def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
     return [record(row) for row in rows]
 
 
-def _storable(text: str | None, length: int) -> str:
+def storable(text: str | None, length: int) -> str:
     """Text of clients and tools as every database takes it: no NUL (PostgreSQL), no lone surrogate."""
     return (text or "")[:length].replace("\0", "").encode(errors="replace").decode()
 
@@ -358,30 +303,3 @@ def purge() -> int:
         removed += len(ids)
         Call.objects.filter(pk__in=ids).delete()
     return removed
-
-
-def record(row: Call) -> CallRecord:
-    """A row as a frozen record."""
-    return CallRecord(
-        id=row.pk,
-        session_id=row.session_id,
-        request_id=orjson.loads(row.request_id),
-        principal=row.principal,
-        user_id=row.user_id,
-        api_key_id=row.api_key_id,
-        tool=row.tool,
-        arguments=orjson.loads(row.arguments),
-        meta=orjson.loads(row.meta),
-        session_fields=row.session_fields,
-        stream=row.stream,
-        state=row.state,
-        attempt=row.attempt,
-        max_attempts=row.max_attempts,
-        timeout=row.timeout,
-        queue=row.queue,
-        priority=row.priority,
-        digest=row.digest,
-        answer=row.answer.encode(),
-        cancel_reason=row.cancel_reason,
-        accepted_at=row.accepted_at,
-    )

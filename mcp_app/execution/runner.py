@@ -56,9 +56,20 @@ class Runner:
         return await asyncio.wrap_future(thread)
 
     async def run_tool(
-        self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
+        self,
+        entry: ToolEntry,
+        arguments: dict[str, Any],
+        call: Call,
+        context: Context,
+        *,
+        approved: bool = False,
     ) -> dict[str, Any]:
-        """A tool's result in the newest legacy form; its failures become ``isError`` (TOOL-12)."""
+        """A tool's result in the newest legacy form; its failures become ``isError`` (TOOL-12).
+
+        Every way to a tool's code ends here or in ``run_at_once``: one that needs approval stops without it.
+        """
+        if entry.needs_approval and not approved:
+            return _unapproved(entry)
         try:
             value = await self.invoke(entry.function, arguments, call, context)
             return to_result(value, entry)
@@ -75,6 +86,8 @@ class Runner:
 
     def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
         """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here."""
+        if entry.needs_approval:
+            return _unapproved(entry)
         try:
             step = entry.function.call(**entry.function.bind(arguments))
             try:
@@ -113,6 +126,11 @@ class Runner:
             raise InvalidParams(str(error) or "The request was refused.") from None
         except ValidationError as error:
             raise InvalidParams("; ".join(error.messages)) from None
+
+
+def _unapproved(entry: ToolEntry) -> dict[str, Any]:
+    log.warning("%r needs approval and was not run without it", entry.name)
+    return error_result(f"{entry.name} needs approval now, which this call does not have: call it again.")
 
 
 @thread_connection()

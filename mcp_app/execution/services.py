@@ -15,12 +15,12 @@ from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import publish_now
 from mcp_app.execution.background import new_stream
+from mcp_app.execution.call_record import DEFAULT_QUEUE, CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.records import DEFAULT_QUEUE, CallRecord, NewCall
 from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import audit
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import UNSTARTED, State
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.streams.announce import announce
 
@@ -43,7 +43,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         if call is None:
             return False
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
-        ended = call.state == State.ACCEPTED and records.finish(
+        ended = call.state in UNSTARTED and records.finish(
             call.id,
             call.attempt,
             State.CANCELLED,
@@ -59,8 +59,8 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
 def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     """Make a call that is over again, as a new call of the same principal; returns its id.
 
-    It belongs to no session: nobody is asked anything, and its answer is for the operator. Raises
-    RetryRefused.
+    It belongs to no session: nobody is asked anything, and its answer is for the operator. If its tool needs
+    approval it waits for that, whatever was decided about the old one. Raises RetryRefused.
     """
     old = records.find(call_id)
     if old is None or not old.is_over:
@@ -68,7 +68,7 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     entry = refresh_now().tool(old.tool, EVERYTHING)
     if entry is None:
         raise RetryRefused(f"The tool {old.tool} is no longer offered.")
-    new = _again(old, entry)
+    new = _again(old, entry, actor)
     with transaction.atomic():
         call, _ = records.accept(new)
         _audit(actor, "call.retry", old, {"new_call": str(call.id), "tool": old.tool})
@@ -76,10 +76,12 @@ def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     return call.id
 
 
-def _again(old: CallRecord, entry: ToolEntry) -> NewCall:
+def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
     given = {key: value for key, value in old.arguments.items() if key not in entry.fixed_arguments}
     if problem := entry.check(given):
         raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
+    if entry.needs_approval and entry.four_eyes and old.user_id is None:
+        raise RetryRefused("It needs four eyes, and who asked is not known: nobody could approve it.")
     return NewCall(
         session_id=f"operator-{secrets.token_hex(16)}",
         request_id=old.request_id,
@@ -97,6 +99,9 @@ def _again(old: CallRecord, entry: ToolEntry) -> NewCall:
         queue=entry.queue or DEFAULT_QUEUE,
         priority=entry.priority,
         retry_of=old.id,
+        retried_by=getattr(actor, "pk", None),
+        approval_minutes=entry.approval_minutes if entry.needs_approval else None,
+        four_eyes=entry.four_eyes,
     )
 
 

@@ -21,7 +21,7 @@ FINISH = """
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = %(finished_at)s,
         lease_until = NULL, published = %(published)s
     WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
-FINISH_UNSTARTED = FINISH.replace("IN ('running', 'input_required')", "= 'accepted'")
+FINISH_UNSTARTED = FINISH.replace("IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')")
 FINISH_LOST = f"{FINISH} AND lease_until < %(finished_at)s"
 
 RETURNING = ("sqlite", "postgresql")

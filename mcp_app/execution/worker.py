@@ -23,16 +23,17 @@ from mcp_app.auth.services import principal_of
 from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import query
-from mcp_app.execution import failpoints, records
+from mcp_app.execution import call_record, failpoints, records
 from mcp_app.execution.attempt_reply import AttemptReply, fence_off, reported_progress
 from mcp_app.execution.call import Call, attempt
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
-from mcp_app.execution.records import CallRecord, TooManyRunning
+from mcp_app.execution.records import TooManyRunning
 from mcp_app.execution.results import error_result
 from mcp_app.execution.runner import Runner
 from mcp_app.observability.counts import Counts
@@ -150,7 +151,7 @@ class Worker:
         reply = AttemptReply(self._streams, record, self._published)
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply)
-        if record.attempt > 1:
+        if record.attempt > 1 or record.approved:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
         if ended or record.cancel_reason:
@@ -205,8 +206,12 @@ class Worker:
         entry = catalogue.current().tool(record.tool, call.principal.permissions)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")
+        arguments = {**record.arguments, **entry.fixed_arguments}
+        if record.approved and call_record.digest(record.tool, arguments) != record.digest:
+            # A preset that has other fixed arguments now: what would run is not what somebody looked at.
+            return error_result(f"{record.tool} was changed after this call was approved: call it again.")
         context = Context(call, lambda uri: read_for(self._runner)(call, uri))
-        return await self._runner.run_tool(entry, record.arguments, call, context)
+        return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
 
     def _finished(self, call: Call, encoded: bytes) -> None:
         if self._log.enabled:

@@ -9,15 +9,23 @@ from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution.background import new_stream
 from mcp_app.execution.call import Call
+from mcp_app.execution.call_record import DEFAULT_QUEUE, NewCall
 from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
-from mcp_app.execution.records import DEFAULT_QUEUE, NewCall
 from mcp_app.execution.results import error_result
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams, McpError
 from mcp_app.protocol.versions import V2025_11_25
+
+NO_WAITING = (
+    "{} needs an operator's approval, and this call cannot wait for it: "
+    "send it by itself, not in a batch, to a server with a worker."
+)
+UNKNOWN_ASKER = (
+    "{} has to be approved by somebody else than asks: call it with an API key, which says who asks."
+)
 
 
 def list_tools(context: Asked, params: Params) -> Result:
@@ -83,22 +91,35 @@ async def _limited(
         return error_result(
             f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
         )
-    accepting = _start(context, params, entry, arguments)
-    if accepting is not None:
-        await accepting
-    return None
+    started = _start(context, params, entry, arguments)
+    if isinstance(started, Awaitable):
+        await started
+        return None
+    return started
 
 
 def _start(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
-) -> Awaitable[None] | None:
+) -> Result | Awaitable[None]:
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
     # The members of a batch share one stream, so they run here.
-    if entry.background and context.services.background.available and not context.reply.shared:
+    may_wait = context.services.background.available and not context.reply.shared
+    if entry.needs_approval and (objection := _objection(context, entry, may_wait)):
+        return error_result(objection)
+    if entry.background and may_wait:
         return _accept(context, params, entry, arguments)
     _run(context, params, entry, arguments)
     return None
+
+
+def _objection(context: RequestContext, entry: ToolEntry, may_wait: bool) -> str:
+    """Why a call that needs approval can never get it; it must not run without, so it does not."""
+    if not may_wait:
+        return NO_WAITING.format(entry.name)
+    if entry.four_eyes and context.principal.user_id is None:
+        return UNKNOWN_ASKER.format(entry.name)
+    return ""
 
 
 async def _accept(
@@ -124,6 +145,8 @@ async def _accept(
             max_attempts=1 + entry.retries,
             queue=entry.queue or DEFAULT_QUEUE,
             priority=entry.priority,
+            approval_minutes=entry.approval_minutes if entry.needs_approval else None,
+            four_eyes=entry.four_eyes,
         )
     )
     context.reply.follow(stream, start.epoch)

@@ -2,13 +2,14 @@
 
 from mcp_app.models.access import ApiKey
 from mcp_app.models.audit import AuditEvent, audit
-from mcp_app.models.call import Call
+from mcp_app.models.call import Approval, Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.session import LogCursor, Message, Session
 
 __all__ = [
     "ApiKey",
+    "Approval",
     "AuditEvent",
     "Call",
     "CatalogueChange",

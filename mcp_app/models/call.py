@@ -16,7 +16,16 @@ class Call(models.Model):
 
     ``attempt`` counts its starts and fences every write; ``lease_until`` is when the running attempt is taken
     for dead. ``answer`` is the encoded response, ``published`` whether it reached the event stream.
+    ``approval_until`` is set, and stays, for a call that somebody has to allow; ``decision`` is what came of
+    it.
     """
+
+    class Decision(models.TextChoices):
+        """What became of a call that needed approval; empty while it waits, or when it was cancelled."""
+
+        APPROVED = "approved", "approved"
+        REFUSED = "refused", "refused"
+        EXPIRED = "expired", "expired"
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session_id = models.CharField(max_length=64)
@@ -61,6 +70,20 @@ class Call(models.Model):
     answer = models.TextField(blank=True)
     published = models.BooleanField(default=False)
     retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
+    # Without an index: every call would pay for what only the deletion of a user asks.
+    retried_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+
+    approval_until = models.DateTimeField(null=True, help_text="Until when it may be approved.")
+    four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
+    reminded_at = models.DateTimeField(null=True, help_text="When its client was last told that it waits.")
+    decision = models.CharField(max_length=10, choices=Decision.choices, blank=True)
+    decided_at = models.DateTimeField(null=True)
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    decision_reason = models.TextField(blank=True)
 
     class Meta:
         ordering: ClassVar[Any] = ["-accepted_at"]
@@ -77,3 +100,13 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} {self.id}"
+
+
+class Approval(Call):
+    """The calls that need or needed approval, for a list of their own."""
+
+    class Meta:
+        proxy = True
+        ordering: ClassVar[Any] = ["-accepted_at"]
+        # Who may view calls and decide about them may do so here.
+        default_permissions = ()

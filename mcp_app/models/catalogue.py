@@ -93,6 +93,16 @@ class Tool(Entry):
         blank=True,
         help_text="Background calls at once over all workers, others wait. Empty: as in code.",
     )
+    needs_approval = models.BooleanField(
+        default=False,
+        help_text="Each call waits until somebody approves it, then runs in a Celery worker. Presets, too.",
+    )
+    approval_minutes = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        help_text="How long a call waits for approval before it ends. Empty: as in code, or 60.",
+    )
+    four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
     preset_of = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.CASCADE, related_name="presets"
     )

@@ -2,8 +2,9 @@
 
 A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client,
 and ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expired it is
-*retried*: the call is accepted again. Nothing leaves a terminal state, so of a racing finish and cancel only
-the first one counts.
+*retried*: the call is accepted again. A call that somebody has to allow begins as *approval_needed*, from
+where no attempt can start: it is *approved*, and then accepted like any other, or it fails. Nothing leaves a
+terminal state, so of a racing finish and cancel only the first one counts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .state_table import look_up
 class State(StrEnum):
     """Where a call is in its life."""
 
+    APPROVAL_NEEDED = "approval_needed"
     ACCEPTED = "accepted"
     RUNNING = "running"
     INPUT_REQUIRED = "input_required"
@@ -28,6 +30,7 @@ class State(StrEnum):
 class Event(StrEnum):
     """What happens to a call."""
 
+    APPROVE = "approve"
     START = "start"
     ASK = "ask"
     ANSWER = "answer"
@@ -38,8 +41,15 @@ class Event(StrEnum):
 
 
 TERMINAL: Final = frozenset((State.COMPLETED, State.FAILED, State.CANCELLED))
+# Nobody works on such a call: a cancel ends it at once.
+UNSTARTED: Final = frozenset((State.APPROVAL_NEEDED, State.ACCEPTED))
 
 TABLE: Final[dict[State, dict[str, State]]] = {
+    State.APPROVAL_NEEDED: {
+        Event.APPROVE: State.ACCEPTED,
+        Event.FAIL: State.FAILED,
+        Event.CANCEL: State.CANCELLED,
+    },
     State.ACCEPTED: {
         Event.START: State.RUNNING,
         Event.FAIL: State.FAILED,

@@ -12,6 +12,9 @@ Token = str | int
 
 # A token is repeated in every notification, so a long one multiplies.
 MAX_TOKEN: Final = 1024
+# Progress must rise also while a call only waits: a billionth a second, far below what tools report.
+WAITING_STEP: Final = 1e-9
+WAITING_MOST: Final = 1e-3
 
 
 def check_progress_token(token: object) -> Token:
@@ -23,6 +26,16 @@ def check_progress_token(token: object) -> Token:
     raise InvalidParams(
         f"'_meta.progressToken' must be an integer or a string of at most {MAX_TOKEN} characters."
     )
+
+
+def waiting_progress(seconds: float) -> float:
+    """What stands as progress in a notice that a call has waited so long and not begun."""
+    return min(round((1 + seconds) * WAITING_STEP, 12), WAITING_MOST)
+
+
+def only_waits(progress: float) -> bool:
+    """Whether a number is one of ``waiting_progress`` and says nothing about work."""
+    return 0 < progress <= WAITING_MOST
 
 
 class ProgressGate:
@@ -41,6 +54,7 @@ class ProgressGate:
         self._free = float(burst)
         self._counted_at: float | None = None
         self._greatest = above
+        self._has_waited = above is not None and only_waits(above)
         self._held: dict[str, Any] | None = None
 
     def offer(
@@ -51,6 +65,10 @@ class ProgressGate:
         Raises ValueError for a number that has no place on the wire (not finite, or a bool).
         """
         check_progress(progress, total)
+        if self._has_waited and progress == 0 and self._greatest is not None:
+            # The first word of a tool whose call waited before: not to be lost for a billionth.
+            progress = self._greatest + WAITING_STEP
+        self._has_waited = False
         if self._greatest is not None and progress <= self._greatest:
             return None
         self._greatest = progress

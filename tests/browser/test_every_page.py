@@ -33,7 +33,10 @@ print(json.dumps({
                 ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk)],
     "call": [("own", Call.objects.get(retry_of=None, tool="echo").pk.hex),
              ("running", Call.objects.get(tool="count", state="running").pk.hex),
-             ("hostile", Call.objects.get(outcome="error").pk.hex)],
+             ("hostile", Call.objects.get(outcome="error").pk.hex),
+             ("undecided", Call.objects.get(tool="discard").pk.hex),
+             ("hostile-undecided", Call.objects.get(four_eyes=True).pk.hex)],
+    "approval": [],
     "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
 }))
 """
@@ -123,6 +126,8 @@ def test_a_viewer_meets_no_button_that_acts(visit: Visit, pages: dict[str, str])
         "session-list",
         "call-running",
         "call-own",
+        "call-undecided",
+        "approval-list",
     ):
         page = visitor.goto(pages[name])
         for selector in (".mcp-switch", "[formaction]", ".mcp-danger", "[name=_save]", "[form=mcp-retry]"):

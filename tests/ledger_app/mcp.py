@@ -203,6 +203,35 @@ async def fill(size: int) -> str:
     return "x" * size
 
 
+@tool(needs_approval=True, idempotent=True, retries=2, timeout=60)
+async def approved_work(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
+    """Takes steps, once somebody has allowed it; may be started again when its process is lost."""
+    ctx.progress(0, steps, "begins")
+    return await _steps(ctx, nonce, steps, delay)
+
+
+@tool(needs_approval=True, timeout=1)
+async def approved_nap(nonce: str, seconds: float) -> str:
+    """Sleeps within its time, however long it waited before."""
+    with _run(nonce):
+        await asyncio.sleep(seconds)
+        return nonce
+
+
+@tool(needs_approval=True)
+async def approved_quick(nonce: str) -> str:
+    """Would be answered at once, if it were not for the approval."""
+    with _run(nonce):
+        return nonce
+
+
+@tool(needs_approval=True, four_eyes=True)
+async def approved_by_another(nonce: str) -> str:
+    """Needs two people."""
+    with _run(nonce):
+        return nonce
+
+
 @tool
 async def quick(nonce: str) -> str:
     """Answers at once in the web process."""

@@ -87,6 +87,9 @@ class LiveCall {
     this.panel = panel;
     this.after = panel.dataset.liveAfter;
     this.pause = LIVE_EVERY;
+    // A reload would cut off the way to where a button or a link leads.
+    this.leaving = false;
+    window.addEventListener("beforeunload", () => { this.leaving = true; });
     const list = document.querySelector("[data-live-lines]");
     list.scrollTop = list.scrollHeight;
     this.next();
@@ -102,8 +105,10 @@ class LiveCall {
       if (answer.status >= 400 && answer.status < 500) return; // Gone, or no longer allowed: asking again will not help.
       if (!answer.ok) throw new Error(answer.status);
       const call = await answer.json();
+      if (this.leaving) return;
       this.pause = LIVE_EVERY;
-      if (call.over) { window.location.reload(); return; }
+      // Over, or decided about by somebody: what the page offers has changed.
+      if (call.over || ("liveWaits" in this.panel.dataset && !call.waits)) { window.location.reload(); return; }
       this.show(call);
     } catch {
       this.pause = Math.min(this.pause * 2, LIVE_SLOWEST); // The server restarts, or the network is away.
@@ -117,7 +122,7 @@ class LiveCall {
     badge.textContent = call.state;
     badge.className = `mcp-badge mcp-badge-${call.tone}`;
     this.panel.querySelector("[data-live-stopping]").hidden = !call.stopping;
-    for (const field of this.panel.querySelectorAll("[data-live-text]")) field.textContent = call[field.dataset.liveText];
+    for (const field of document.querySelectorAll("[data-live-text]")) field.textContent = call[field.dataset.liveText];
     const note = document.querySelector("[data-live-note]");
     note.textContent = call.note;
     note.hidden = call.note === "";
@@ -152,7 +157,36 @@ class LiveCall {
   }
 }
 
+// The queue of approvals says that it has changed and does not change by itself: the row under the pointer
+// must not become another one.
+const QUEUE_EVERY = 5000;
+
+async function watchQueue(note) {
+  const seen = new Set(note.dataset.queueSeen.split(" ").filter(Boolean));
+  try {
+    if (!document.hidden) {
+      const answer = await fetch(`${note.dataset.queue}?`, { headers: { Accept: "application/json" }, redirect: "error" });
+      if (answer.status >= 400 && answer.status < 500) return;
+      if (answer.ok) showQueue(note, seen, new Set((await answer.json()).waiting));
+    }
+  } catch {
+    // The server restarts, or the network is away: look again later.
+  }
+  window.setTimeout(() => watchQueue(note), QUEUE_EVERY);
+}
+
+function showQueue(note, seen, waiting) {
+  const added = [...waiting].filter((id) => !seen.has(id)).length;
+  const gone = [...seen].filter((id) => !waiting.has(id)).length;
+  const words = [];
+  if (added) words.push(`${added} more ${added === 1 ? "call waits" : "calls wait"}.`);
+  if (gone) words.push(`${gone} of these ${gone === 1 ? "waits" : "wait"} no longer.`);
+  note.querySelector("[data-queue-words]").textContent = words.join(" ");
+  note.hidden = words.length === 0;
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  for (const note of document.querySelectorAll("[data-queue]")) watchQueue(note);
   for (const panel of document.querySelectorAll("[data-live]")) new LiveCall(panel);
   for (const button of document.querySelectorAll("[data-expand]")) {
     button.addEventListener("click", () => expandAll(button));

@@ -16,6 +16,7 @@ MODELS = (
     "message",
     "auditevent",
     "call",
+    "approval",
 )
 ADDABLE = ("tool", "prompt", "resource", "apikey")
 

@@ -29,7 +29,9 @@ LIMITS = {
     "queue": "",
     "priority": "",
     "max_running": "",
+    "approval_minutes": "",
 }
+SWITCHES = ("background", "needs_approval", "four_eyes")
 PROMPT = COMMON | {
     "name": "hello",
     "template": "Hello {{who}}",
@@ -108,7 +110,7 @@ def test_what_was_typed_stands_in_the_form_again_after_an_error(root: Client, se
 
 def test_only_dress_and_limits_of_a_code_defined_tool_can_be_edited(root: Client, seeded: Seed) -> None:
     form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
-    assert set(form.fields) == {*COMMON, *LIMITS, "background"} - {"meta"}
+    assert set(form.fields) == {*COMMON, *LIMITS, *SWITCHES} - {"meta"}
     posted = (
         COMMON
         | LIMITS

@@ -52,6 +52,8 @@ def _buttons(seeded: Seed) -> list[str]:
         page("session", "end", seeded.session.pk),
         page("call", "stop", seeded.running_call.pk),
         page("call", "retry", seeded.call.pk),
+        page("approval", "approve", seeded.undecided_call.pk),
+        page("approval", "refuse", seeded.undecided_call.pk),
     ]
 
 
@@ -61,7 +63,7 @@ def test_every_button_refuses_those_who_may_only_look_or_not_even_that(
 ) -> None:
     client = client_of(role)
     for address in _buttons(seeded):
-        assert client.post(address, {"mcp-enabled": "0"}).status_code == 403, address
+        assert client.post(address, {"mcp-enabled": "0", "reason": "no"}).status_code == 403, address
     seeded.echo.refresh_from_db()
     seeded.drifted.refresh_from_db()
     seeded.key.refresh_from_db()
@@ -72,6 +74,7 @@ def test_every_button_refuses_those_who_may_only_look_or_not_even_that(
     assert seeded.session.ended_at is None
     assert not Call.objects.filter(pk=seeded.running_call.pk, cancel_requested_at__isnull=False).exists()
     assert not Call.objects.filter(retry_of=seeded.call.pk, session_id__startswith="operator-").exists()
+    assert Call.objects.get(pk=seeded.undecided_call.pk).state == "approval_needed"
 
 
 def test_buttons_change_nothing_by_get(root: Client, seeded: Seed) -> None:
@@ -105,6 +108,8 @@ def test_a_viewer_cannot_post_a_form(viewer: Client, seeded: Seed) -> None:
         ("session", "end_sessions"),
         ("call", "stop_calls"),
         ("call", "retry_calls"),
+        ("approval", "approve_calls"),
+        ("approval", "refuse_calls"),
     ],
 )
 def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
@@ -117,23 +122,28 @@ def test_bulk_actions_are_not_offered_to_viewers_and_do_nothing_for_them(
         "apikey": seeded.key,
         "session": seeded.session,
         "call": seeded.running_call if action == "stop_calls" else seeded.call,
+        "approval": seeded.undecided_call,
     }[model]
-    viewer.post(address, {"action": action, "_selected_action": [chosen.pk], "post": "yes"})
+    verb = action.removesuffix("_calls")
+    posted = {"action": action, "_selected_action": [chosen.pk], "post": "yes"}
+    viewer.post(address, {**posted, "decided": verb, "reason": "no"})
     assert type(chosen).objects.get(pk=chosen.pk).__dict__.items() >= {"id": chosen.pk}.items()
     assert Tool.objects.get(pk=seeded.preset.pk).enabled
     assert ApiKey.objects.get(pk=seeded.key.pk).usable
     assert Session.objects.get(pk=seeded.session.pk).ended_at is None
     assert not Call.objects.filter(pk=seeded.running_call.pk, cancel_requested_at__isnull=False).exists()
     assert not Call.objects.filter(retry_of=seeded.call.pk, session_id__startswith="operator-").exists()
+    assert Call.objects.get(pk=seeded.undecided_call.pk).state == "approval_needed"
 
 
-@pytest.mark.parametrize("model", ["session", "message", "auditevent", "call"])
+@pytest.mark.parametrize("model", ["session", "message", "auditevent", "call", "approval"])
 def test_records_are_read_only_even_for_a_superuser(model: str, root: Client, seeded: Seed) -> None:
     pk = {
         "session": seeded.session.pk,
         "message": seeded.message.pk,
         "auditevent": AuditEvent.objects.latest("pk").pk,
         "call": seeded.call.pk,
+        "approval": seeded.undecided_call.pk,
     }[model]
     assert root.get(page(model, "add")).status_code == 403
     assert root.post(page(model, "delete", pk), {"post": "yes"}).status_code == 403

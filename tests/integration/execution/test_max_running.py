@@ -9,7 +9,8 @@ import pytest
 from django.db import connection, connections
 
 from mcp_app.execution import records
-from mcp_app.execution.records import NewCall, TooManyRunning
+from mcp_app.execution.call_record import NewCall
+from mcp_app.execution.records import TooManyRunning
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import State
 

@@ -10,8 +10,8 @@ import pytest
 from celery import Celery, current_app
 
 from mcp_app.execution import records
+from mcp_app.execution.call_record import NewCall
 from mcp_app.execution.celery import hand_on
-from mcp_app.execution.records import NewCall
 from mcp_app.models import Call
 
 

@@ -9,7 +9,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply
 from mcp_app.execution.call import Call
-from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.results import error_result
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog

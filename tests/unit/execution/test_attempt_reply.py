@@ -8,8 +8,8 @@ from asgiref.sync import sync_to_async
 
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply, publish, reported_progress
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.published import Published
-from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamsUnavailable

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from mcp_app.execution import records
+from mcp_app.execution import call_record, records
 from mcp_app.execution.background import Background, new_stream
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import waiting
-from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import InvalidRequest
@@ -32,7 +32,7 @@ def background(streams: Streams) -> Background:
 
 
 async def only_call() -> CallRecord:
-    return records.record(await Call.objects.aget())
+    return call_record.record(await Call.objects.aget())
 
 
 async def said(streams: Streams, stream: str) -> list[bytes]:

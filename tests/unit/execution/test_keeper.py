@@ -16,9 +16,9 @@ from mcp_app.execution import keeper as module
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply
 from mcp_app.execution.call import Call
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
-from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call as Row
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.attempts import call_of, claimed

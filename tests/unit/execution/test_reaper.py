@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from mcp_app import conf
 from mcp_app.execution import reaper, records
+from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, enqueue, waiting
-from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams

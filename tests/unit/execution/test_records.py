@@ -13,8 +13,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from mcp_app.execution import records, statements
-from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution import call_record, records, statements
+from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 
@@ -91,9 +91,9 @@ def test_another_id_or_session_is_another_call(other: dict[str, Any]) -> None:
 
 
 def test_the_digest_tells_other_arguments_but_not_their_order() -> None:
-    assert records.digest("work", {"a": 1, "b": 2}) == records.digest("work", {"b": 2, "a": 1})
-    assert records.digest("work", {"a": 1}) != records.digest("work", {"a": "1"})
-    assert records.digest("work", {}) != records.digest("other", {})
+    assert call_record.digest("work", {"a": 1, "b": 2}) == call_record.digest("work", {"b": 2, "a": 1})
+    assert call_record.digest("work", {"a": 1}) != call_record.digest("work", {"a": "1"})
+    assert call_record.digest("work", {}) != call_record.digest("other", {})
 
 
 @pytest.mark.parametrize("text", ["\0", "a\0b", "\u2028", "😀", "'; DROP TABLE", "\\u0000"])

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.progress import MAX_TOKEN, ProgressGate, check_progress_token
+from mcp_app.protocol.progress import (
+    MAX_TOKEN,
+    ProgressGate,
+    check_progress_token,
+    only_waits,
+    waiting_progress,
+)
 
 
 @pytest.mark.requirement("META-11", "PROG-01")
@@ -98,3 +104,21 @@ def test_whatever_is_offered_what_is_sent_increases_and_ends_with_the_greatest(
         sent.append(params["progress"])
     assert sent == sorted(set(sent))
     assert sent[-1:] == ([max(progress for progress, _ in reports)] if reports else [])
+
+
+def test_a_tool_that_waited_before_may_begin_at_zero_and_still_rises() -> None:
+    waited = waiting_progress(3600)
+    assert waiting_progress(0) > 0
+    gate = ProgressGate(0, above=waited)
+    reports = [gate.offer(value, 3, None, 0.0) for value in (0, 0, 1, 0.5, 3)]
+    numbers = [None if report is None else report["progress"] for report in reports]
+    assert numbers[0] is not None
+    assert waited < numbers[0] < 0.001
+    assert numbers[1:] == [None, 1, None, 3]
+
+
+@pytest.mark.parametrize(
+    ("value", "waits"), [(0, False), (1e-9, True), (86_400e-9, True), (0.01, False), (-1, False)]
+)
+def test_the_progress_of_waiting_is_told_from_that_of_work(value: float, waits: bool) -> None:
+    assert only_waits(value) is waits

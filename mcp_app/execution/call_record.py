@@ -1,0 +1,127 @@
+"""A stored call as other layers see it, and what a new one is made of; reads and writes no rows."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import TERMINAL, State
+
+DEFAULT_QUEUE = "celery"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it."""
+
+    session_id: str
+    request_id: str | int
+    principal: str
+    user_id: int | None
+    api_key_id: int | None
+    tool: str
+    arguments: dict[str, Any]
+    meta: dict[str, Any]
+    session_fields: dict[str, str]
+    stream: str
+    timeout: float
+    max_attempts: int = 1
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    retry_of: UUID | None = None
+    retried_by: int | None = None
+    approval_minutes: int | None = None
+    four_eyes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A call as other layers see it."""
+
+    id: UUID
+    session_id: str
+    request_id: str | int
+    principal: str
+    user_id: int | None
+    api_key_id: int | None
+    tool: str
+    arguments: dict[str, Any]
+    meta: dict[str, Any]
+    session_fields: dict[str, str]
+    stream: str
+    state: str
+    attempt: int
+    max_attempts: int
+    timeout: float
+    queue: str
+    priority: int
+    digest: str
+    answer: bytes
+    cancel_reason: str
+    accepted_at: datetime
+    approval_until: datetime | None
+    four_eyes: bool
+    retried_by: int | None
+    decision: str
+
+    @property
+    def is_over(self) -> bool:
+        """The call has its one outcome."""
+        return self.state in TERMINAL
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Nobody has allowed the call yet, so it has no job."""
+        return self.state == State.APPROVAL_NEEDED
+
+    @property
+    def approved(self) -> bool:
+        """Somebody has allowed the call; that holds for all of its attempts."""
+        return self.decision == Call.Decision.APPROVED
+
+
+def request_key(request_id: str | int) -> str:
+    """What stands for a JSON-RPC id of any length; 1 and "1" are different requests (RPC-02)."""
+    return hashlib.sha256(orjson.dumps(request_id)).hexdigest()
+
+
+def digest(tool: str, arguments: dict[str, Any]) -> str:
+    """What makes two requests the same work."""
+    return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def record(row: Call) -> CallRecord:
+    """A row as a frozen record."""
+    return CallRecord(
+        id=row.pk,
+        session_id=row.session_id,
+        request_id=orjson.loads(row.request_id),
+        principal=row.principal,
+        user_id=row.user_id,
+        api_key_id=row.api_key_id,
+        tool=row.tool,
+        arguments=orjson.loads(row.arguments),
+        meta=orjson.loads(row.meta),
+        session_fields=row.session_fields,
+        stream=row.stream,
+        state=row.state,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        timeout=row.timeout,
+        queue=row.queue,
+        priority=row.priority,
+        digest=row.digest,
+        answer=row.answer.encode(),
+        cancel_reason=row.cancel_reason,
+        accepted_at=row.accepted_at,
+        approval_until=row.approval_until,
+        four_eyes=row.four_eyes,
+        retried_by=row.retried_by_id,
+        decision=row.decision,
+    )

@@ -1,0 +1,117 @@
+"""What operators decide about calls that wait for approval, for synchronous callers; each is audited."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from mcp_app.execution import approval, records, undecided
+from mcp_app.execution.attempt_reply import connected, publish_now
+from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.celery import hand_on_new
+from mcp_app.models import Call, audit
+
+
+class DecisionRefused(Exception):
+    """The decision does not count; the text says why, for the operator."""
+
+
+def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
+    """Let a waiting call run, with its client told and its job queued after the commit.
+
+    Raises DecisionRefused: it waits no longer, or the actor is not the one to decide.
+    """
+    reason = reason.strip()
+    call = _open(call_id)
+    if objection := objection_to(call, actor):
+        raise DecisionRefused(objection)
+    with transaction.atomic():
+        approved = undecided.approve(call_id, by=_user_id(actor), reason=reason)
+        if approved is None:
+            raise DecisionRefused(_what_happened(call_id))
+        _audit(actor, "call.approve", call, reason)
+        transaction.on_commit(lambda: _start(approved))
+
+
+def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
+    """End a waiting call; its client reads the reason, but not whose it is.
+
+    Raises DecisionRefused: it waits no longer, or there is no reason.
+    """
+    reason = records.storable(reason.strip(), undecided.LONGEST_REASON)
+    if not reason:
+        raise DecisionRefused("Give a reason: the caller is told it.")
+    call = _open(call_id)
+    answer = approval.answer(call, f"{call.tool} was refused by an operator: {reason}")
+    with transaction.atomic():
+        if not undecided.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
+            raise DecisionRefused(_what_happened(call_id))
+        _audit(actor, "call.refuse", call, reason)
+        transaction.on_commit(lambda: publish_now([call], answer))
+
+
+def objection_to(call: CallRecord | Call, actor: Any) -> str:
+    """Why this actor must not approve this call; "" when nothing is against it.
+
+    Four eyes are two known users: who asked, or had the call made again, may not approve, and nobody may when
+    it is not known who asked.
+    """
+    if not call.four_eyes:
+        return ""
+    retried_by = call.retried_by_id if isinstance(call, Call) else call.retried_by
+    if call.user_id is None:
+        return "It is not known which user asked, so nobody can be the second pair of eyes."
+    decides = _user_id(actor)
+    if decides is None:
+        return "Only a user can be the second pair of eyes."
+    if decides == call.user_id:
+        return "You asked for this call yourself: somebody else has to approve it."
+    if decides == retried_by:
+        return "You had this call made again: somebody else has to approve it."
+    return ""
+
+
+def _user_id(actor: Any) -> int | None:
+    """None for a command."""
+    number: int | None = getattr(actor, "pk", None)
+    return number
+
+
+def _open(call_id: UUID) -> CallRecord:
+    call = records.find(call_id)
+    if call is None or not call.waits_for_approval:
+        raise DecisionRefused(_what_happened(call_id))
+    return call
+
+
+def _what_happened(call_id: UUID) -> str:
+    """Who was first, for the one who came second."""
+    call = Call.objects.select_related("decided_by").filter(pk=call_id).first()
+    if call is None:
+        return "There is no such call any more."
+    if call.approval_until is None:
+        return "This call needs no approval."
+    if call.decided_at is not None and call.decision != Call.Decision.EXPIRED:
+        by = "somebody" if call.decided_by is None else call.decided_by.get_username()
+        return f"{by} has {call.decision} this call already, at {_clock(call.decided_at)}."
+    if call.cancel_requested_at is not None:
+        return f"The call was cancelled at {_clock(call.cancel_requested_at)}."
+    return f"The call could be approved until {_clock(call.approval_until)} only."
+
+
+def _clock(at: Any) -> str:
+    return timezone.localtime(at).strftime("%H:%M:%S")
+
+
+def _audit(actor: Any, action: str, call: CallRecord, reason: str) -> None:
+    detail = {"tool": call.tool, "principal": call.principal, "reason": reason, "four_eyes": call.four_eyes}
+    audit(actor=actor, action=action, object_kind="call", object_key=str(call.id), detail=detail)
+
+
+def _start(call: CallRecord) -> None:
+    # The client first: what the tool says must come after it.
+    connected(lambda streams: approval.tell(streams, call, approval.APPROVED, last=True))
+    hand_on_new(call)

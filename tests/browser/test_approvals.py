@@ -1,0 +1,227 @@
+"""An administrator marks a tool, the official client calls it, and people approve and refuse in the admin."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.admin_seed import PASSWORD
+from tests.browser.conftest import Visitor
+from tests.browser.test_every_page import picture
+from tests.live import LiveServer, eventually
+
+Open = Callable[..., Visitor]
+QUEUE = "/admin/mcp_app/approval/"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    """The real server with the demo and a worker."""
+    with LiveServer(web_processes=1, worker=True) as live:
+        live.shell("from tests.admin_seed import people; people()")
+        yield live
+        assert live.trouble() == []
+
+
+@pytest.fixture(scope="module")
+def cookies(chromium: Browser, server: LiveServer) -> Any:
+    """The cookies of the superuser."""
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{server.port}/admin/login/")
+    page.fill("#id_username", "root")
+    page.fill("#id_password", PASSWORD)
+    page.click("[type=submit]")
+    page.wait_for_url("**/admin/")
+    stored = context.storage_state()
+    context.close()
+    return stored
+
+
+@pytest.fixture(scope="module")
+def open_page(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Open]:
+    """A logged-in page: ``open_page(scheme="dark", width=390)``."""
+    contexts: list[BrowserContext] = []
+
+    def start(scheme: Any = "light", width: int = 1440) -> Visitor:
+        context = chromium.new_context(
+            storage_state=cookies, color_scheme=scheme, viewport={"width": width, "height": 900}
+        )
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        return Visitor(context.new_page(), f"http://127.0.0.1:{server.port}")
+
+    yield start
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _marked(open_page: Open) -> None:
+    """An administrator ticks the box on the page of the tool ``count``."""
+    visitor = open_page()
+    page = visitor.goto("/admin/mcp_app/tool/?q=count")
+    page.locator("#result_list a", has_text="count").first.click()
+    page.check("#id_needs_approval")
+    page.fill("#id_approval_minutes", "30")
+    page.locator("[name=_save]").first.click()
+    expect(page.locator("body")).to_contain_text("was changed successfully")
+    page = visitor.goto("/admin/mcp_app/tool/?q=count")
+    page.locator("#result_list a", has_text="count").first.click()
+    expect(page.locator("#id_needs_approval")).to_be_checked()
+    picture(page, "tool-approval-light-1440")
+    assert visitor.trouble == []
+
+
+@dataclass
+class Asking:
+    """The official client calls ``count`` in a thread and waits as long as it takes."""
+
+    url: str
+    to: int = 5
+    heard: list[tuple[float, str | None]] = field(default_factory=list)
+    result: Any = None
+    failure: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        eventually(lambda: self.heard or self.failure, 30, "the first word of the server")
+
+    def _run(self) -> None:
+        try:
+            self.result = asyncio.run(self._call())
+        except Exception as error:  # noqa: BLE001 - shown by the test that waits for the answer
+            self.failure = error
+
+    async def _call(self) -> Any:
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            self.heard.append((progress, message))
+
+        arguments = {"to": self.to, "delay_seconds": 0.05}
+        async with Client(self.url, mode="legacy") as client:
+            return await client.call_tool("count", arguments, progress_callback=hear)
+
+    def text(self) -> str:
+        """What the client was answered."""
+        self.thread.join(30)
+        assert self.failure is None, self.failure
+        assert isinstance(self.result.content[0], types.TextContent)
+        return self.result.content[0].text
+
+
+def _wide(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_waiting_call_is_approved_and_its_client_answered(
+    scheme: str, width: int, server: LiveServer, open_page: Open
+) -> None:
+    visitor = open_page(scheme, width)
+    asking = Asking(server.url)
+    assert asking.heard[0][1] == "Waiting for approval (30 min left)"
+    page = visitor.goto(QUEUE)
+    expect(page.locator("#result_list")).to_contain_text('{"to":5,"delay_seconds":0.05}')
+    picture(page, f"approvals-{scheme}-{width}")
+    assert _wide(page)
+    calls = visitor.goto("/admin/mcp_app/call/")
+    expect(calls.locator(".mcp-queues")).to_contain_text("1 call waits for approval.")
+    assert _wide(calls)
+    page = visitor.goto(QUEUE)
+    page.locator("#result_list a", has_text="count").first.click()
+    expect(page.locator("[data-live-state]")).to_have_text("approval needed")
+    expect(page.locator("[data-live-text=left]")).to_contain_text("29 min")
+    visitor.drawn()
+    picture(page, f"approval-{scheme}-{width}")
+    assert _wide(page)
+    page.fill("#mcp-reason", "asked for on the phone")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("body")).to_contain_text("The call was approved.")
+    assert "counted to 5" in asking.text().lower()
+    numbers = [number for number, _ in asking.heard]
+    assert numbers == sorted(set(numbers))
+    expect(page.locator("[data-live-state]")).to_have_text("completed", timeout=15_000)
+    expect(page.locator("body")).to_contain_text("asked for on the phone")
+    visitor.drawn()
+    picture(page, f"approval-given-{scheme}-{width}")
+    assert _wide(page)
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_a_refusal_needs_a_reason_which_the_client_reads(
+    scheme: str, width: int, server: LiveServer, open_page: Open
+) -> None:
+    visitor = open_page(scheme, width)
+    asking = Asking(server.url)
+    page = visitor.goto(QUEUE)
+    page.locator("#result_list a", has_text="count").first.click()
+    page.get_by_role("button", name="Refuse").click()
+    expect(page.locator("body")).to_contain_text("Give a reason")
+    page.fill("#mcp-reason", "Not during <b>stocktaking</b>")
+    page.get_by_role("button", name="Refuse").click()
+    expect(page.locator("[data-live-state]")).to_have_text("failed")
+    assert asking.text() == "count was refused by an operator: Not during <b>stocktaking</b>"
+    assert asking.result.is_error
+    visitor.drawn()
+    picture(page, f"approval-refused-{scheme}-{width}")
+    page = visitor.goto(QUEUE + "?decision=refused")
+    expect(page.locator("#result_list")).to_contain_text("refused")
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
+    scheme: str, width: int, server: LiveServer, open_page: Open
+) -> None:
+    visitor, other = open_page(scheme, width), open_page()
+    first = Asking(server.url, 3)
+    page = visitor.goto(QUEUE)
+    watched = other.goto(QUEUE)
+    second = Asking(server.url, 4)
+    expect(page.locator("[data-queue-words]")).to_have_text("1 more call waits.", timeout=15_000)
+    expect(page.locator("#result_list")).not_to_contain_text('"to":4')
+    picture(page, f"approvals-changed-{scheme}-{width}")
+    page.get_by_role("link", name="Show the queue as it is now").click()
+    visitor.drawn()
+    expect(page.locator("#result_list")).to_contain_text('"to":4')
+    for box in page.locator("#result_list .action-select").all():
+        box.check()
+    page.select_option("[name=action]", "approve_calls")
+    page.locator("[name=index]").click()
+    expect(page.locator("body")).to_contain_text("Approve all of these")
+    visitor.drawn()
+    picture(page, f"approvals-decide-{scheme}-{width}")
+    assert _wide(page)
+    page.get_by_role("button", name="Approve all of these").click()
+    expect(page.locator("body")).to_contain_text("Calls approved: 2.")
+    assert "3" in first.text()
+    assert "4" in second.text()
+    expect(watched.locator("[data-queue-words]")).to_contain_text("no longer", timeout=15_000)
+    assert visitor.trouble == other.trouble == []
+
+
+def test_who_watches_a_call_sees_that_somebody_else_decided(server: LiveServer, open_page: Open) -> None:
+    visitor, other = open_page(), open_page()
+    asking = Asking(server.url)
+    for each in (visitor, other):
+        each.goto(QUEUE)
+        each.page.locator("#result_list a", has_text="count").first.click()
+        expect(each.page.get_by_role("button", name="Approve")).to_be_visible()
+        each.drawn()
+    visitor.page.get_by_role("button", name="Approve").click()
+    asking.text()
+    # The other page notices by itself: there is nothing left to decide.
+    expect(other.page.get_by_role("button", name="Approve")).to_have_count(0, timeout=15_000)
+    expect(other.page.locator("body")).to_contain_text("Decided by")
+    assert visitor.trouble == other.trouble == []

@@ -1,0 +1,399 @@
+"""Calls that wait for approval in the admin: the queue, deciding one or many, roles, hostile arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app.admin.base import HAS_UNFOLD
+from mcp_app.auth.roles import make_roles
+from mcp_app.catalogue import current
+from mcp_app.execution.celery import waiting
+from mcp_app.models import AuditEvent, Call, Tool
+from mcpsite.celery import app as celery
+from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+from tests.integration.admin.test_hostile_text import Page
+
+QUEUE = "/admin/mcp_app/approval/"
+
+
+@pytest.fixture
+def decider(client_of: ClientOf, seeded: Seed) -> Client:
+    """Staff who may look at calls and decide about them, and nothing else."""
+    seeded.viewer.user_permissions.set(
+        Permission.objects.filter(
+            content_type__app_label="mcp_app", codename__in=["view_call", "decide_call"]
+        )
+    )
+    celery.set_default()
+    return client_of("viewer")
+
+
+@pytest.fixture
+def offered(seeded: Seed) -> Iterator[None]:
+    """The seeded tools are what this process offers; echo needs approval."""
+    Tool.objects.filter(name="echo").update(needs_approval=True, four_eyes=True, approval_minutes=7)
+    Call.objects.filter(pk=seeded.call.pk).update(arguments='{"text": "hi"}')
+    before = current.current()
+    current.refresh_now(force=True)
+    yield
+    current.replace(before)
+
+
+def _read(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return "".join(Page(answer.content.decode()).read)
+
+
+def _listed(client: Client, query: str = "") -> list[Any]:
+    return [call.pk for call in client.get(QUEUE + query).context["cl"].result_list]
+
+
+def _decide(client: Client, verb: str, call: Call, reason: str = "") -> str:
+    address = page("approval", verb, call.pk)
+    return client.post(address, {"reason": reason}, follow=True).content.decode()
+
+
+def test_the_queue_says_who_asks_for_what_without_secrets_and_until_when(root: Client, seeded: Seed) -> None:
+    text = _read(root, QUEUE)
+    assert '{"book":"Dune","token":"[redacted]","shelves":[1,2,3]}' in text
+    assert "hunter2" not in text
+    assert "19 h 59 min" in text
+    assert "user:1/key:1" in text
+    assert "four eyes" in text
+
+
+def test_what_ends_first_stands_first_and_decided_calls_are_found_by_decision(
+    root: Client, seeded: Seed
+) -> None:
+    now = timezone.now()
+    soon = undecided_call(seeded.session.pk, 20, approval_until=now + timedelta(minutes=1))
+    decided = {
+        word: undecided_call(
+            seeded.session.pk, 21 + number, state="failed", decision=word, decided_at=now, finished_at=now
+        ).pk
+        for number, word in enumerate(("approved", "refused", "expired"))
+    }
+    gone = undecided_call(seeded.session.pk, 30, state="cancelled", finished_at=now).pk
+    assert _listed(root)[0] == soon.pk
+    assert len(_listed(root)) == 3
+    for word, pk in decided.items():
+        assert _listed(root, f"?decision={word}") == [pk]
+    assert _listed(root, "?decision=cancelled") == [gone]
+    assert len(_listed(root, "?decision=any")) == 7
+    assert seeded.call.pk not in _listed(root, "?decision=any")
+    assert _listed(root, "?q=discard") == [seeded.undecided_call.pk]
+
+
+def test_the_queue_asks_as_often_for_many_calls_as_for_few_and_reads_no_long_arguments(
+    root: Client, seeded: Seed
+) -> None:
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            assert root.get(QUEUE).status_code == 200
+        return [query["sql"] for query in captured]
+
+    before = queries()
+    long = undecided_call(seeded.session.pk, 99, arguments='{"text": "%s"}' % ("palaver" * 10_000))
+    for number in range(100, 120):
+        undecided_call(seeded.session.pk, number, user=seeded.root)
+    after = queries()
+    assert len(after) == len(before)
+    text = _read(root, QUEUE)
+    assert "too long for a list" in text
+    assert "palaver" not in text
+    looked_at = root.post(QUEUE, {"action": "approve_calls", "_selected_action": [long.pk]}).content.decode()
+    assert "read them on the call's own" in looked_at
+
+
+def test_an_approved_call_is_queued_and_both_row_and_audit_say_by_whom(decider: Client, seeded: Seed) -> None:
+    call = seeded.undecided_call
+    queued = waiting("celery")
+    text = _decide(decider, "approve", call, "  looks right ")
+    assert "The call was approved." in text
+    call.refresh_from_db()
+    assert (call.state, call.decision, call.decision_reason) == ("accepted", "approved", "looks right")
+    assert call.decided_by == seeded.viewer
+    assert call.enqueued_at is not None
+    event = AuditEvent.objects.get(action="call.approve")
+    assert (event.object_key, event.actor_id, event.detail["reason"], event.detail["tool"]) == (
+        str(call.pk), seeded.viewer.pk, "looks right", "discard",
+    )  # fmt: skip
+    assert "Decided by" in text
+    assert waiting("celery") == queued  # Handed on after the commit, which a test like this never reaches.
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_job_of_an_approved_call_is_queued_after_the_commit(decider: Client, seeded: Seed) -> None:
+    queued = waiting("celery")
+    _decide(decider, "approve", seeded.undecided_call)
+    assert waiting("celery") == queued + 1
+
+
+def test_a_refused_call_ends_with_the_reason_and_without_a_name(decider: Client, seeded: Seed) -> None:
+    call = seeded.undecided_call
+    assert "The call was refused." in _decide(decider, "refuse", call, "Dune is not ours")
+    call.refresh_from_db()
+    assert (call.state, call.outcome, call.decision) == ("failed", "tool_error", "refused")
+    result = orjson.loads(call.answer)["result"]
+    assert result["isError"]
+    assert result["content"][0]["text"] == "discard was refused by an operator: Dune is not ours"
+    assert "viewer" not in call.answer
+    event = AuditEvent.objects.get(action="call.refuse")
+    assert (event.actor_id, event.detail["reason"]) == (seeded.viewer.pk, "Dune is not ours")
+
+
+@pytest.mark.parametrize("reason", ["", "  \n ", "\0"])
+def test_a_refusal_needs_a_reason(reason: str, decider: Client, seeded: Seed) -> None:
+    assert "Give a reason" in _decide(decider, "refuse", seeded.undecided_call, reason)
+    assert _listed(decider) != []
+    assert Call.objects.get(pk=seeded.undecided_call.pk).state == "approval_needed"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"decision": "approved", "state": "accepted"}, "root has approved this call already, at"),
+        ({"decision": "refused", "state": "failed"}, "root has refused this call already, at"),
+        ({"decision": "refused", "state": "failed", "decided_by": None}, "somebody has refused this call"),
+        ({"decision": "expired", "state": "failed", "decided_by": None}, "could be approved until"),
+        ({"decided_at": None, "approval_until": timezone.now() - timedelta(1)}, "could be approved until"),
+        ({"decided_at": None, "cancel_requested_at": timezone.now()}, "The call was cancelled at"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["approve", "refuse"])
+def test_who_comes_second_is_told_what_happened(
+    verb: str, change: dict[str, Any], says: str, decider: Client, seeded: Seed
+) -> None:
+    values = {"decided_at": timezone.now(), "decided_by": seeded.root, **change}
+    Call.objects.filter(pk=seeded.undecided_call.pk).update(**values)
+    before = Call.objects.values("state", "decision", "answer").get(pk=seeded.undecided_call.pk)
+    assert says in _decide(decider, verb, seeded.undecided_call, "a reason")
+    assert Call.objects.values("state", "decision", "answer").get(pk=seeded.undecided_call.pk) == before
+    assert not AuditEvent.objects.filter(action__in=["call.approve", "call.refuse"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "again", "says"),
+    [
+        ("root", None, "The call was approved."),
+        ("viewer", None, "You asked for this call yourself"),
+        ("root", "viewer", "You had this call made again"),
+        ("root", "root", "The call was approved."),
+        (None, None, "It is not known which user asked"),
+    ],
+)
+def test_four_eyes_are_those_of_two_known_users(
+    asked: str | None, again: str | None, says: str, decider: Client, seeded: Seed
+) -> None:
+    people = {"root": seeded.root, "viewer": seeded.viewer, None: None}
+    call = seeded.undecided_call
+    Call.objects.filter(pk=call.pk).update(four_eyes=True, user=people[asked], retried_by=people[again])
+    shown = _read(decider, page("call", "change", call.pk))
+    assert says in _decide(decider, "approve", call)
+    approved = says == "The call was approved."
+    assert (says in shown) != approved
+    assert Call.objects.get(pk=call.pk).decision == ("approved" if approved else "")
+
+
+def test_without_four_eyes_who_asked_may_approve(decider: Client, seeded: Seed) -> None:
+    Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer)
+    assert "The call was approved." in _decide(decider, "approve", seeded.undecided_call)
+
+
+def test_who_asked_may_refuse_also_under_four_eyes(decider: Client, seeded: Seed) -> None:
+    Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer, four_eyes=True)
+    assert "The call was refused." in _decide(decider, "refuse", seeded.undecided_call, "a mistake")
+
+
+@pytest.mark.parametrize(("verb", "state"), [("approve", "accepted"), ("refuse", "failed")])
+def test_many_are_decided_about_after_a_look_at_them(
+    verb: str, state: str, decider: Client, seeded: Seed
+) -> None:
+    other = undecided_call(seeded.session.pk, 40, tool="shred")
+    chosen = {"action": f"{verb}_calls", "_selected_action": [seeded.undecided_call.pk, other.pk]}
+    looked_at = decider.post(QUEUE, chosen)
+    text = "".join(Page(looked_at.content.decode()).read)
+    assert '"book": "Dune"' in text
+    assert "shred" in text
+    assert Call.objects.filter(state="approval_needed").count() == 3
+    done = decider.post(QUEUE, {**chosen, "decided": verb, "reason": "as agreed"}, follow=True)
+    assert f"Calls {verb}d: 2." in done.content.decode().replace("refuseed", "refused")
+    assert set(Call.objects.filter(pk__in=chosen["_selected_action"]).values_list("state", flat=True)) == {
+        state
+    }
+    assert AuditEvent.objects.filter(action=f"call.{verb}").count() == 2
+
+
+def test_a_bulk_refusal_without_reason_asks_once_more(decider: Client, seeded: Seed) -> None:
+    chosen = {"action": "refuse_calls", "_selected_action": [seeded.undecided_call.pk], "decided": "refuse"}
+    answer = decider.post(QUEUE, {**chosen, "reason": " "})
+    assert "Give a reason" in answer.content.decode()
+    assert "Refuse all of these" in answer.content.decode()
+
+
+def test_those_decided_meanwhile_are_left_alone_and_named(decider: Client, seeded: Seed) -> None:
+    call = seeded.undecided_call
+    Call.objects.filter(pk=call.pk).update(
+        state="failed", decision="refused", decided_at=timezone.now(), decided_by=seeded.root
+    )
+    posted = {"action": "approve_calls", "_selected_action": [call.pk, uuid4()], "decided": "approve"}
+    text = decider.post(QUEUE, posted, follow=True).content.decode()
+    assert f"Left alone: {call.pk}. root has refused this call already" in text
+    assert "There is no such call any more." in text
+    looked_at = {"action": "approve_calls", "_selected_action": [call.pk]}
+    assert "None of them waits any more." in decider.post(QUEUE, looked_at, follow=True).content.decode()
+
+
+def test_the_page_of_a_call_says_all_about_its_approval(decider: Client, seeded: Seed) -> None:
+    call = seeded.undecided_call
+    text = _read(decider, page("call", "change", call.pk))
+    assert "Expires in" in text
+    assert "data-live-waits" in decider.get(page("call", "change", call.pk)).content.decode()
+    live = decider.get(page("call", "live", call.pk)).json()
+    assert (live["waits"], live["state"], live["left"], live["wait"]) == (
+        True, "approval needed", "19 h 59 min", "-",
+    )  # fmt: skip
+    _decide(decider, "refuse", call, "not today")
+    text = _read(decider, page("call", "change", call.pk))
+    for words in ("Decided by", "viewer", "not today", "refused"):
+        assert words in text
+    assert not decider.get(page("call", "live", call.pk)).json()["waits"]
+    assert _read(decider, page("call", "changelist")).count("refused") == 1
+
+
+def test_the_list_of_calls_points_to_the_queue_and_the_sidebar_counts(root: Client, seeded: Seed) -> None:
+    text = root.get(page("call", "changelist")).content.decode()
+    assert "2 calls wait for approval." in "".join(Page(text).read)
+    assert f'href="{QUEUE}"' in text
+    if HAS_UNFOLD:
+        badge = re.compile(r"<span>Approvals</span>\s*<span[^>]*>\s*2\s*</span>")
+        assert badge.search(text)
+        Call.objects.filter(state="approval_needed").delete()
+        empty = root.get(page("call", "changelist")).content.decode()
+        assert re.search(r"<span>Approvals</span>\s*</a>", empty)
+        assert "for approval" not in empty
+
+
+def test_the_queue_tells_the_page_what_waits(
+    client_of: ClientOf, client: Client, root: Client, viewer: Client, seeded: Seed
+) -> None:
+    address = QUEUE + "live/"
+    assert str(seeded.undecided_call.pk) in viewer.get(address).json()["waiting"]
+    assert client_of("outsider").get(address).status_code == 403
+    assert client.get(address).status_code == 302
+    assert root.post(address).status_code == 405
+    shown = root.get(QUEUE).content.decode()
+    assert str(seeded.undecided_call.pk) in shown[shown.index("data-queue-seen") :][:200]
+    assert "data-queue" not in root.get(QUEUE + "?decision=refused").content.decode()
+
+
+def test_an_approval_leads_to_the_page_of_its_call(root: Client, seeded: Seed) -> None:
+    call_page = page("call", "change", seeded.undecided_call.pk)
+    assert root.get(page("approval", "change", seeded.undecided_call.pk))["Location"] == call_page
+    assert root.get(page("approval", "change", seeded.call.pk))["Location"] == QUEUE
+    assert root.get(page("approval", "change", "no-uuid"))["Location"] == QUEUE
+
+
+@pytest.mark.parametrize(
+    ("role", "sees", "decides"),
+    [
+        ("MCP auditor", True, False),
+        ("MCP operator", True, True),
+        ("MCP administrator", True, True),
+        ("", False, False),
+    ],
+)
+def test_every_role_may_do_what_the_table_says(role: str, sees: bool, decides: bool, seeded: Seed) -> None:
+    make_roles()
+    celery.set_default()
+    user = get_user_model().objects.create_user("somebody", is_staff=True)
+    user.groups.set(Group.objects.filter(name=role))
+    client = Client()
+    client.force_login(user)
+    seen = 200 if sees else 403
+    assert client.get(QUEUE).status_code == client.get(QUEUE + "live/").status_code == seen
+    call_page = client.get(page("call", "change", seeded.undecided_call.pk))
+    assert call_page.status_code == seen
+    assert ("Approve</button>" in call_page.content.decode()) == decides
+    answer = client.post(page("approval", "approve", seeded.undecided_call.pk))
+    assert answer.status_code == (302 if decides else 403)
+    assert (Call.objects.get(pk=seeded.undecided_call.pk).decision == "approved") == decides
+
+
+def test_hostile_arguments_tools_and_reasons_are_only_text(decider: Client, seeded: Seed) -> None:
+    hostile = undecided_call(
+        seeded.session.pk, 50, tool=HOSTILE["script"], principal=HOSTILE["image"],
+        arguments=orjson.dumps(HOSTILE).decode(),
+    )  # fmt: skip
+    answers = [
+        decider.get(QUEUE),
+        decider.post(QUEUE, {"action": "refuse_calls", "_selected_action": [hostile.pk]}),
+        decider.post(page("approval", "refuse", hostile.pk), {"reason": ALL_HOSTILE}, follow=True),
+        decider.get(QUEUE + "?decision=refused"),
+        decider.post(page("approval", "approve", hostile.pk), follow=True),
+    ]
+    for answer in answers:
+        text = answer.content.decode()
+        seen = Page(text)
+        assert not [raw for raw in RAW_MARKUP if raw in text]
+        assert not [handler for handler in seen.handlers if "pwned" in handler]
+        assert not [target for target in seen.targets if target.startswith("javascript:")]
+        assert not set(RAW_HIDDEN) & set("".join(seen.read))
+    assert "U+202E" in answers[2].content.decode()
+    hostile.refresh_from_db()
+    assert len(hostile.decision_reason) <= 500
+
+
+@pytest.mark.usefixtures("offered")
+def test_a_call_made_again_needs_approval_again_and_not_by_who_made_it(decider: Client, seeded: Seed) -> None:
+    seeded.viewer.user_permissions.add(Permission.objects.get(codename="change_call"))
+    Call.objects.filter(pk=seeded.call.pk).update(user=seeded.root, decision="approved")
+    queued = waiting("celery")
+    text = decider.post(page("call", "retry", seeded.call.pk), follow=True).content.decode()
+    assert "This is the new call; it waits for approval." in text
+    new = Call.objects.get(retry_of=seeded.call.pk, session_id__startswith="operator-")
+    assert (new.state, new.decision, new.enqueued_at, new.retried_by) == (
+        "approval_needed", "", None, seeded.viewer,
+    )  # fmt: skip
+    assert new.approval_until is not None
+    assert new.approval_until - new.accepted_at == timedelta(minutes=7)
+    assert "You had this call made again" in _decide(decider, "approve", new)
+    assert waiting("celery") == queued
+
+
+@pytest.mark.usefixtures("offered")
+def test_a_call_that_nobody_could_approve_is_not_made_again(root: Client, seeded: Seed) -> None:
+    text = root.post(page("call", "retry", seeded.call.pk) + "?from_page=1", follow=True).content.decode()
+    assert "nobody could approve it" in text
+    assert not Call.objects.filter(session_id__startswith="operator-").exists()
+
+
+def test_a_waiting_call_is_stopped_by_an_operator(root: Client, seeded: Seed) -> None:
+    root.post(page("call", "stop", seeded.undecided_call.pk))
+    call = Call.objects.get(pk=seeded.undecided_call.pk)
+    assert (call.state, call.outcome, call.decision) == ("cancelled", "cancelled", "")
+    assert call.pk not in _listed(root)
+
+
+def test_a_preset_copied_in_the_admin_keeps_its_need_of_approval(root: Client, seeded: Seed) -> None:
+    Tool.objects.filter(pk=seeded.preset.pk).update(needs_approval=True, four_eyes=True)
+    chosen = {"action": "duplicate_entries", "_selected_action": [seeded.preset.pk]}
+    root.post(page("tool", "changelist"), chosen)
+    copy = Tool.objects.exclude(pk=seeded.preset.pk).get(preset_of=seeded.preset.preset_of)
+    assert (copy.needs_approval, copy.four_eyes) == (True, True)

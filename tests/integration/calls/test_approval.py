@@ -1,0 +1,181 @@
+"""Tools that need approval with real processes: what the client hears, and that nothing runs before it."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.approvals import decide, states
+from tests.integration.calls.conftest import Installation, OpenSession, start_call, text_of
+from tests.live import eventually
+from tests.raw_http import Mcp
+
+pytestmark = pytest.mark.process
+
+# Stores or queues a call as no process should, and lets the worker meet it.
+SMUGGLE = """
+from mcpsite.celery import app; app.set_default()
+from mcp_app.execution import call_record, records
+from mcp_app.execution.celery import hand_on
+from mcp_app.models import Call
+waiting = call_record.record(Call.objects.get(request_id={request_id!r}))
+new = call_record.NewCall(
+    session_id="operator-smuggled-{nonce}", request_id="smuggled", principal="loopback", user_id=None,
+    api_key_id=None, tool={tool!r}, arguments={{"nonce": {nonce!r}}}, meta={{}},
+    session_fields=waiting.session_fields, stream="call-{nonce}", timeout=30.0,
+)
+call, _ = records.accept(new)
+hand_on(waiting)
+hand_on(call)
+print(call.id)
+"""
+
+
+def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    with start_call(client, "approved_work", nonce=nonce, steps=3) as stream:
+        first = stream.message(5)["params"]
+        assert first["message"] == "Waiting for approval (60 min left)"
+        assert first["progressToken"] == nonce
+        assert live.lines(nonce) == []
+        assert "approved" in decide(live, "approve", nonce)
+        messages = stream.messages(30)
+    assert text_of(messages[-1]).startswith(f"{nonce} ")
+    reports = [each["params"] for each in messages if each.get("method") == "notifications/progress"]
+    # The tool began at 0, and nothing of that was lost or went back.
+    assert [each.get("message") for each in reports[:2]] == ["Approved", "begins"]
+    numbers = [first["progress"], *(each["progress"] for each in reports)]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-3:] == [1, 2, 3]
+    assert len(live.lines(nonce, "start")) == 1
+
+
+def test_a_refused_call_never_starts_and_its_client_reads_why_but_not_by_whom(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    with start_call(client, "approved_quick", nonce=nonce) as stream:
+        stream.message(5)
+        decide(live, "refuse", nonce, reason="the shop is closed")
+        answer = stream.message(10)
+    assert answer["result"]["isError"]
+    assert text_of(answer) == "approved_quick was refused by an operator: the shop is closed"
+    assert "boss" not in json.dumps(answer)
+    assert "boss has refused this call already" in decide(live, "approve", nonce)
+    assert live.still_for(nonce, 0.5)
+    assert live.lines(nonce) == []
+
+
+def test_a_client_that_went_away_while_its_call_waited_gets_the_answer_at_another_process(
+    live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
+) -> None:
+    with start_call(client, "approved_quick", nonce=nonce) as stream:
+        event = stream.next(5)
+        while event is not None and not event.data:
+            event = stream.next(5)
+    assert event is not None
+    decide(live, "approve", nonce)
+    with closing(elsewhere.get_stream(str(event.id))) as resumed:
+        assert text_of(resumed.messages(20)[-1]) == nonce
+
+
+def test_the_time_limit_counts_from_the_start_and_not_while_the_call_waits(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    asked = time.monotonic()
+    with start_call(client, "approved_nap", nonce=nonce, seconds=0.2) as stream:
+        eventually(lambda: time.monotonic() > asked + 1.2, 5)  # Longer than the tool may take.
+        decide(live, "approve", nonce)
+        assert text_of(stream.messages(20)[-1]) == nonce
+
+
+def test_a_repeated_post_attaches_to_the_waiting_call(
+    live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
+) -> None:
+    with start_call(client, "approved_quick", nonce=nonce) as stream:
+        stream.message(5)
+        with start_call(elsewhere, "approved_quick", nonce=nonce) as twin:
+            assert "Waiting" in twin.message(5)["params"]["message"]
+            assert decide(live, "approve", nonce).count("approved") >= 1
+            assert text_of(twin.messages(20)[-1]) == nonce
+        assert text_of(stream.messages(20)[-1]) == nonce
+    assert len(live.lines(nonce, "start")) == 1
+
+
+@pytest.mark.parametrize("how", ["cancel", "delete"])
+def test_a_call_ends_while_it_waits_when_its_client_or_session_ends(
+    live: Installation, open_session: OpenSession, nonce: str, how: str
+) -> None:
+    client = open_session()
+    with start_call(client, "approved_quick", nonce=nonce) as stream:
+        stream.message(5)
+        if how == "cancel":
+            assert client.notify("notifications/cancelled", {"requestId": nonce}).status == 202
+            assert stream.message(5)["error"]["code"] == -32800
+        else:
+            assert client.delete().status in (200, 204)
+    assert states(live, nonce) == ["cancelled"]
+    assert "The call was cancelled at" in decide(live, "approve", nonce)
+    assert live.lines(nonce) == []
+
+
+def test_an_administrator_s_mark_holds_at_once_also_for_calls_that_were_accepted_before(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    """The worker itself runs neither a call accepted without approval nor the job of one that waits."""
+    smuggled = f"{nonce}-smuggled"
+    with start_call(client, "approved_quick", nonce=nonce) as stream:
+        stream.message(5)
+        code = SMUGGLE.format(request_id=json.dumps(nonce), nonce=smuggled, tool="approved_quick")
+        call_id = live.shell(code).strip()
+        found = f"from mcp_app.models import Call; print(Call.objects.get(pk={call_id!r}).answer)"
+        answer: dict[str, Any] = {}
+
+        def answered() -> bool:
+            text = live.shell(found).strip()
+            answer.update(json.loads(text) if text else {})
+            return bool(answer)
+
+        eventually(answered, 30, "the answer to the smuggled call")
+        assert "needs approval now" in text_of(answer)
+        assert live.lines(smuggled) == live.lines(nonce) == []
+        assert states(live, nonce) == ["approval_needed"]
+        decide(live, "refuse", nonce)
+        stream.messages(10)
+
+
+CHANGE = """
+from mcpsite.celery import app; app.set_default()
+from mcp_app.catalogue import services
+from mcp_app.models import Tool
+row = Tool.objects.filter(name="changed").first()
+base = Tool.objects.get(name="approved_work")
+services.save_tool_preset(
+    actor=None, entry=row, name="changed", preset_of=base, fixed_arguments={{"steps": {steps}}}
+)
+"""
+
+
+def test_a_preset_that_changed_after_its_call_was_looked_at_is_not_run(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    live.shell(CHANGE.format(steps=1))
+    listed = lambda: "changed" in json.dumps(client.call("tools/list"))  # noqa: E731
+    eventually(listed, 10, "the preset")
+    with start_call(client, "changed", nonce=nonce) as stream:
+        stream.message(5)
+        live.shell(CHANGE.format(steps=2))
+        decide(live, "approve", nonce)
+        answer = stream.messages(20)[-1]
+    assert answer["result"]["isError"]
+    assert "was changed after this call was approved" in text_of(answer)
+    assert live.lines(nonce) == []
+
+
+def test_who_asks_without_a_key_cannot_call_what_needs_four_eyes(client: Mcp, nonce: str) -> None:
+    params = {"name": "approved_by_another", "arguments": {"nonce": nonce}}
+    assert "call it with an API key" in json.dumps(client.call("tools/call", params))

@@ -1,0 +1,161 @@
+"""No way to a tool leads past its approval: in one process, in a batch, by the short cut, by presets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_app import tool
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.catalogue import building, current
+from mcp_app.catalogue.definitions import DefinitionError
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.catalogue.registry import registry
+from mcp_app.execution.runner import Runner
+from mcp_app.models import Source, Tool
+from mcp_app.protocol import jsonrpc
+from mcp_app.streams.gateway import Streams
+from mcp_app.testing import Client
+from tests.unit.handlers.desk import Desk, offer
+
+ran: list[str] = []
+
+
+async def at_once(text: str = "x") -> str:
+    """Never waits, so the short cut may run it."""
+    ran.append(text)
+    return text
+
+
+def in_thread(text: str = "x") -> str:
+    """Runs in a thread."""
+    ran.append(text)
+    return text
+
+
+FUNCTIONS = {"at_once": at_once, "in_thread": in_thread}
+# How a tool may come to need approval: what code says, its row, and the row of its preset.
+MARKS = {
+    "in code": ({"needs_approval": True}, {}, None),
+    "by an administrator": ({}, {"needs_approval": True}, None),
+    "preset of a tool marked in code": ({"needs_approval": True}, {}, {}),
+    "preset of a tool marked by an administrator": ({}, {"needs_approval": True}, {}),
+    "marked preset of an ordinary tool": ({}, {}, {"needs_approval": True}),
+    "with a limit of calls": ({"needs_approval": True, "calls_per_minute": 9}, {}, None),
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> Iterator[None]:
+    ran.clear()
+    yield
+    assert ran == []
+
+
+def entry_of(function: Any, mark: str) -> ToolEntry:
+    options, base, preset = MARKS[mark]
+    with registry.isolated() as alone:
+        tool(**options)(function)  # type: ignore[arg-type]
+        (definition,) = alone.tools.values()
+    row = Tool(pk=1, name=function.__name__, source=Source.CODE, **base)
+    if preset is None:
+        return building.code_tool(row, definition)
+    fixed = {"text": "fixed"}
+    made = Tool(pk=2, name="made", source=Source.ADMIN, preset_of=row, fixed_arguments=fixed, **preset)
+    return building.preset_tool(made, row, definition)
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+async def test_without_a_worker_the_call_is_refused_on_every_way(
+    function: str, mark: str, streams: Streams
+) -> None:
+    entry = entry_of(FUNCTIONS[function], mark)
+    assert (entry.needs_approval, entry.background) == (True, True)
+    offer(tools=[entry])
+    desk = Desk(streams)
+    await desk.open()
+    params = {"name": entry.name, "arguments": {}}
+    answers = [await desk.request("tools/call", params)]
+    members = [jsonrpc.Request(number, "tools/call", params) for number in (2, 3)]
+    answers += await desk.batch(*members)
+    assert len(answers) == 3
+    for answer in answers:
+        assert answer["result"]["isError"]
+        assert "needs an operator's approval" in answer["result"]["content"][0]["text"]
+    asked = jsonrpc.Request(4, "tools/call", params)
+    assert desk.dispatcher.quick(desk.session, LOOPBACK, asked, b"{}") is None
+
+
+@pytest.mark.parametrize("redis", ["", "redis://nowhere.invalid"])
+async def test_a_member_of_a_batch_is_refused_also_where_there_is_a_worker(
+    redis: str, streams: Streams
+) -> None:
+    offer(tools=[entry_of(at_once, "in code")])
+    desk = Desk(streams, redis_url=redis)
+    await desk.open()
+    (answer,) = await desk.batch(jsonrpc.Request(1, "tools/call", {"name": "at_once"}))
+    assert "not in a batch" in answer["result"]["content"][0]["text"]
+
+
+async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
+    with registry.isolated() as alone:
+        tool(needs_approval=True, four_eyes=True)(at_once)
+        (definition,) = alone.tools.values()
+    offer(tools=[building.code_tool(Tool(pk=1, source=Source.CODE), definition)])
+    desk = Desk(streams, redis_url="redis://nowhere.invalid")
+    await desk.open()
+    answer = await desk.request("tools/call", {"name": "at_once"})
+    assert "call it with an API key" in answer["result"]["content"][0]["text"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_the_runner_itself_runs_nothing_unapproved(mark: str) -> None:
+    result = Runner(1).run_at_once(entry_of(at_once, mark), {}, "2025-11-25")
+    assert result["isError"]
+    assert "needs approval" in result["content"][0]["text"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+async def test_nor_does_it_in_a_task(function: str, mark: str) -> None:
+    nobody: Any = None
+    result = await Runner(1).run_tool(entry_of(FUNCTIONS[function], mark), {}, nobody, nobody)
+    assert result["isError"]
+
+
+async def test_clients_can_see_that_a_tool_needs_approval() -> None:
+    with registry.isolated():
+        tool(needs_approval=True, meta={"example.com/a": 1})(at_once)
+        tool(in_thread)
+        async with Client() as client:
+            tools = {each["name"]: each.get("_meta") for each in await client.list_tools()}
+    assert tools == {"at_once": {"example.com/a": 1, "django-mcp/needsApproval": True}, "in_thread": None}
+
+
+async def test_in_tests_a_tool_runs_when_the_test_says_that_it_is_approved() -> None:
+    with registry.isolated():
+        tool(needs_approval=True)(at_once)
+        async with Client() as client:
+            assert (await client.call_tool("at_once"))["isError"]
+        async with Client(approved=True) as client:
+            assert (await client.call_tool("at_once"))["content"][0]["text"] == "x"
+            assert len(await client.list_tools()) == 1
+    assert not hasattr(current.current(), "_catalogue")
+    assert ran.pop() == "x"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"four_eyes": True}, "need needs_approval=True"),
+        ({"approval_minutes": 5}, "need needs_approval=True"),
+        ({"needs_approval": True, "approval_minutes": 0}, "1 to 1440"),
+        ({"needs_approval": True, "approval_minutes": 1441}, "1 to 1440"),
+    ],
+)
+def test_options_that_cannot_be_are_errors_at_import(options: dict[str, Any], says: str) -> None:
+    with registry.isolated(), pytest.raises(DefinitionError, match=says):
+        tool(**options)(at_once)
