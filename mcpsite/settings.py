@@ -153,6 +153,8 @@ MCP = {
     "PUBLIC_URL": ENVIRONMENT.client_url,
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
+    "MESSAGE_LOG_DAYS": ENVIRONMENT.message_log_days,
+    "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }

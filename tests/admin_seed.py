@@ -459,6 +459,7 @@ def seed() -> Seed:
         end_reason="DELETE",
     )
     message = _traffic(session)
+    Session.objects.filter(pk=session.pk).update(messages_logged=session.messages.count())
     hostile_session, hostile_message = _hostile(root)
     return Seed(
         root,
