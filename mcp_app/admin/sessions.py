@@ -10,11 +10,13 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from mcp_app import conf
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge, moment
 from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline
@@ -174,7 +176,22 @@ class SessionAdmin(LongListAdmin[Session]):
 
 @admin.register(Message)
 class MessageAdmin(ReadOnlyAdmin[Message]):
-    """The message log of all sessions."""
+    """The message log of all sessions, and the figures of the first page, which are counted from it."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """The skin's addresses, after that of the figures."""
+        figures = path(
+            "dashboard/",
+            self.admin_site.admin_view(self.dashboard_view),
+            name="mcp_app_message_dashboard",
+        )
+        return [figures, *super().get_urls()]
+
+    def dashboard_view(self, request: HttpRequest) -> HttpResponse:
+        """The figures alone, as the first page fetches them again."""
+        if not may_see(request):
+            raise PermissionDenied
+        return TemplateResponse(request, "mcp_admin/dashboard.html", {"dashboard": dashboard(request)})
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from mcp_app.observability.counts import BUCKETS, METHODS, OTHER
@@ -98,3 +98,20 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
         key = (int(minute) // MINUTE * MINUTE, folded, tool[:TOOL_CHARACTERS], outcome)
         found.append((key, counts))
     return found
+
+
+def percentile(buckets: Sequence[int], share: float) -> float | None:
+    """The seconds that ``share`` of what was timed took at most; None when nothing was.
+
+    Evenly spread within a bucket, so it is as exact as the bucket is narrow; what took longer than the last
+    bound counts as that bound.
+    """
+    wanted = sum(buckets) * share
+    if not wanted:
+        return None
+    below, lower = 0, 0.0
+    for count, upper in zip(buckets, BUCKETS, strict=False):
+        if count and below + count >= wanted:
+            return lower + (upper - lower) * (wanted - below) / count
+        below, lower = below + count, upper
+    return float(BUCKETS[-1])
