@@ -94,7 +94,7 @@ def dashboard(request: HttpRequest) -> Dashboard:
     state = box()
     if request.user.has_perm("mcp_app.view_message"):
         shown.reads_messages = True
-        _show_traffic(shown, traffic.read(period, now))
+        _show_traffic(shown, traffic.read(period, now, MOST_TOOLS))
     if request.user.has_perm("mcp_app.view_call"):
         _show_work(shown, state)
     if request.user.has_perm("mcp_app.view_session"):
@@ -117,8 +117,8 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
         shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
     elif conf.get().message_log and conf.get().redis_url:
         shown.notes.append(("", QUIET if traffic.began(shown.at) else NEVER))
-    shown.tools = [_tool_row(log, name, calls) for name, calls in found.tools[:MOST_TOOLS]]
-    shown.more_tools = max(len(found.tools) - MOST_TOOLS, 0)
+    shown.tools = [_tool_row(log, name, calls) for name, calls in found.tools]
+    shown.more_tools = found.more_tools
 
 
 def _tool_row(log: str, name: str, calls: Calls) -> ToolRow:
@@ -140,7 +140,9 @@ def _show_sessions(shown: Dashboard) -> None:
     live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
     named = live.order_by().values("protocol_version", "client_name", "client_version")
     shown.clients = [
-        *named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")[:MOST_CLIENTS]
+        *named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")[
+            :MOST_CLIENTS
+        ]
     ]
     url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
     shown.tiles.append(Tile("Live sessions", f"{live.count():,}", "that are not idle", url=url))

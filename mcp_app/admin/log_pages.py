@@ -68,7 +68,7 @@ def find(
     else:
         newer, older = back, ahead
         messages.reverse()
-    if more or edge is None:
+    if edge is None or len(messages) == size:
         return Found(messages, newer, older)
     return Found(messages, newer, older, window, Message.objects.values_list("at", flat=True).get(pk=edge))
 
@@ -92,7 +92,10 @@ def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
         rest.append(lambda found: found.alias(time=_TIME).filter(time__gte=since))
     if until:
         last = LogMinute.objects.filter(at__lte=until).aggregate(Max("last_id"))["last_id__max"]
-        messages = messages if last is None else messages.filter(pk__lte=last)
+        if last is not None:
+            messages = messages.filter(pk__lte=last)
+        elif LogMinute.objects.exists():
+            return Message.objects.none(), []
         rest.append(lambda found: found.alias(time=_TIME).filter(time__lte=until))
     if text := asked.get("text"):
         within = Q(payload__icontains=text) | Q(answer__icontains=text)

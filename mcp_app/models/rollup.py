@@ -15,7 +15,8 @@ BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BUCKETS) +
 class Rollup(models.Model):
     """Messages of one method, tool and outcome within ``span`` seconds from ``at``, logged or not.
 
-    ``outcome`` is empty for messages that are no request. ``skipped`` of ``count`` are not in the log.
+    Those without a ``tool`` count every message once; those with one tell tool calls apart, and count them
+    again. ``outcome`` is empty for messages that are no request. ``skipped`` of ``count`` are not in the log.
     """
 
     span = models.PositiveIntegerField()

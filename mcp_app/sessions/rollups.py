@@ -25,7 +25,7 @@ HOUR: Final = 3_600
 KEPT: Final = {MINUTE: timedelta(days=2), TEN_MINUTES: timedelta(days=8)}
 SPANS: Final = (*KEPT, HOUR)
 # Tools counted by name within an hour; the others are OTHER.
-MOST_TOOLS: Final = 200
+MOST_TOOLS: Final = 100
 SLICE: Final = 2_000
 
 _NOTE_PLACE: Final = """
@@ -71,15 +71,18 @@ def purge() -> int:
 
 
 def _bounded(tally: Tally) -> list[tuple[Key, list[Any]]]:
-    """The cells, with at most MOST_TOOLS names in an hour."""
+    """The cells without tools, which count all of them, and those of at most MOST_TOOLS tools in an hour."""
+    bounded = Tally()
+    bounded.merge(
+        ((minute, method, "", outcome), cell) for (minute, method, _, outcome), cell in tally.cells.items()
+    )
     hours = {key[0] // HOUR * HOUR for key in tally.cells if key[2]}
     if not hours:
-        return list(tally.cells.items())
+        return list(bounded.cells.items())
     counted = Rollup.objects.filter(span=HOUR, at__in=[_moment(hour) for hour in hours]).exclude(tool="")
     names: dict[int, set[str]] = {hour: {OTHER} for hour in hours}
     for at, tool in counted.values_list("at", "tool").distinct():
         names[int(at.timestamp())].add(tool)
-    bounded = Tally()
     for key, cell in tally.cells.items():
         minute, method, tool, outcome = key
         if tool:
@@ -87,7 +90,7 @@ def _bounded(tally: Tally) -> list[tuple[Key, list[Any]]]:
             if tool not in known and len(known) > MOST_TOOLS:
                 tool = OTHER
             known.add(tool)
-        bounded.merge([((minute, method, tool, outcome), cell)])
+            bounded.merge([((minute, method, tool, outcome), cell)])
     return list(bounded.cells.items())
 
 

@@ -92,12 +92,13 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The tool calls of a period: in all, point by point, and by tool with the busiest first."""
+    """The tool calls of a period: in all, point by point, and of the busiest tools."""
 
     period: Period
     total: Calls
     points: list[tuple[datetime, Calls]]
     tools: list[tuple[str, Calls]]
+    more_tools: int
 
     def per_minute(self, at: datetime, calls: Calls, now: datetime) -> float:
         """Calls a minute in one point, of which the last is not over."""
@@ -105,22 +106,27 @@ class Traffic:
         return calls.all * MINUTE / seconds
 
 
-def read(period: Period, now: datetime) -> Traffic:
-    """What was counted of a period: two queries, however many messages there are."""
+def read(period: Period, now: datetime, most_tools: int) -> Traffic:
+    """What was counted of a period: three queries, however many messages there are."""
     starts = period.starts(now)
+    # Not after the last point: a clock that is ahead has counted for later.
+    rows = Rollup.objects.filter(
+        span=period.span, at__gte=starts[0], at__lte=starts[-1], method="tools/call"
+    ).exclude(outcome="")
     points = {at: Calls() for at in starts}
-    rows = Rollup.objects.filter(span=period.span, at__gte=starts[0], method="tools/call").exclude(outcome="")
-    for at, outcome, count, *buckets in _summed(rows, "at"):
-        if at in points:  # a clock that is ahead has counted for later
-            points[at].add(outcome, count, buckets)
-    tools: dict[str, Calls] = {}
-    for tool, outcome, count, *buckets in _summed(rows.filter(at__lte=starts[-1]), "tool"):
-        tools.setdefault(tool, Calls()).add(outcome, count, buckets)
+    for at, outcome, count, *buckets in _summed(rows.filter(tool=""), "at"):
+        points[at].add(outcome, count, buckets)
     total = Calls()
     for calls in points.values():
         total.include(calls)
-    busiest = sorted(tools.items(), key=lambda item: (-item[1].all, item[0]))
-    return Traffic(period, total, list(points.items()), busiest)
+    by_tool = rows.exclude(tool="")
+    counted = by_tool.order_by().values_list("tool").annotate(number=Sum("count")).order_by("-number", "tool")
+    called = [tool for tool, _ in counted]
+    tools = {tool: Calls() for tool in called[:most_tools]}
+    # Their histograms only: adding up those of every tool would take most of the time.
+    for tool, outcome, count, *buckets in _summed(by_tool.filter(tool__in=list(tools)), "tool"):
+        tools[tool].add(outcome, count, buckets)
+    return Traffic(period, total, list(points.items()), list(tools.items()), len(called) - len(tools))
 
 
 def _summed(rows: QuerySet[Rollup], name: str) -> Iterable[tuple[Any, ...]]:

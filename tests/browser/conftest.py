@@ -114,7 +114,9 @@ Visit = Callable[..., Visitor]
 def site() -> Iterator[LiveServer]:
     """The real server without the demo, filled with realistic and hostile rows."""
     with LiveServer(web_processes=1, env={"DEMO": "off"}) as server:
-        server.shell("from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]")
+        server.shell(
+            "from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
+        )
         yield server
         assert server.trouble() == []
 

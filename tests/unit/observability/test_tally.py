@@ -52,7 +52,8 @@ def test_a_full_tally_counts_on_without_names() -> None:
 
 added = st.tuples(
     st.integers(0, 10_000), st.sampled_from(["ping", "tools/call", "x"]), st.sampled_from(["", "a", "b"]),
-    st.sampled_from(["", "ok", "error"]), st.one_of(st.none(), st.integers(0, 400_000).map(float)), st.booleans(),
+    st.sampled_from(["", "ok", "error"]), st.one_of(st.none(), st.integers(0, 400_000).map(float)),
+    st.booleans(),
 )  # fmt: skip
 
 

@@ -60,9 +60,7 @@ def line(request_id: str = "1", **changes: Any) -> list[Any]:
     return list((members | changes).values())
 
 
-def batch(
-    *lines: list[Any], facts: Sequence[dict[str, Any]] = (), skipped: int = 0, **more: Any
-) -> bytes:
+def batch(*lines: list[Any], facts: Sequence[dict[str, Any]] = (), skipped: int = 0, **more: Any) -> bytes:
     """One encoded batch."""
     return orjson.dumps(
         {"process": "host:1", "skipped": skipped, "facts": list(facts), "lines": lines, **more}
