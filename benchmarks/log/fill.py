@@ -32,7 +32,7 @@ class Words:
     def numbers(self, first: int, last: int) -> str:
         """A table ``numbers`` of n from first to last."""
         if self.postgres:
-            return f"numbers(n) AS (SELECT * FROM generate_series({first}, {last}))"
+            return f"numbers(n) AS (SELECT * FROM generate_series({first}::bigint, {last}))"
         return (
             f"RECURSIVE numbers(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})"
         )
@@ -56,7 +56,7 @@ class Words:
 
 def scrambled(salt: int, below: int) -> str:
     """A number below ``below`` that looks random and is the same every time."""
-    return f"((n * 7919 + {salt}) * 104729 % 1000003 % {below})"
+    return f"CAST((n * 7919 + {salt}) * 104729 % 1000003 % {below} AS integer)"
 
 
 @contextmanager

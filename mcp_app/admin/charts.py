@@ -91,7 +91,7 @@ def line(tone: str, values: Sequence[float | None], top: float) -> list[Line]:
     placed = [(place, value) for place, value in enumerate(values) if value is not None]
     found = []
     for _, group in groupby(enumerate(placed), key=lambda item: item[1][0] - item[0]):
-        joined = [(place, value) for _, (place, value) in group]
+        joined = [(float(place), value) for _, (place, value) in group]
         if len(joined) == 1:  # so that a point by itself is seen
             joined = [(joined[0][0] - 0.3, joined[0][1]), (joined[0][0] + 0.3, joined[0][1])]
         points = [

@@ -139,11 +139,8 @@ def _show_sessions(shown: Dashboard) -> None:
     since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
     live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
     named = live.order_by().values("protocol_version", "client_name", "client_version")
-    shown.clients = [
-        *named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")[
-            :MOST_CLIENTS
-        ]
-    ]
+    busiest = named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")
+    shown.clients = [dict(row) for row in busiest[:MOST_CLIENTS]]
     url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
     shown.tiles.append(Tile("Live sessions", f"{live.count():,}", "that are not idle", url=url))
 

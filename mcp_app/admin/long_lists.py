@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
+from django.db.models import Min, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
@@ -39,8 +39,10 @@ class LongListAdmin(ReadOnlyAdmin[M]):
         if term and (named := self.named(queryset, term)) is not None:
             return named, False
         if term:
-            rows: QuerySet[Model] = self.model._default_manager.order_by(f"-{self.newest_by}")
-            queryset = queryset.filter(pk__in=rows.values("pk")[:MOST_LISTED])
+            times: Any = self.model._default_manager.order_by(f"-{self.newest_by}").values(self.newest_by)
+            oldest = times[:MOST_LISTED].aggregate(at=Min(self.newest_by))["at"]
+            if oldest is not None:
+                queryset = queryset.filter(**{f"{self.newest_by}__gte": oldest})
         return super().get_search_results(request, queryset, search_term)
 
     def named(self, queryset: QuerySet[M], term: str) -> QuerySet[M] | None:
