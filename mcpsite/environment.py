@@ -36,6 +36,7 @@ REMEDIES = {
     "DEMO": "on or off",
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
+    "HTTP_SSE": "on or off",
     "MESSAGE_LOG_DAYS": "a number of days from 1 to 3650, for example 14",
     "MESSAGE_LOG_ROWS": "a number of messages, for example 1000000, or 0 for no limit",
 }
@@ -72,6 +73,7 @@ class Environment(BaseSettings):
     demo: bool = True
     connect_page: bool = True
     metrics: bool = True
+    http_sse: bool = True
     message_log_days: int = Field(14, ge=1, le=3650)
     message_log_rows: int | None = Field(None, ge=0)
 
@@ -280,7 +282,8 @@ def database_from_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", unquote(parts.hostname or "")),
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 5, **options},
+        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
+        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 
