@@ -14,6 +14,9 @@ TOOL_CHARACTERS: Final = 128
 COUNT, SKIPPED, MS, FIRST_BUCKET = 0, 1, 2, 3
 WIDTH: Final = FIRST_BUCKET + len(BUCKETS) + 1
 
+# More than a process can have counted at once; what claims more was not written by one.
+MOST_COUNTED: Final = 10_000_000
+
 # When a minute began (Unix time), method, tool, outcome.
 Key = tuple[int, str, str, str]
 Cell = list[Any]
@@ -95,6 +98,8 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
             raise ValueError("This is not a cell of a tally.")
         folded = method if method in METHODS else OTHER
         counts = [float(number) if place == MS else int(number) for place, number in enumerate(numbers)]
+        if min(counts) < 0 or max(counts[:MS] + counts[FIRST_BUCKET:]) > MOST_COUNTED:
+            raise ValueError("No process counts so many messages at once.")
         key = (int(minute) // MINUTE * MINUTE, folded, tool[:TOOL_CHARACTERS], outcome)
         found.append((key, counts))
     return found

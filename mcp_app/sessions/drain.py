@@ -92,7 +92,7 @@ def _size(encoded: bytes) -> int:
     """How many messages a batch that cannot be written stands for, as far as it can be read."""
     try:
         batch = orjson.loads(encoded)
-        return len(batch["lines"]) + max(int(batch["skipped"]), 0)
+        return len(batch["lines"]) + min(max(int(batch["skipped"]), 0), cells.MOST_COUNTED)
     except REFUSED:
         return 0
 
@@ -118,8 +118,11 @@ def _write(batch: dict[str, Any]) -> Tally:
 def _count_skipped(counted: Tally, batch: dict[str, Any], at: float) -> None:
     """What the process left out: by kind where it says so, by number where it does not (an older one)."""
     told = cells.read(batch.get("tally", ()))
+    left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told)
+    if left < 0 or batch["skipped"] > cells.MOST_COUNTED:
+        raise ValueError("What a batch tells of what was left out does not add up.")
     counted.merge(told)
-    counted.add_unknown(at, batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told))
+    counted.add_unknown(at, left)
 
 
 def _moment(seconds: float) -> datetime:

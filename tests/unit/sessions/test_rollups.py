@@ -142,6 +142,21 @@ def test_a_tally_of_another_form_does_not_stop_the_drain(wrong: Any) -> None:
     assert in_all(60, "skipped") == 3
 
 
+@pytest.mark.parametrize("many", [10**9, 10**15])
+def test_a_number_that_no_process_can_mean_does_not_stop_the_drain(many: int) -> None:
+    tally = [[0, "ping", "", "ok", many, 0, 0.0, *[0] * len(BUCKET_COLUMNS)]]
+    negative = [[0, "ping", "", "ok", -5, 0, 0.0, *[0] * len(BUCKET_COLUMNS)]]
+    drain_all(
+        ListQueue(
+            batch(line("1"), skipped=many),
+            batch(line("2"), skipped=1, tally=tally),
+            batch(line("3"), skipped=1, tally=negative),
+            batch(line("4")),
+        )
+    )
+    assert list(Message.objects.order_by("pk").values_list("request_id", flat=True)) == ["", "", "", "4"]
+
+
 def test_durations_are_in_the_bucket_that_holds_them() -> None:
     queue = ListQueue(batch(*[line(str(bound), at=NOON, ms=bound * 1000) for bound in (*BUCKETS, 301)]))
     drain_all(queue)
