@@ -78,6 +78,8 @@ class Settings:
     # The operator's record.
     message_log: bool = True
     message_log_days: int = 14
+    message_log_rows: int = 1_000_000
+    rollup_days: int = 90
     call_days: int = 7
     message_log_payload_bytes: int = 16 * 1024
     redacted_names: tuple[str, ...] = field(

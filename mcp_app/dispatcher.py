@@ -291,8 +291,8 @@ class Dispatcher:
         if error is not None:
             encoded, outcome = jsonrpc.encode_error(error, request.id), "error"
         reply.answer(encoded)
-        facts = (request.method, request.id, "")
         tool = _tool(request, principal)
+        facts = (request.method, request.id, "" if tool == OTHER else tool)
         self._log(session.id, principal, payload, encoded, started, outcome, facts, tool)
         return error
 

@@ -17,7 +17,7 @@ from mcp_app import conf
 from mcp_app.execution import reaper, records
 from mcp_app.execution.lost_jobs import LostJobs
 from mcp_app.execution.worker import Worker
-from mcp_app.sessions import drain, retention
+from mcp_app.sessions import drain, retention, rollups
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.presence import Presence
 
@@ -34,6 +34,7 @@ def purge_expired() -> dict[str, int]:
     return {
         "sessions": retention.close_idle_sessions(),
         "messages": retention.purge_messages(),
+        "rollups": rollups.purge(),
         "calls": records.purge(),
     }
 

@@ -37,6 +37,8 @@ REMEDIES = {
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
     "HTTP_SSE": "on or off",
+    "MESSAGE_LOG_DAYS": "a number of days from 1 to 3650, for example 14",
+    "MESSAGE_LOG_ROWS": "a number of messages, for example 1000000, or 0 for no limit",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -72,6 +74,8 @@ class Environment(BaseSettings):
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
+    message_log_days: int = Field(14, ge=1, le=3650)
+    message_log_rows: int | None = Field(None, ge=0)
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod
@@ -208,6 +212,13 @@ class Environment(BaseSettings):
         if not self.public_url and (self.listens_everywhere or self.allowed_hosts):
             return ""
         return self.base_url
+
+    @property
+    def log_rows(self) -> int:
+        """How many messages are kept: as many as every page of the log was measured with on that database."""
+        if self.message_log_rows is not None:
+            return self.message_log_rows
+        return 10_000_000 if self.database_url.startswith("postgres") else 1_000_000
 
     @property
     def run_dir(self) -> Path:

@@ -154,6 +154,8 @@ MCP = {
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
     "HTTP_SSE": ENVIRONMENT.http_sse,
+    "MESSAGE_LOG_DAYS": ENVIRONMENT.message_log_days,
+    "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,6 +27,9 @@ from mcp_app.models import (
     Source,
     Tool,
 )
+from mcp_app.observability.tally import Tally
+from mcp_app.sessions import rollups
+from mcp_app.sessions.traffic import PERIODS, Period
 
 PASSWORD = "correct horse battery staple"
 
@@ -468,6 +473,22 @@ def _hostile(user: Any) -> tuple[Session, Message]:
     return session, message
 
 
+def count_calls(period: Period) -> None:
+    """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails."""
+    tally = Tally()
+    chance = random.Random(7)
+    tools = {"echo": 0.9, "web_scrape": 420, "count": 2600, "add": 0.6, ALL_HOSTILE[:128]: 12}
+    for moment in period.starts(timezone.now()):
+        at = moment.timestamp()
+        busy = 4 + 3 * math.sin(at / 86_400 * 2 * math.pi) + chance.random() * 2
+        for tool, typical in tools.items():
+            for _ in range(int(busy * chance.random() * (3 if tool == "echo" else 0.6))):
+                bad = chance.random() < (0.12 if tool == "web_scrape" else 0.01)
+                outcome = "tool_error" if bad else "cancelled" if chance.random() < 0.01 else "ok"
+                tally.add(at, "tools/call", tool, outcome, typical * chance.lognormvariate(0, 0.6))
+    rollups.write(tally)
+
+
 def seed() -> Seed:
     """Store everything; needs an empty, migrated database."""
     root, viewer, outsider = people()
@@ -491,6 +512,8 @@ def seed() -> Seed:
         end_reason="DELETE",
     )
     message = _traffic(session)
+    count_calls(PERIODS["hour"])
+    Session.objects.filter(pk=session.pk).update(messages_logged=session.messages.count())
     hostile_session, hostile_message = _hostile(root)
     return Seed(
         root,

@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.approvals import shown as shown_approval
 from mcp_app.admin.approvals import waiting_count
-from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.base import ObjectView
 from mcp_app.admin.call_page import (
     TONES,
     attempts,
@@ -30,6 +30,7 @@ from mcp_app.admin.call_page import (
     request_id_of,
     waited,
 )
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.queues import box
 from mcp_app.admin.shown import badge, moment, span
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
@@ -41,6 +42,7 @@ from mcp_app.templatetags.mcp_text import marked, visible
 OUTCOMES = {"ok": "good", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
 LARGE = ("arguments", "answer", "meta", "session_fields")
 MOST_TOOLS = 200
+AROUND = timedelta(minutes=1)  # clocks of two machines differ a little
 
 
 def _length(time: timedelta | None) -> SafeString:
@@ -96,7 +98,7 @@ class ToolFilter(admin.SimpleListFilter):
 
 
 @admin.register(Call)
-class CallAdmin(ReadOnlyAdmin[Call]):
+class CallAdmin(LongListAdmin[Call]):
     """Background calls: the list with its queues, and each call live."""
 
     list_display = (
@@ -113,7 +115,11 @@ class CallAdmin(ReadOnlyAdmin[Call]):
     list_display_links = ("tool_name",)
     list_filter = (StateFilter, OutcomeFilter, ToolFilter, "accepted_at")
     search_fields = ("tool", "principal", "session_id", "id")
-    search_help_text = "Tool, principal, session id or call id."
+    search_help_text = (
+        f"A whole call id or session id; tool or principal among the {MOST_LISTED:,} newest calls."
+    )
+    newest_by = "accepted_at"
+    sortable_by = ("tool_name", "who", "session_link", "accepted")  # what has an index
     actions = ("stop_calls", "retry_calls")
     change_list_template = "mcp_admin/calls.html"
 
@@ -122,17 +128,13 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         session = Session.objects.filter(pk=OuterRef("session_id"))
         return super().get_queryset(request).defer(*LARGE).annotate(has_session=Exists(session))
 
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Call], search_term: str
-    ) -> tuple[QuerySet[Call], bool]:
-        """The skin's search; a whole call id is found however it is written."""
-        found, may_repeat = super().get_search_results(request, queryset, search_term)
+    def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
+        """The call of that id, however it is written, or the calls of a session."""
         try:
-            call_id = UUID(search_term.strip())
+            return queryset.filter(pk=UUID(term))
         except ValueError:
-            return found, may_repeat
-        # PostgreSQL compares ids as text with hyphens.
-        return found | queryset.filter(pk=call_id), may_repeat
+            found = queryset.filter(session_id=term)
+            return found if found.exists() else None
 
     def get_urls(self) -> list[URLPattern]:
         """The skin's addresses, after that of the live view."""
@@ -305,7 +307,12 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         return TemplateResponse(request, "mcp_admin/call.html", context)
 
     def _messages_url(self, call: Call) -> str:
-        query = urlencode({"session": call.session_id, "request_id": request_id_of(call)[:120]})
+        asked = {"session": call.session_id, "request_id": request_id_of(call)[:120]}
+        # Its time, so that the log of a long session need not be looked through.
+        asked["since"] = f"{call.accepted_at - AROUND:%Y-%m-%dT%H:%M:%S}"
+        if call.finished_at is not None:
+            asked["until"] = f"{call.finished_at + AROUND:%Y-%m-%dT%H:%M:%S}"
+        query = urlencode(asked)
         return f"{reverse(f'{self.admin_site.name}:mcp_app_message_changelist')}?{query}"
 
     def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -7,15 +7,17 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from mcp_app import conf
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.dashboard import dashboard, may_see
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge, moment
 from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline
 from mcp_app.models import Message, Session
@@ -73,23 +75,21 @@ class VersionFilter(admin.SimpleListFilter):
 
 
 @admin.register(Session)
-class SessionAdmin(ReadOnlyAdmin[Session]):
+class SessionAdmin(LongListAdmin[Session]):
     """Sessions, each with its timeline of messages."""
 
+    sortable_by = ("who", "created", "seen", "state")  # what has an index
     list_display = ("client", "protocol_version", "who", "where", "created", "seen", "state", "message_count")
     list_display_links = ("client",)
     list_filter = (StateFilter, VersionFilter, "created_at")
     search_fields = ("id", "client_name", "client_version", "principal", "address")
-    search_help_text = "Session id, client, principal or address."
+    search_help_text = (
+        f"A whole session id; client, principal or address among the {MOST_LISTED:,} newest sessions."
+    )
+    newest_by = "created_at"
     actions = ("end_sessions",)
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
-        """Sessions with the number of their messages."""
-        counted = Message.objects.filter(session=OuterRef("pk")).order_by().values("session")
-        count = Subquery(counted.annotate(number=Count("pk")).values("number"))
-        return super().get_queryset(request).annotate(messages_logged=Coalesce(count, 0))
-
-    @admin.display(description="client", ordering="client_name")
+    @admin.display(description="client")
     def client(self, session: Session) -> SafeString:
         """What the client calls itself; it may say anything."""
         return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
@@ -99,7 +99,7 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
         """Who asks."""
         return visible(session.principal)
 
-    @admin.display(description="address", ordering="address")
+    @admin.display(description="address")
     def where(self, session: Session) -> SafeString:
         """The network address the session was opened from."""
         return visible(session.address or "-")
@@ -120,10 +120,10 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
         name = state_of(session)
         return badge(name, {"open": "good", "idle": "warn"}.get(name, "plain"))
 
-    @admin.display(description="messages", ordering="messages_logged")
+    @admin.display(description="messages")
     def message_count(self, session: Session) -> int:
-        """Messages in the log."""
-        return int(getattr(session, "messages_logged", 0))
+        """Messages logged, also those that are no longer kept."""
+        return session.messages_logged
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Ending a session is a change of it."""
@@ -167,7 +167,7 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
             "fields": visible_block(json_text(session.fields)),
             "end_url": self.page_url("end", session) + "?from_page=1",
             "can_end": self.has_end_permission(request) and session.ended_at is None,
-            "timeline": timeline(Message.objects.filter(session=session), request.GET) if may_read else None,
+            "timeline": timeline(request.GET, session=session.pk) if may_read else None,
             "methods": METHODS,
             **(extra_context or {}),
         }
@@ -176,7 +176,22 @@ class SessionAdmin(ReadOnlyAdmin[Session]):
 
 @admin.register(Message)
 class MessageAdmin(ReadOnlyAdmin[Message]):
-    """The message log of all sessions."""
+    """The message log of all sessions, and the figures of the first page, which are counted from it."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """The skin's addresses, after that of the figures."""
+        figures = path(
+            "dashboard/",
+            self.admin_site.admin_view(self.dashboard_view),
+            name="mcp_app_message_dashboard",
+        )
+        return [figures, *super().get_urls()]
+
+    def dashboard_view(self, request: HttpRequest) -> HttpResponse:
+        """The figures alone, as the first page fetches them again."""
+        if not may_see(request):
+            raise PermissionDenied
+        return TemplateResponse(request, "mcp_admin/dashboard.html", {"dashboard": dashboard(request)})
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -186,7 +201,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
             raise PermissionDenied
         context = {
             **self.object_context(request, "Messages"),
-            "timeline": timeline(Message.objects.all(), request.GET),
+            "timeline": timeline(request.GET),
             "methods": METHODS,
             "across_sessions": True,
             **(extra_context or {}),

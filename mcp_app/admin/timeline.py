@@ -1,15 +1,16 @@
-"""Owns one page of the message log: the filters, paging by key, and rows ready to be shown."""
+"""Owns one page of the message log as shown: the filters, the addresses of the pages beside it, its rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.db.models import QuerySet
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.log_pages import TEXT_WINDOW, find
 from mcp_app.models import Message
 from mcp_app.templatetags.mcp_text import indented_json, visible_block
 
@@ -46,8 +47,6 @@ METHODS = (
     "notifications/resources/updated",
 )
 
-_EQUALS = ("session", "method", "target", "request_id", "direction", "outcome")
-
 
 class TimelineForm(forms.Form):
     """What the log can be narrowed by; every field may be left empty."""
@@ -56,10 +55,12 @@ class TimelineForm(forms.Form):
     method = forms.CharField(required=False, max_length=120)
     target = forms.CharField(required=False, max_length=200, label="Tool, prompt or resource")
     request_id = forms.CharField(required=False, max_length=120, label="Request id")
+    principal = forms.CharField(required=False, max_length=120)
     direction = forms.ChoiceField(required=False, choices=[("", "both"), *Message.Direction.choices])
     outcome = forms.ChoiceField(required=False, choices=[("", "any"), *Message.Outcome.choices])
     since = forms.DateTimeField(required=False, label="From (UTC)")
     until = forms.DateTimeField(required=False, label="To (UTC)")
+    text = forms.CharField(required=False, max_length=200, label="Words in message or answer")
     order = forms.ChoiceField(required=False, choices=[("", "newest first"), ("oldest", "oldest first")])
     before = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
     after = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
@@ -71,6 +72,7 @@ class TimelineForm(forms.Form):
                 attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
             )
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
+        self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
         for field in self.fields.values():
             field.widget.attrs["class"] = "mcp-input"
 
@@ -103,6 +105,13 @@ class Timeline:
     newer: str | None
     older: str | None
     filtered: bool
+    looked_at: int = 0
+    until: datetime | None = None
+
+    @property
+    def further(self) -> str | None:
+        """The page that goes on looking, when this one looked at all it may and is not full."""
+        return (self.older if self.newest_first else self.newer) if self.looked_at else None
 
 
 def pane(text: str, limit: int) -> Pane | None:
@@ -118,52 +127,24 @@ def row(message: Message, limit: int = SHOWN_CHARACTERS) -> Row:
     return Row(message, pane(message.payload, limit), pane(message.answer, limit))
 
 
-def timeline(messages: QuerySet[Message], query: Any, *, size: int = PAGE_SIZE) -> Timeline:
+def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timeline:
     """The page that ``query`` (a QueryDict) asks for; unusable filters give no rows and the form's errors."""
     form = TimelineForm(query)
     if not form.is_valid():
         return Timeline(form, [], newest_first=True, newer=None, older=None, filtered=True)
-    asked = form.cleaned_data
+    asked = dict(form.cleaned_data)
+    if session:
+        asked["session"] = session
     newest_first = asked["order"] != "oldest"
-    found, has_newer, has_older = _page(
-        _narrowed(messages, asked), asked["before"], asked["after"], newest_first=newest_first, size=size
-    )
+    found = find(asked, before=asked["before"], after=asked["after"], newest_first=newest_first, size=size)
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
     return Timeline(
         form,
-        [row(message) for message in (reversed(found) if newest_first else found)],
+        [row(message) for message in (reversed(found.messages) if newest_first else found.messages)],
         newest_first,
-        newer=urlencode({**kept, "after": found[-1].pk}) if found and has_newer else None,
-        older=urlencode({**kept, "before": found[0].pk}) if found and has_older else None,
+        newer=None if found.newer is None else urlencode({**kept, "after": found.newer}),
+        older=None if found.older is None else urlencode({**kept, "before": found.older}),
         filtered=bool(kept.keys() - {"order"}),
+        looked_at=found.looked_at,
+        until=found.until,
     )
-
-
-def _narrowed(messages: QuerySet[Message], asked: dict[str, Any]) -> QuerySet[Message]:
-    messages = messages.filter(**{name: asked[name] for name in _EQUALS if asked[name]})
-    if asked["since"]:
-        messages = messages.filter(at__gte=asked["since"])
-    if asked["until"]:
-        messages = messages.filter(at__lte=asked["until"])
-    return messages
-
-
-def _page(
-    messages: QuerySet[Message], before: int | None, after: int | None, *, newest_first: bool, size: int
-) -> tuple[list[Message], bool, bool]:
-    """Up to ``size`` messages in ascending order, and whether there are newer and older ones.
-
-    Pages by key: an offset would read and drop every earlier row of a log with millions.
-    """
-    if before is not None:
-        messages = messages.filter(pk__lt=before)
-    if after is not None:
-        messages = messages.filter(pk__gt=after)
-    upwards = after is not None or (before is None and not newest_first)
-    found = list(messages.order_by("pk" if upwards else "-pk")[: size + 1])
-    more = len(found) > size
-    found = found[:size]
-    if upwards:
-        return found, more, after is not None
-    found.reverse()
-    return found, before is not None, more

@@ -5,6 +5,7 @@ from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Approval, Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
+from mcp_app.models.rollup import LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
 
 __all__ = [
@@ -15,10 +16,12 @@ __all__ = [
     "CatalogueChange",
     "CatalogueRevision",
     "LogCursor",
+    "LogMinute",
     "Message",
     "Prompt",
     "Resource",
     "ResourceTemplate",
+    "Rollup",
     "Session",
     "Source",
     "Tool",

@@ -25,6 +25,9 @@ class Session(models.Model):
     last_seen_at = models.DateTimeField(db_index=True)
     ended_at = models.DateTimeField(null=True, db_index=True)
     end_reason = models.CharField(max_length=60, blank=True)
+    messages_logged = models.PositiveBigIntegerField(
+        default=0, help_text="Also those that retention removed."
+    )
 
     class Meta:
         ordering: ClassVar[Any] = ["-created_at"]
@@ -51,7 +54,12 @@ class Message(models.Model):
         CANCELLED = "cancelled", "cancelled"
 
     session = models.ForeignKey(
-        Session, null=True, on_delete=models.CASCADE, related_name="messages", db_constraint=False
+        Session,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="messages",
+        db_constraint=False,
+        db_index=False,  # It leads an index below.
     )
     at = models.DateTimeField()
     direction = models.CharField(max_length=3, choices=Direction.choices)
@@ -70,11 +78,15 @@ class Message(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]
+        # Each thing the log can be narrowed by, in the order of its pages.
         indexes: ClassVar[Any] = [
             models.Index(fields=["session", "-id"]),
             models.Index(fields=["at"]),
             models.Index(fields=["method", "-id"]),
             models.Index(fields=["outcome", "-id"]),
+            models.Index(fields=["target", "-id"]),
+            models.Index(fields=["principal", "-id"]),
+            models.Index(fields=["request_id", "-id"]),
         ]
 
     def __str__(self) -> str:

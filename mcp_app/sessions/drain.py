@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,9 +17,14 @@ import orjson
 from django.contrib.auth import get_user_model
 from django.db import DataError, IntegrityError, close_old_connections, transaction
 from django.db import Error as DatabaseFault
+from django.db.models import F, Value
+from django.db.models.functions import Greatest
 
 from mcp_app.forking import undivided
 from mcp_app.models import ApiKey, LogCursor, Message, Session
+from mcp_app.observability import tally as cells
+from mcp_app.observability.tally import Tally
+from mcp_app.sessions import rollups
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.message_queue import SyncMessageQueue
 
@@ -39,9 +45,11 @@ def drain_once(queue: SyncMessageQueue) -> int:
         LogCursor.objects.get_or_create(pk=1)
         cursor = LogCursor.objects.select_for_update().get(pk=1)
         batches = queue.read(cursor.last_id, BATCHES)
+        tally = Tally()
         for batch_id, encoded in batches:
-            _write_or_skip(batch_id, encoded)
+            _write_or_skip(batch_id, encoded, tally)
             cursor.last_id = batch_id
+        rollups.write(tally)
         cursor.save(update_fields=["last_id"])
     # Also when nothing was left to write: whoever wrote the last ones may have died before this.
     queue.trim(cursor.last_id)
@@ -67,34 +75,56 @@ def run_forever(stop: threading.Event) -> None:
     close_old_connections()
 
 
-def _write_or_skip(batch_id: str, encoded: bytes) -> None:
+def _write_or_skip(batch_id: str, encoded: bytes, tally: Tally) -> None:
     """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
     try:
         with transaction.atomic():
-            _write(orjson.loads(encoded))
+            counted = _write(orjson.loads(encoded))
     except REFUSED as error:
         log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
-        Message.objects.create(at=datetime.now(UTC), direction="in", kind="skipped", skipped=_size(encoded))
+        now, size = datetime.now(UTC), _size(encoded)
+        mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
+        rollups.note_places([mark])
+        tally.add_unknown(now.timestamp(), size)
+    else:
+        tally.merge(counted.cells.items())
 
 
 def _size(encoded: bytes) -> int:
     """How many messages a batch that cannot be written stands for, as far as it can be read."""
     try:
         batch = orjson.loads(encoded)
-        return len(batch["lines"]) + int(batch["skipped"])
+        return len(batch["lines"]) + min(max(int(batch["skipped"]), 0), cells.MOST_COUNTED)
     except REFUSED:
         return 0
 
 
-def _write(batch: dict[str, Any]) -> None:
+def _write(batch: dict[str, Any]) -> Tally:
+    """Store what a batch tells; what it counts, logged or not."""
     for fact in batch["facts"]:
         if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
             learn(fact)
+    counted = Tally()
     messages = [_message(batch["process"], line) for line in batch["lines"]]
     if messages:
+        for message in messages:
+            at = message.at.timestamp()
+            counted.add(at, message.method, message.target, message.outcome, message.duration_ms)
         messages[0].skipped = batch["skipped"]
-        Message.objects.bulk_create(messages, batch_size=200)
+        _count_skipped(counted, batch, messages[0].at.timestamp())
+        rollups.note_places(Message.objects.bulk_create(messages, batch_size=200))
         _seen(messages)
+    return counted
+
+
+def _count_skipped(counted: Tally, batch: dict[str, Any], at: float) -> None:
+    """What the process left out: by kind where it says so, by number where it does not (an older one)."""
+    told = cells.read(batch.get("tally", ()))
+    left = batch["skipped"] - sum(cell[cells.COUNT] for _, cell in told)
+    if left < 0 or batch["skipped"] > cells.MOST_COUNTED:
+        raise ValueError("What a batch tells of what was left out does not add up.")
+    counted.merge(told)
+    counted.add_unknown(at, left)
 
 
 def _moment(seconds: float) -> datetime:
@@ -126,12 +156,18 @@ def _storable(text: str) -> str:
 
 
 def _seen(messages: Iterable[Message]) -> None:
+    logged: Counter[str] = Counter()
     latest: dict[str, datetime] = {}
     for message in messages:
-        if message.session_id is not None and message.direction == Message.Direction.IN:
-            latest[message.session_id] = message.at
-    for session_id, at in latest.items():
-        Session.objects.filter(pk=session_id, last_seen_at__lt=at).update(last_seen_at=at)
+        if message.session_id is not None:
+            logged[message.session_id] += 1
+            if message.direction == Message.Direction.IN:
+                latest[message.session_id] = message.at
+    for session_id, number in logged.items():
+        changes: dict[str, Any] = {"messages_logged": F("messages_logged") + number}
+        if session_id in latest:
+            changes["last_seen_at"] = Greatest("last_seen_at", Value(latest[session_id]))
+        Session.objects.filter(pk=session_id).update(**changes)
 
 
 def _opened(fact: dict[str, Any]) -> None:

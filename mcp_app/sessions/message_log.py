@@ -19,6 +19,7 @@ import orjson
 
 from mcp_app.conf import Settings
 from mcp_app.observability.redaction import Redactor
+from mcp_app.observability.tally import Tally
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -28,6 +29,8 @@ FLUSH_SLICE = 500
 MAX_PENDING = 20_000
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 BATCH_BYTES = 1024 * 1024
+# Of the lines that are left out, what they were: cells of a tally, each far below a KiB.
+MAX_CELLS = 500
 # So that one line fits into a batch, although each character may be escaped to six bytes.
 MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
@@ -49,7 +52,7 @@ class MessageLog:
         self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
         self.before_flush: list[Callable[[], None]] = []
-        self._skipped = 0
+        self._skipped = Tally(MAX_CELLS)
         self.left_out = 0
         self._flusher: asyncio.Task[None] | None = None
         self._closing = False
@@ -90,14 +93,20 @@ class MessageLog:
     def _add(self, line: tuple[Any, ...]) -> None:
         size = len(line[5]) + len(line[6])
         if len(self._pending) >= MAX_PENDING or self._pending_bytes + size > MAX_PENDING_BYTES:
-            self._skipped += 1
-            self.left_out += 1
+            self._leave_out(line)
             return
         self._pending_bytes += size
         self._pending.append(line)
         if len(self._pending) == FLUSH_SLICE:
             # A full batch at once: what was written a moment ago is still in the processor's cache.
             self._due.set()
+
+    def _leave_out(self, line: tuple[Any, ...]) -> None:
+        """Only count it: the figures of operators must stay true when the log cannot keep up."""
+        self.left_out += 1
+        at, seconds, outcome, (method, _, target) = line[2], line[7], line[8], line[9]
+        ms = None if seconds is None else seconds * 1000
+        self._skipped.add(at, method, target, outcome, ms, skipped=True)
 
     def fact(self, kind: str, **members: Any) -> None:
         """Something the database must learn in order with the messages: a session opened, was seen, ended."""
@@ -134,19 +143,21 @@ class MessageLog:
                 await self._streams.messages.push(encoded)
             except StreamsError:
                 return
-            self._skipped -= skipped
+            self._skipped.subtract(skipped)
             self._pending_bytes -= sum(len(line[5]) + len(line[6]) for line in self._pending[:lines])
             del self._facts[:facts], self._pending[:lines]
             facts_left, lines_left = facts_left - facts, lines_left - lines
             # Encoding a slice takes a millisecond or two; requests go first between slices.
             await asyncio.sleep(0)
 
-    def _next_batch(self) -> tuple[bytes, int, int, int]:
-        """The next batch, encoded, and how many skipped lines, facts and lines it tells of."""
+    def _next_batch(self) -> tuple[bytes, list[list[Any]], int, int]:
+        """The next batch, encoded, what it tells of skipped lines, and how many facts and lines it has."""
         facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
         while True:
-            skipped = self._skipped if lines else 0  # it is noted beside a line
-            batch = {"process": self.process, "skipped": skipped, "facts": facts, "lines": lines}
+            skipped = self._skipped.written() if lines else []  # it is noted beside a line
+            batch: dict[str, Any] = {"process": self.process, "skipped": 0, "facts": facts, "lines": lines}
+            if skipped:
+                batch |= {"skipped": self._skipped.total, "tally": skipped}
             encoded = orjson.dumps(batch)
             if len(encoded) <= BATCH_BYTES or len(facts) + len(lines) <= 1:
                 return encoded, skipped, len(facts), len(lines)

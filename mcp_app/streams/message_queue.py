@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,14 @@ class SyncMessageQueue:
     def depth(self) -> int:
         """How many batches wait."""
         return int(self._ask(lambda: self._client.xlen(MESSAGES)))
+
+    def waiting(self) -> tuple[int, float]:
+        """How many batches wait, and for how many seconds the oldest one has."""
+        waiting = self.depth()
+        oldest = self.read("0", 1) if waiting else ()
+        if not oldest:
+            return 0, 0.0
+        return waiting, max(time.time() - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
 
     def close(self) -> None:
         """Close the connection."""

@@ -73,8 +73,10 @@ class Visitor:
 
     def _failed(self, request: Any) -> None:
         self.loading.discard(request)
-        # Leaving a page ends the look at a running call that is under way.
-        if "/live/?" in request.url and "ERR_ABORTED" in (request.failure or ""):
+        # Leaving a page ends the look at a running call, or at the figures, that is under way.
+        if any(part in request.url for part in ("/live/?", "/dashboard/?")) and "ERR_ABORTED" in (
+            request.failure or ""
+        ):
             return
         # The browser fetches the tab's icon when it likes, and drops that when it is sent to the next page.
         if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
@@ -114,7 +116,9 @@ Visit = Callable[..., Visitor]
 def site() -> Iterator[LiveServer]:
     """The real server without the demo, filled with realistic and hostile rows."""
     with LiveServer(web_processes=1, env={"DEMO": "off"}) as server:
-        server.shell("from tests.admin_seed import seed; seed()")
+        server.shell(
+            "from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
+        )
         yield server
         assert server.trouble() == []
 

@@ -16,6 +16,7 @@ NAMES = (
     "HOST", "PORT", "DATA_DIR", "DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DEBUG", "PUBLIC_URL",
     "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "TRUSTED_PROXIES", "WEB_PROCESSES",
     "WORKER_CONCURRENCY", "WORKER_QUEUES", "MCP_AUTH", "DEMO", "CONNECT_PAGE", "METRICS", "HTTP_SSE",
+    "MESSAGE_LOG_DAYS", "MESSAGE_LOG_ROWS",
 )  # fmt: skip
 
 
@@ -41,6 +42,22 @@ def test_nothing_set_means_loopback_sqlite_and_no_credential_needed() -> None:
     assert settings.data_dir == environment.BASE_DIR / "var"
     assert settings.hosts == ("localhost", "127.0.0.1", "[::1]")
     assert settings.base_url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [
+        ({}, 1_000_000),
+        ({"DATABASE_URL": "postgresql://u@h/n"}, 10_000_000),
+        ({"DATABASE_URL": "postgresql://u@h/n", "MESSAGE_LOG_ROWS": "5"}, 5),
+        ({"MESSAGE_LOG_ROWS": "0"}, 0),
+    ],
+)
+def test_the_log_keeps_as_many_messages_as_the_database_is_measured_with_unless_told(
+    monkeypatch: pytest.MonkeyPatch, values: dict[str, str], rows: int
+) -> None:
+    set_all(monkeypatch, values)
+    assert read().log_rows == rows
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,11 @@ def line(request_id: str = "1", **changes: Any) -> list[Any]:
     return list((members | changes).values())
 
 
-def batch(*lines: list[Any], facts: Sequence[dict[str, Any]] = (), skipped: int = 0) -> bytes:
+def batch(*lines: list[Any], facts: Sequence[dict[str, Any]] = (), skipped: int = 0, **more: Any) -> bytes:
     """One encoded batch."""
-    return orjson.dumps({"process": "host:1", "skipped": skipped, "facts": list(facts), "lines": lines})
+    return orjson.dumps(
+        {"process": "host:1", "skipped": skipped, "facts": list(facts), "lines": lines, **more}
+    )
 
 
 def opened(session: str = "s" * 32, **changes: Any) -> dict[str, Any]:

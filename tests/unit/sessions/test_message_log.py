@@ -199,7 +199,7 @@ async def test_facts_that_wait_are_bounded_too(log: MessageLog, monkeypatch: pyt
 async def test_a_count_of_skipped_lines_waits_for_a_line_to_stand_beside(
     log: MessageLog, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log._skipped = 2
+    log._skipped.add_unknown(0, 2)
     log.fact("session.seen", sessions=[])
     await log.flush()
     exchange(log)

@@ -1,0 +1,1 @@
+"""How the message log and its pages fare with millions of messages."""

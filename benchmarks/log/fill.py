@@ -1,0 +1,218 @@
+"""Fills a database with two weeks of traffic that it makes itself: messages, sessions, calls, counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.utils import timezone
+
+from mcp_app.models import Call, LogMinute, Message, Rollup, Session
+from mcp_app.models.rollup import BUCKET_COLUMNS
+
+DAYS = 13
+PER_SESSION = 50
+PER_CALL = 100
+# One session and one principal have a tenth of everything; names of tools as many as are counted by name.
+BIG = f"{0:032x}"
+TOOLS = 100
+STEP = 500_000
+
+
+class Words:
+    """The few things that the two databases say differently."""
+
+    def __init__(self) -> None:
+        self.postgres = connection.vendor == "postgresql"
+
+    def numbers(self, first: int, last: int) -> str:
+        """A table ``numbers`` of n from first to last."""
+        if self.postgres:
+            return f"numbers(n) AS (SELECT * FROM generate_series({first}::bigint, {last}))"
+        return (
+            f"RECURSIVE numbers(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})"
+        )
+
+    def at(self, seconds: str) -> str:
+        """The moment that is so many seconds after 1970."""
+        if self.postgres:
+            return f"to_timestamp({seconds})"
+        return f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch') || '000'"
+
+    def hexadecimal(self, number: str) -> str:
+        """A session's id."""
+        if self.postgres:
+            return f"lpad(to_hex(({number})::bigint), 32, '0')"
+        return f"printf('%032x', {number})"
+
+    def text(self, number: str) -> str:
+        """A number as text."""
+        return f"CAST({number} AS text)"
+
+
+def scrambled(salt: int, below: int) -> str:
+    """A number below ``below`` that looks random and is the same every time."""
+    return f"CAST((n * 7919 + {salt}) * 104729 % 1000003 % {below} AS integer)"
+
+
+@contextmanager
+def without_indexes() -> Iterator[None]:
+    """Building an index afterwards takes a tenth of the time of keeping it."""
+    with connection.schema_editor() as editor:
+        for index in Message._meta.indexes:
+            editor.remove_index(Message, index)
+    yield
+    with connection.schema_editor() as editor:
+        for index in Message._meta.indexes:
+            editor.add_index(Message, index)
+
+
+def fill(messages: int, told: Callable[[str, float], None]) -> None:
+    """Everything, and what it took of each kind."""
+    root = get_user_model().objects.create_superuser("root", "root@example.com", "unusable")
+    now = int(time.time())
+    begun = now - DAYS * 86_400
+    words = Words()
+    for name, work in (
+        ("messages", lambda: _messages(words, messages, begun, now)),
+        ("sessions", lambda: _sessions(words, messages // PER_SESSION, messages, begun, now, root.pk)),
+        ("calls", lambda: _calls(words, messages // PER_CALL, begun, now)),
+        ("rollups", lambda: _rollups(words, now)),
+        ("minutes", _minutes),
+    ):
+        before = time.monotonic()
+        work()
+        told(name, time.monotonic() - before)
+    if words.postgres:
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM ANALYZE")
+
+
+def _execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def _messages(words: Words, count: int, begun: int, now: int) -> None:
+    spread = (now - begun) / count
+    session = f"CASE WHEN n % 10 = 0 THEN 0 ELSE 1 + n / {PER_SESSION} END"
+    kind = scrambled(1, 100)
+    tool = f"{scrambled(2, TOOLS)} * {scrambled(3, TOOLS)} / {TOOLS}"
+    owner = words.text(f"n / {PER_SESSION} % 500")
+    columns = (
+        "session_id, at, direction, kind, method, request_id, target, payload, answer, outcome, code, "
+        "duration_ms, principal, process, skipped"
+    )
+    values = f"""
+        {words.hexadecimal(session)}, {words.at(f"{begun} + n * {spread:.9f}")}, 'in', 'request',
+        CASE WHEN {kind} < 70 THEN 'tools/call' WHEN {kind} < 80 THEN 'tools/list'
+             WHEN {kind} < 90 THEN 'ping' ELSE 'resources/read' END,
+        {words.text("n % 100000")},
+        CASE WHEN {kind} < 70 THEN 'tool_' || {words.text(tool)}
+             WHEN {kind} < 90 THEN '' ELSE 'notes://' || {words.text(scrambled(4, 5000))} END,
+        '{{"jsonrpc":"2.0","id":' || {words.text("n")} || ',"method":"tools/call","params":{{"name":"tool",'
+            || '"arguments":{{"text":"some words that a client asked with","number":'
+            || {words.text(scrambled(5, 100000))} || ',"token":"[redacted]"}}}}}}',
+        '{{"jsonrpc":"2.0","id":' || {words.text("n")} || ',"result":{{"content":[{{"type":"text","text":"'
+            || substr('{"an answer of some length, as tools give them; " * 160}', 1,
+                      CASE WHEN {kind} BETWEEN 70 AND 79 THEN 7000 ELSE 40 + {scrambled(6, 600)} END)
+            || '"}}]}}}}',
+        CASE WHEN {scrambled(7, 1000)} < 10 THEN 'tool_error' WHEN {scrambled(7, 1000)} < 15 THEN 'error'
+             WHEN {scrambled(7, 1000)} < 16 THEN 'cancelled' ELSE 'ok' END,
+        NULL, 0.2 + {scrambled(8, 2000)} / 10.0,
+        CASE WHEN n % 10 = 0 THEN 'user:1/key:1' ELSE 'user:' || {owner} || '/key:1' END,
+        'host:' || {words.text("n % 4")}, 0"""
+    with without_indexes():
+        for first in range(1, count + 1, STEP):
+            last = min(first + STEP - 1, count)
+            _insert(words, "mcp_app_message", columns, values, last + 1, first)
+
+
+def _insert(words: Words, table: str, columns: str, values: str, end: int, first: int = 0) -> None:
+    numbers = words.numbers(first, end - 1)
+    if words.postgres:
+        _execute(f"WITH {numbers} INSERT INTO {table} ({columns}) SELECT {values} FROM numbers")
+    else:
+        _execute(f"INSERT INTO {table} ({columns}) WITH {numbers} SELECT {values} FROM numbers")
+
+
+def _sessions(words: Words, count: int, messages: int, begun: int, now: int, user: int) -> None:
+    spread = (now - begun) / count
+    at = f"{begun} + n * {spread:.6f}"
+    seen = f"CASE WHEN n = 0 THEN {now} ELSE {at} + 600 END"
+    _insert(
+        words, "mcp_app_session",
+        "id, principal, user_id, protocol_version, client_name, client_version, fields, address, created_at, "
+        "last_seen_at, ended_at, end_reason, messages_logged",
+        f"""{words.hexadecimal("n")}, 'user:' || {words.text("n % 500")} || '/key:1', {user},
+        CASE n % 3 WHEN 0 THEN '2025-11-25' WHEN 1 THEN '2025-06-18' ELSE '2025-03-26' END,
+        CASE n % 4 WHEN 0 THEN 'claude-code' WHEN 1 THEN 'Visual Studio Code'
+             WHEN 2 THEN 'cursor' ELSE 'codex' END,
+        '2.' || {words.text("n % 7")}, '{{}}', '127.0.0.1', {words.at(at)}, {words.at(seen)},
+        CASE WHEN n > 0 AND n < {int(count * 0.998)} THEN {words.at(f"{at} + 900")} END, '',
+        CASE WHEN n = 0 THEN {messages // 10} ELSE {PER_SESSION} END""",
+        count,
+    )  # fmt: skip
+
+
+def _calls(words: Words, count: int, begun: int, now: int) -> None:
+    at = f"{begun} + n * {(now - begun) / count:.6f}"
+    state = f"CASE WHEN n >= {count - 40} THEN 'running' WHEN n % 50 = 1 THEN 'failed' ELSE 'completed' END"
+    call_id = words.hexadecimal("n")
+    if words.postgres:
+        call_id = f"CAST({call_id} AS uuid)"
+    session = words.hexadecimal(f"n * {PER_CALL // PER_SESSION}")
+    _insert(
+        words, "mcp_app_call",
+        "id, session_id, request_id, request_key, principal, api_key_id, tool, arguments, digest, meta, "
+        "session_fields, stream, state, attempt, max_attempts, timeout, queue, priority, accepted_at, "
+        "started_at, finished_at, worker, cancel_reason, message, outcome, answer, published",
+        f"""{call_id}, {session}, {words.text("n")}, {words.text("n")},
+        'user:' || {words.text("n % 500")} || '/key:1', 1, 'tool_' || {words.text(f"n % {TOOLS}")},
+        '{{"text":"hi"}}', 'd', '{{}}', '{{}}', 'call', {state}, 1, 1, 60,
+        'celery', 0, {words.at(at)}, {words.at(at)},
+        CASE WHEN n < {count - 40} THEN {words.at(f"{at} + 3")} END, 'host:1', '', '',
+        CASE WHEN n >= {count - 40} THEN '' WHEN n % 50 = 1 THEN 'tool_error' ELSE 'ok' END,
+        '{"an answer " * 60}', {"true" if words.postgres else "1"}""",
+        count,
+    )  # fmt: skip
+
+
+def _rollups(words: Words, now: int) -> None:
+    """Every tool in every row of every span: the most that the first page can meet."""
+    every = f"n % {TOOLS * 3 + 3}"  # three outcomes of each tool, then of all
+    for span, seconds in ((60, 6 * 3_600), (600, 2 * 86_400), (3_600, 20 * 86_400)):
+        rows = seconds // span
+        first = now // span * span - (rows - 1) * span
+        outcome = "CASE n % 3 WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' ELSE 'error' END"
+        buckets = ", ".join(str(1 + place % 4) for place in range(len(BUCKET_COLUMNS)))
+        _insert(
+            words, "mcp_app_rollup",
+            f'span, at, method, tool, outcome, "count", skipped, ms, {", ".join(BUCKET_COLUMNS)}',
+            f"""{span}, {words.at(f"{first} + n / {TOOLS * 3 + 3} * {span}")}, 'tools/call',
+            CASE WHEN {every} < 3 THEN '' ELSE 'tool_' || {words.text(f"({every}) / 3 - 1")} END,
+            {outcome}, 30, 0, 900.0, {buckets}""",
+            rows * (TOOLS * 3 + 3),
+        )  # fmt: skip
+
+
+def _minutes() -> None:
+    minute = "date_trunc('minute', at)" if connection.vendor == "postgresql" else "substr(at, 1, 17) || '00'"
+    _execute(
+        "INSERT INTO mcp_app_logminute (at, first_id, last_id) "
+        f"SELECT {minute}, min(id), max(id) FROM mcp_app_message GROUP BY 1"
+    )
+
+
+def counts() -> dict[str, int]:
+    """How many rows there are of each kind."""
+    return {model.__name__: model.objects.count() for model in (Message, Session, Call, Rollup, LogMinute)}
+
+
+def some_time(hours: float) -> str:
+    """A time so many hours ago, as a form takes it."""
+    return f"{timezone.now() - timedelta(hours=hours):%Y-%m-%dT%H:%M:%S}"

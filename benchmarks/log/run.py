@@ -1,0 +1,234 @@
+"""Measures the admin with millions of messages: ``python -m benchmarks.log.run [--messages N] [--postgres]``.
+
+Server time of every page that shows messages, sessions, calls or figures (one process, Django's test client,
+Redis running and idle), then how fast a log of that size is written, and what a pass of the retention costs.
+``cpu_ms`` is the processor time of the server and its database: it says the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mcpsite.redis_server import RedisServer
+from tests.postgres import MISSING, PostgreSQL, binaries
+
+MOST_MS = 300.0
+RUNS = 5
+SQLITE, POSTGRES = 1_000_000, 10_000_000
+REMOVED = 100_000
+WRITER_PAUSE = 0.005
+WRITTEN = 100_000
+
+
+def emit(**facts: object) -> None:
+    """One JSON object on a line of its own."""
+    print(json.dumps(facts), flush=True)
+
+
+@contextmanager
+def installation(postgres: bool) -> Iterator[Path]:
+    """An empty, migrated installation of its own; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="mcp-bench-log-") as name, ExitStack() as stack:
+        folder = Path(name)
+        redis = RedisServer(folder / "redis", append_only=False)
+        redis.start()
+        stack.callback(redis.stop)
+        environment = {"DATA_DIR": str(folder / "data"), "REDIS_URL": redis.url, "DEMO": "off",
+                       "ALLOWED_HOSTS": "testserver", "DATABASE_URL": "",
+                       "SECRET_KEY": "the-benchmark-signs-with-this-key-only-here"}  # fmt: skip
+        if postgres:
+            cluster = Path(tempfile.mkdtemp(prefix="mcp-bench-pg-"))
+            stack.callback(shutil.rmtree, cluster, ignore_errors=True)
+            environment["DATABASE_URL"] = stack.enter_context(PostgreSQL(cluster)).url
+            environment["BENCHMARK_CLUSTER"] = str(cluster)
+        os.environ.update(environment, DJANGO_SETTINGS_MODULE="mcpsite.settings")
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        yield folder
+
+
+def measure_pages() -> list[dict[str, Any]]:
+    """Each page some times, in milliseconds, with the number of its queries."""
+    from django.contrib.auth import get_user_model
+    from django.db import connection
+    from django.test import Client
+
+    from benchmarks.log.pages import pages
+
+    client = Client()
+    client.force_login(get_user_model().objects.get(username="root"))
+    found = []
+    for name, address in pages().items():
+        queries = Counted()
+        with connection.execute_wrapper(queries):
+            _get(client, address)
+        before = _processor_seconds()
+        taken = [_get(client, address) for _ in range(RUNS)]
+        cpu = (_processor_seconds() - before) / RUNS * 1000
+        middle = statistics.median(taken)
+        found.append({"page": name, "ms": round(middle, 1), "worst_ms": round(max(taken), 1),
+                      "cpu_ms": round(cpu, 1), "queries": queries.number,
+                      "met": middle <= MOST_MS})  # fmt: skip
+        emit(**found[-1])
+    return found
+
+
+class Counted:
+    """Counts the queries of a page."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self, execute: Any, *arguments: Any) -> Any:
+        self.number += 1
+        return execute(*arguments)
+
+
+def _processor_seconds() -> float:
+    """Of this process, and of the database where that is another one."""
+    total = time.process_time()
+    if (folder := os.environ.get("BENCHMARK_CLUSTER")) is None:
+        return total
+    first = psutil.Process(int((Path(folder) / "data" / "postmaster.pid").read_text().split("\n", 1)[0]))
+    for process in (first, *first.children()):
+        with suppress(psutil.Error):  # it may have ended since
+            times = process.cpu_times()
+            total += times.user + times.system
+            # Those that have ended are with the first one.
+            total += times.children_user + times.children_system if process == first else 0.0
+    return total
+
+
+def _get(client: Any, address: str) -> float:
+    begun = time.perf_counter()
+    answer = client.get(address)
+    taken = (time.perf_counter() - begun) * 1000
+    assert answer.status_code == 200, (address, answer.status_code)
+    return taken
+
+
+def measure_retention() -> None:
+    """Removing the oldest messages by number and by age, and how long a writer waits meanwhile."""
+    from datetime import timedelta
+
+    from django.conf import settings
+    from django.test import override_settings
+    from django.utils import timezone
+
+    from mcp_app.models import Message
+    from mcp_app.sessions.retention import purge_messages
+
+    newest, count = Message.objects.latest("pk").pk, Message.objects.count()
+    limits = {"MESSAGE_LOG_ROWS": newest - Message.objects.earliest("pk").pk + 1 - min(REMOVED, count // 4)}
+    _removal("by number", purge_messages, override_settings(MCP={**settings.MCP, **limits}))
+    oldest = Message.objects.order_by("pk")[min(REMOVED, count // 4)].at
+    Message.objects.filter(at__lt=oldest).update(at=timezone.now() - timedelta(days=3000))
+    aged = {"MESSAGE_LOG_ROWS": 0, "MESSAGE_LOG_DAYS": 2000}
+    _removal("by age", purge_messages, override_settings(MCP={**settings.MCP, **aged}))
+    nothing = {"MESSAGE_LOG_ROWS": 0, "MESSAGE_LOG_DAYS": 2000}
+    _removal("of nothing", purge_messages, override_settings(MCP={**settings.MCP, **nothing}))
+
+
+def _removal(name: str, purge: Callable[[], int], limits: Any) -> None:
+    stop, waits = threading.Event(), [0.0]
+    writer = threading.Thread(target=_write_on, args=(stop, waits))
+    writer.start()
+    begun, before = time.perf_counter(), _processor_seconds()
+    with limits:
+        removed = purge()
+    taken, cpu = time.perf_counter() - begun, _processor_seconds() - before
+    stop.set()
+    writer.join()
+    emit(retention=name, removed=removed, seconds=round(taken, 1), cpu_seconds=round(cpu, 1),
+         longest_wait_of_a_writer_ms=round(max(waits) * 1000))  # fmt: skip
+
+
+def _write_on(stop: threading.Event, waits: list[float]) -> None:
+    from django.db import connection, transaction
+
+    from mcp_app.models import LogCursor
+
+    while not stop.wait(WRITER_PAUSE):
+        begun = time.perf_counter()
+        with transaction.atomic():
+            LogCursor.objects.update_or_create(pk=2, defaults={"last_id": "0-0"})
+        waits.append(time.perf_counter() - begun)
+    connection.close()
+
+
+def measure_drain() -> None:
+    """Messages a second that the drain writes, with what it counts of them."""
+    from mcp_app.models import LogCursor
+    from mcp_app.sessions.drain import drain_once
+    from tests.unit.sessions.queues import ListQueue, batch, line
+
+    LogCursor.objects.all().delete()
+    lines = [
+        line(str(at), target=f"tool_{at % 40}", principal=f"user:{at % 500}/key:1", payload="p" * 200,
+             answer="a" * 400, ms=float(at % 900)) for at in range(500)
+    ]  # fmt: skip
+    queue: Any = ListQueue(*[batch(*lines) for _ in range(WRITTEN // 500)])
+    begun, before = time.perf_counter(), _processor_seconds()
+    while queue.batches:
+        drain_once(queue)
+    taken, cpu = time.perf_counter() - begun, _processor_seconds() - before
+    emit(drain="messages written a second", per_second=round(WRITTEN / taken),
+         cpu_us_each=round(cpu / WRITTEN * 1e6, 1))  # fmt: skip
+
+
+def table(found: list[dict[str, Any]]) -> None:
+    """The pages side by side."""
+    print(f"\n{'page':<50}{'ms':>9}{'worst':>9}{'cpu':>9}{'queries':>9}")
+    for row in found:
+        late = "" if row["met"] else "   too slow"
+        print(
+            f"{row['page']:<50}{row['ms']:>9.1f}{row['worst_ms']:>9.1f}{row['cpu_ms']:>9.1f}{row['queries']:>9}{late}"
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, help="default: 1 million, 10 million with --postgres")
+    parser.add_argument("--postgres", action="store_true", help="on a private cluster")
+    wanted = parser.parse_args(arguments)
+    if wanted.postgres and binaries() is None:
+        print(MISSING, file=sys.stderr)
+        return 1
+    count = wanted.messages or (POSTGRES if wanted.postgres else SQLITE)
+    with installation(wanted.postgres):
+        from django.db import connection
+
+        from benchmarks.log import fill
+
+        emit(database=connection.vendor, messages=count, bound_ms=MOST_MS, runs=RUNS)
+        fill.fill(count, lambda name, seconds: emit(filled=name, seconds=round(seconds, 1)))
+        emit(**fill.counts())
+        found = measure_pages()
+        measure_drain()
+        measure_retention()
+        connection.close()
+    table(found)
+    met = all(row["met"] for row in found)
+    emit(target=f"every page within {MOST_MS:g} ms", slowest=max(row["ms"] for row in found), met=met)
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""Owns what the first page of the admin shows of the traffic: figures, charts, and what is to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from mcp_app import conf
+from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
+from mcp_app.admin.queues import AWAY, Box, box
+from mcp_app.admin.shown import span
+from mcp_app.models import Session
+from mcp_app.observability.tally import MINUTE
+from mcp_app.sessions import traffic
+from mcp_app.sessions.traffic import PERIODS, Calls, Period, Traffic
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.server_facts import RedisServerView
+from mcp_app.templatetags.mcp_text import marked
+
+MOST_TOOLS = 10
+MOST_CLIENTS = 8
+MIB = 1024 * 1024
+# From here on the log is behind, not only on its way.
+LATE_SECONDS = 10.0
+
+LOG_IS_OFF = "The message log is switched off (MESSAGE_LOG), so calls are not counted here."
+NO_LOG = "Without Redis nothing is logged: start the server with manage.py up, or set REDIS_URL."
+NO_WORKER = "No worker has been seen in the last 15 seconds: nothing is written to the log. Start one."
+BEHIND = "The message log is behind: what is shown here is older than it says."
+NEVER = "No message has been logged yet. Connect a client, then call a tool: it is seen here within seconds."
+QUIET = "No tool was called in this time."
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure with what it is of, and the page that tells more."""
+
+    name: str
+    value: str
+    note: str = ""
+    tone: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """One tool's calls."""
+
+    name: str
+    url: str
+    calls: int
+    errors: str
+    p50: str
+    p95: str
+
+
+@dataclass(slots=True)
+class Dashboard:
+    """What this visitor may see; what they may not is empty."""
+
+    period: Period
+    at: datetime
+    url: str
+    tiles: list[Tile] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
+    tools: list[ToolRow] = field(default_factory=list)
+    more_tools: int = 0
+    clients: list[dict[str, Any]] = field(default_factory=list)
+    reads_messages: bool = False
+    periods: list[Period] = field(default_factory=lambda: list(PERIODS.values()))
+
+
+def may_see(request: HttpRequest) -> bool:
+    """Whether there is anything for this visitor."""
+    return request.user.has_perm("mcp_app.view_message") or request.user.has_perm("mcp_app.view_call")
+
+
+def dashboard(request: HttpRequest) -> Dashboard:
+    """The figures now, of the period that the address names."""
+    now = timezone.now()
+    period = PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
+    url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode({'range': period.name})}"
+    shown = Dashboard(period, now, url)
+    state = box()
+    if request.user.has_perm("mcp_app.view_message"):
+        shown.reads_messages = True
+        _show_traffic(shown, traffic.read(period, now, MOST_TOOLS))
+    if request.user.has_perm("mcp_app.view_call"):
+        _show_work(shown, state)
+    if request.user.has_perm("mcp_app.view_session"):
+        _show_sessions(shown)
+    _show_stores(shown, state)
+    return shown
+
+
+def _show_traffic(shown: Dashboard, found: Traffic) -> None:
+    total, minutes = found.total, found.period.span * found.period.points / 60
+    calls = f"{total.all:,} calls"
+    log = reverse("admin:mcp_app_message_changelist")
+    shown.tiles += [
+        Tile("Calls per minute", _number(total.all / minutes), calls, url=f"{log}?method=tools/call"),
+        Tile("Error rate", _share(total.error_rate), f"{total.failed:,} failed",
+             "bad" if total.failed else "", f"{log}?method=tools/call&outcome=tool_error"),
+        Tile("Duration, half of calls", _time(total.p50), f"95 of 100 within {_time(total.p95)}"),
+    ]  # fmt: skip
+    if total.all:
+        shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
+    elif conf.get().message_log and conf.get().redis_url:
+        shown.notes.append(("", QUIET if traffic.began(shown.at) else NEVER))
+    shown.tools = [_tool_row(log, name, calls) for name, calls in found.tools]
+    shown.more_tools = found.more_tools
+
+
+def _tool_row(log: str, name: str, calls: Calls) -> ToolRow:
+    url = f"{log}?{urlencode({'target': name, 'method': 'tools/call'})}"
+    return ToolRow(name, url, calls.all, _share(calls.error_rate), _time(calls.p50), _time(calls.p95))
+
+
+def _show_work(shown: Dashboard, state: Box) -> None:
+    running = sum(queue.running for queue in state.queues)
+    waiting = sum(queue.waiting for queue in state.queues)
+    deserted = any(queue.deserted for queue in state.queues)
+    url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
+    note = f"{waiting:,} waiting" + (", nobody listens" if deserted else "")
+    shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if deserted else "", url))
+
+
+def _show_sessions(shown: Dashboard) -> None:
+    since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+    live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
+    named = live.order_by().values("protocol_version", "client_name", "client_version")
+    busiest = named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")
+    shown.clients = [dict(row) for row in busiest[:MOST_CLIENTS]]
+    url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
+    shown.tiles.append(Tile("Live sessions", f"{live.count():,}", "that are not idle", url=url))
+
+
+def _show_stores(shown: Dashboard, state: Box) -> None:
+    """Workers, Redis and the way to the log: one look each, and none more once Redis does not answer."""
+    settings = conf.get()
+    if not settings.message_log:
+        shown.notes.append(("warn", LOG_IS_OFF))
+    if not settings.redis_url:
+        shown.notes.append(("warn", NO_LOG))
+        return
+    if state.note:
+        shown.notes.append(("bad", state.note))
+        return
+    names = ", ".join(marked(worker.name) for worker in state.workers[:3])
+    shown.tiles.append(Tile("Workers", str(len(state.workers)), names, "" if state.workers else "bad"))
+    try:
+        facts = RedisServerView(settings.redis_url).facts()
+        waiting, seconds = SyncMessageQueue.connect().waiting()
+    except StreamsUnavailable:
+        shown.notes.append(("bad", AWAY))
+        return
+    shown.tiles.append(_memory(facts.used_memory, facts.max_memory))
+    late = seconds >= LATE_SECONDS
+    note = f"{waiting:,} batches wait" if waiting else "all written"
+    shown.tiles.append(Tile("Message log behind", _time(seconds), note, "bad" if late else ""))
+    if not state.workers:
+        shown.notes.append(("bad", NO_WORKER))
+    elif late:
+        shown.notes.append(("warn", BEHIND))
+
+
+def _memory(used: int | None, limit: int | None) -> Tile:
+    if used is None:
+        return Tile("Redis memory", "?", "this Redis does not tell")
+    note = f"of {limit / MIB:,.0f} MiB" if limit else "without a limit"
+    return Tile("Redis memory", f"{used / MIB:,.1f} MiB", note, "bad" if limit and used > limit * 0.8 else "")
+
+
+def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **drawn: Any) -> Chart:
+    """The parts that all charts share: ends of the axis, one row and one column to touch for each point."""
+    written = "%H:%M" if found.period.span == MINUTE else "%d %b %H:%M"
+    times = [timezone.localtime(at).strftime(written) for at, _ in found.points]
+    cells: list[list[str]] = drawn.pop("cells")
+    columns: list[str] = drawn.pop("columns")
+    told = [
+        ", ".join([time, *(f"{text} {column.lower()}" for column, text in zip(columns, row, strict=True))])
+        for time, row in zip(times, cells, strict=True)
+    ]
+    rows = [[time, *row] for time, row in zip(times, cells, strict=True)]
+    return Chart(
+        name=name, title=title, summary=summary, top=top, first=times[0], last=times[-1],
+        touches=touches(told), columns=["From", *columns], rows=rows,
+        bars=drawn.pop("bars", []), lines=drawn.pop("lines", []), legend=drawn.pop("legend"),
+    )  # fmt: skip
+
+
+def _calls_chart(found: Traffic, now: datetime) -> Chart:
+    def rate(part: Callable[[Calls], int]) -> list[float]:
+        return [
+            found.per_minute(at, calls, now) * part(calls) / calls.all if calls.all else 0.0
+            for at, calls in found.points
+        ]
+
+    good, cancelled, failed = (
+        rate(part) for part in (lambda c: c.ok, lambda c: c.cancelled, lambda c: c.failed)
+    )
+    highest = max(map(sum, zip(good, cancelled, failed, strict=True)))
+    top = ceiling(highest)
+    return _chart(
+        found, "calls", "Calls per minute", f"At most {_number(highest)} a minute.", _number(top),
+        bars=bars([("good", good), ("warn", cancelled), ("bad", failed)], top),
+        legend=[("good", "in order"), ("warn", "cancelled"), ("bad", "failed")],
+        columns=["In order", "Cancelled", "Failed"],
+        cells=[[_number(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
+    )  # fmt: skip
+
+
+def _errors_chart(found: Traffic) -> Chart:
+    rates = [calls.error_rate for _, calls in found.points]
+    highest = max(rate or 0.0 for rate in rates)
+    top = min(ceiling(highest), 1.0) if highest else 0.01
+    return _chart(
+        found, "errors", "Error rate", f"At most {_share(highest)} of calls failed.", _share(top),
+        lines=line("bad", rates, top), legend=[("bad", "share of calls that failed")],
+        columns=["Failed"], cells=[[_share(rate)] for rate in rates],
+    )  # fmt: skip
+
+
+def _duration_chart(found: Traffic) -> Chart:
+    half, most = [calls.p50 for _, calls in found.points], [calls.p95 for _, calls in found.points]
+    highest = max((each for each in most if each is not None), default=0.0)
+    top = ceiling(highest)
+    return _chart(
+        found, "duration", "Duration", f"95 of 100 calls took at most {_time(highest)}.", _time(top),
+        lines=[*line("info", most, top), *line("good", half, top)],
+        legend=[("good", "half of calls (p50)"), ("info", "95 of 100 (p95)")],
+        columns=["p50", "p95"], cells=[[_time(a), _time(b)] for a, b in zip(half, most, strict=True)],
+    )  # fmt: skip
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value * 100:.3g} %"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is not None and 0 < seconds < 0.01:
+        return f"{seconds * 1000:.2g} ms"
+    if seconds == 0:
+        return "0 s"
+    return span(None if seconds is None else timedelta(seconds=seconds))

@@ -1,0 +1,123 @@
+"""Owns finding one page of the message log: through an index, bounded, however many messages there are.
+
+One filter leads: its index hands out messages in the order of their ids. The other filters are tried on what
+it hands out, and on no more than a window of that, so that no combination of filters reads the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import Count, F, Max, Min, Q, QuerySet, Value
+from django.db.models.functions import Coalesce, Concat
+
+from mcp_app.models import LogMinute, Message
+
+# How many messages one page looks at when several filters hold, and when words are looked for in their text.
+WINDOW: Final = 20_000
+TEXT_WINDOW: Final = 5_000
+# The fields that have an index, the most telling ones first.
+LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "method")
+OTHERS: Final = ("direction",)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Messages in ascending order, and where the pages beside them begin.
+
+    ``newer`` and ``older`` are ids to go on from, None where nothing is left. ``looked_at`` is how many
+    messages were looked at when that was all a page may, and ``until`` the time of the last one.
+    """
+
+    messages: list[Message]
+    newer: int | None
+    older: int | None
+    looked_at: int = 0
+    until: datetime | None = None
+
+
+def find(
+    asked: dict[str, Any], *, before: int | None, after: int | None, newest_first: bool, size: int
+) -> Found:
+    """The page of messages that fit ``asked`` before or after an id; both None: the first page."""
+    upwards = after is not None or (before is None and not newest_first)
+    candidates, rest = _narrowed(asked)
+    if before is not None:
+        candidates = candidates.filter(pk__lt=before)
+    if after is not None:
+        candidates = candidates.filter(pk__gt=after)
+    candidates = candidates.order_by("pk" if upwards else "-pk")
+    window = TEXT_WINDOW if asked.get("text") else WINDOW
+    edge = _edge(candidates, window, upwards=upwards) if rest else None
+    if edge is not None:
+        candidates = candidates.filter(pk__lte=edge) if upwards else candidates.filter(pk__gte=edge)
+    for narrow in rest:
+        candidates = narrow(candidates)
+    messages = list(candidates[: size + 1])
+    more = len(messages) > size
+    messages = messages[:size]
+    ahead = messages[-1].pk if more else edge
+    # What lies behind: the page that was come from.
+    behind = messages[0].pk if messages else (before if before is not None else after)
+    back = behind if before is not None or after is not None else None
+    if upwards:
+        newer, older = ahead, back
+    else:
+        newer, older = back, ahead
+        messages.reverse()
+    if edge is None or len(messages) == size:
+        return Found(messages, newer, older)
+    return Found(messages, newer, older, window, Message.objects.values_list("at", flat=True).get(pk=edge))
+
+
+Narrow = Callable[[QuerySet[Message]], QuerySet[Message]]
+
+
+def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
+    """Messages narrowed by what an index can do, and the filters that are left."""
+    given = [name for name in (*LEADING, *OTHERS) if asked.get(name)]
+    if given and given[0] == "outcome" and asked["outcome"] == Message.Outcome.OK and "method" in given:
+        given.remove("outcome")  # Most messages are in order: the method tells more.
+        given.append("outcome")
+    messages, rest = Message.objects.all(), [_equals(name, asked[name]) for name in given]
+    if given and given[0] in LEADING:
+        messages, rest = messages.filter(**{given[0]: asked[given[0]]}), rest[1:]
+    since, until = asked.get("since"), asked.get("until")
+    if since:
+        first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
+        messages = messages if first is None else messages.filter(pk__gte=first)
+        rest.append(lambda found: found.alias(time=_TIME).filter(time__gte=since))
+    if until:
+        last = LogMinute.objects.filter(at__lte=until).aggregate(Max("last_id"))["last_id__max"]
+        if last is not None:
+            messages = messages.filter(pk__lte=last)
+        elif LogMinute.objects.exists():
+            return Message.objects.none(), []
+        rest.append(lambda found: found.alias(time=_TIME).filter(time__lte=until))
+    if text := asked.get("text"):
+        within = Q(payload__icontains=text) | Q(answer__icontains=text)
+        rest.append(lambda found: found.filter(within))
+    return messages, rest
+
+
+def _equals(name: str, value: str) -> Narrow:
+    """A filter that no index can serve: a planner must not leave the leading one for it."""
+    expression = Concat(F("session_id" if name == "session" else name), Value(""))
+    return lambda found: found.alias(**{f"only_{name}": expression}).filter(**{f"only_{name}": value})
+
+
+_TIME: Final = Coalesce(F("at"), F("at"))
+
+
+def _minute(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0)
+
+
+def _edge(candidates: QuerySet[Message], window: int, *, upwards: bool) -> int | None:
+    """The id of the last message that may be looked at; None when there are fewer than a window's."""
+    furthest = (Max if upwards else Min)("pk")
+    seen = candidates.values("pk")[:window].aggregate(edge=furthest, count=Count("pk"))
+    return seen["edge"] if seen["count"] == window else None

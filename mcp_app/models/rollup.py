@@ -1,0 +1,60 @@
+"""What outlives the messages of the log: counts over time, and between which ids a minute's messages are."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from django.db import models
+
+from mcp_app.observability.counts import BUCKETS
+
+# One column for each bucket of durations; the last has no upper bound.
+BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BUCKETS) + 1))
+
+
+class Rollup(models.Model):
+    """Messages of one method, tool and outcome within ``span`` seconds from ``at``, logged or not.
+
+    Those without a ``tool`` count every message once; those with one tell tool calls apart, and count them
+    again. ``outcome`` is empty for messages that are no request. ``skipped`` of ``count`` are not in the log.
+    """
+
+    span = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    method = models.CharField(max_length=40)
+    tool = models.CharField(max_length=128)
+    outcome = models.CharField(max_length=12)
+    # Small integers on purpose: PostgreSQL adds them up several times as fast as large ones.
+    count = models.IntegerField(default=0)
+    skipped = models.IntegerField(default=0)
+    ms = models.FloatField(default=0)
+
+    class Meta:
+        # Who may look at messages or calls sees these on the first page; there is nothing else to permit.
+        default_permissions = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(
+                fields=["span", "at", "method", "tool", "outcome"], name="one_rollup_per_cell"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} +{self.span} s {self.method} {self.tool} {self.outcome}"
+
+
+for _column in BUCKET_COLUMNS:
+    Rollup.add_to_class(_column, models.IntegerField(default=0))
+
+
+class LogMinute(models.Model):
+    """Where the messages of one minute are in the log, which is in order of arrival and not quite of time."""
+
+    at = models.DateTimeField(primary_key=True)
+    first_id = models.BigIntegerField()
+    last_id = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M}: {self.first_id} to {self.last_id}"

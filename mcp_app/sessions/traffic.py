@@ -1,0 +1,139 @@
+"""Reads what was counted of the message log: tool calls over the last hour, day or week, and by tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet, Sum
+
+from mcp_app.models import Message, Rollup
+from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.observability.tally import MINUTE, percentile
+from mcp_app.sessions.rollups import HOUR, TEN_MINUTES
+
+FAILED: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A time that ends now, in ``points`` of ``span`` seconds."""
+
+    name: str
+    title: str
+    span: int
+    points: int
+
+    def starts(self, now: datetime) -> list[datetime]:
+        """When each point begins; the last one is not over."""
+        last = int(now.timestamp()) // self.span * self.span
+        first = last - (self.points - 1) * self.span
+        return [datetime.fromtimestamp(at, UTC) for at in range(first, last + 1, self.span)]
+
+
+PERIODS: Final = {
+    period.name: period
+    for period in (
+        Period("hour", "Last hour", MINUTE, 60),
+        Period("day", "Last day", TEN_MINUTES, 144),
+        Period("week", "Last week", HOUR, 168),
+    )
+}
+
+
+@dataclass(slots=True)
+class Calls:
+    """Tool calls by how they ended, and the histogram of their durations."""
+
+    ok: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKET_COLUMNS))
+
+    @property
+    def all(self) -> int:
+        """However they ended."""
+        return self.ok + self.failed + self.cancelled
+
+    @property
+    def error_rate(self) -> float | None:
+        """The share that failed; None when there were none."""
+        return self.failed / self.all if self.all else None
+
+    @property
+    def p50(self) -> float | None:
+        """Seconds that half of them took at most, about."""
+        return percentile(self.buckets, 0.5)
+
+    @property
+    def p95(self) -> float | None:
+        """Seconds that 95 of 100 took at most, about."""
+        return percentile(self.buckets, 0.95)
+
+    def add(self, outcome: str, count: int, buckets: Iterable[int]) -> None:
+        """Count more of one outcome."""
+        if outcome in FAILED:
+            self.failed += count
+        elif outcome == Message.Outcome.CANCELLED:
+            self.cancelled += count
+        else:
+            self.ok += count
+        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, buckets, strict=True)]
+
+    def include(self, other: Calls) -> None:
+        """Count another's calls, too."""
+        self.ok += other.ok
+        self.failed += other.failed
+        self.cancelled += other.cancelled
+        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The tool calls of a period: in all, point by point, and of the busiest tools."""
+
+    period: Period
+    total: Calls
+    points: list[tuple[datetime, Calls]]
+    tools: list[tuple[str, Calls]]
+    more_tools: int
+
+    def per_minute(self, at: datetime, calls: Calls, now: datetime) -> float:
+        """Calls a minute in one point, of which the last is not over."""
+        seconds = min(self.period.span, max((now - at).total_seconds(), MINUTE))
+        return calls.all * MINUTE / seconds
+
+
+def read(period: Period, now: datetime, most_tools: int) -> Traffic:
+    """What was counted of a period: three queries, however many messages there are."""
+    starts = period.starts(now)
+    # Not after the last point: a clock that is ahead has counted for later.
+    rows = Rollup.objects.filter(
+        span=period.span, at__gte=starts[0], at__lte=starts[-1], method="tools/call"
+    ).exclude(outcome="")
+    points = {at: Calls() for at in starts}
+    for at, outcome, count, *buckets in _summed(rows.filter(tool=""), "at"):
+        points[at].add(outcome, count, buckets)
+    total = Calls()
+    for calls in points.values():
+        total.include(calls)
+    by_tool = rows.exclude(tool="")
+    counted = by_tool.order_by().values_list("tool").annotate(number=Sum("count")).order_by("-number", "tool")
+    called = [tool for tool, _ in counted]
+    tools = {tool: Calls() for tool in called[:most_tools]}
+    # Their histograms only: adding up those of every tool would take most of the time.
+    for tool, outcome, count, *buckets in _summed(by_tool.filter(tool__in=list(tools)), "tool"):
+        tools[tool].add(outcome, count, buckets)
+    return Traffic(period, total, list(points.items()), list(tools.items()), len(called) - len(tools))
+
+
+def _summed(rows: QuerySet[Rollup], name: str) -> Iterable[tuple[Any, ...]]:
+    sums = {f"sum_{column}": Sum(column) for column in ("count", *BUCKET_COLUMNS)}
+    return rows.order_by().values_list(name, "outcome").annotate(**sums)
+
+
+def began(now: datetime) -> bool:
+    """Whether anything was ever counted."""
+    return Rollup.objects.filter(span=HOUR, at__lte=now + timedelta(days=1)).exists()

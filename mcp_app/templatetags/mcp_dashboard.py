@@ -1,0 +1,19 @@
+"""Owns the place of the figures on the admin's first page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import template
+
+register = template.Library()
+
+
+@register.inclusion_tag("mcp_admin/dashboard.html", takes_context=True)
+def mcp_dashboard(context: template.Context) -> dict[str, Any]:
+    """The figures of this visitor; nothing at all for who may look at neither messages nor calls."""
+    # Not above: the skin loads the tag libraries while the admin is still being imported.
+    from mcp_app.admin.dashboard import dashboard, may_see
+
+    request = context["request"]
+    return {"dashboard": dashboard(request) if may_see(request) else None}

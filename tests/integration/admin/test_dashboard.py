@@ -1,0 +1,283 @@
+"""The figures of the first page: equal to what was logged, for who may see them, bounded, and safe."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app.admin import dashboard as module
+from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, QUIET, Dashboard
+from mcp_app.models import LogCursor, Rollup, Session
+from mcp_app.observability.tally import Tally
+from mcp_app.sessions.drain import drain_once
+from mcp_app.streams.keys import MESSAGES
+from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.presence import Presence
+from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+from tests.unit.sessions.queues import ListQueue, batch, line
+
+pytestmark = pytest.mark.postgres
+
+
+TRAFFIC = {"Calls per minute", "Error rate", "Duration, half of calls"}
+
+
+def address(period: str = "hour") -> str:
+    return page("message", "dashboard") + f"?range={period}"
+
+
+def shown(client: Client, period: str = "hour") -> Dashboard:
+    answer = client.get(address(period))
+    assert answer.status_code == 200
+    found: Dashboard = answer.context["dashboard"]
+    return found
+
+
+def tile(found: Dashboard, name: str) -> Any:
+    return next(each for each in found.tiles if each.name == name)
+
+
+@pytest.fixture
+def empty(seeded: Seed) -> Seed:
+    Rollup.objects.all().delete()
+    return seeded
+
+
+def _drain(*lines: list[Any], skipped: int = 0) -> None:
+    LogCursor.objects.all().delete()
+    drain_once(ListQueue(batch(*lines, skipped=skipped)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("period", "age", "minutes"), [("hour", 1800, 60), ("day", 40_000, 1440), ("week", 400_000, 10_080)]
+)
+def test_the_figures_are_those_of_what_was_logged(
+    period: str, age: float, minutes: int, root: Client, empty: Seed
+) -> None:
+    then = time.time() - age
+    _drain(
+        *[line(f"a{at}", at=then, ms=4.0) for at in range(150)],
+        *[line(f"b{at}", at=then, ms=40.0, outcome="tool_error", target="slow") for at in range(30)],
+        *[line(f"c{at}", at=then, ms=0.2, outcome="cancelled", target="slow") for at in range(20)],
+        line("d", at=then, method="tools/list", target=""),
+        line("e", at=then, method="notifications/initialized", kind="notification", outcome="", ms=None),
+    )
+    found = shown(root, period)
+    assert tile(found, "Calls per minute").note == "200 calls"
+    assert float(tile(found, "Calls per minute").value) == pytest.approx(200 / minutes, rel=0.01)
+    assert (tile(found, "Error rate").value, tile(found, "Error rate").note) == ("15 %", "30 failed")
+    assert [(tool.name, tool.calls, tool.errors) for tool in found.tools] == [
+        ("echo", 150, "0 %"),
+        ("slow", 50, "60 %"),
+    ]
+    calls, errors, duration = found.charts
+    assert len(calls.rows) == len(errors.rows) == len(duration.rows) == len(calls.touches)
+    (row,) = [row for row in calls.rows if row[1:] != ["0", "0", "0"]]
+    at = calls.rows.index(row)
+    slot = minutes / len(calls.rows)
+    assert [float(cell) for cell in row[1:]] == pytest.approx([150 / slot, 20 / slot, 30 / slot], rel=0.01)
+    assert errors.rows[at][1] == "15 %"
+    assert sorted({bar.tone for bar in calls.bars}) == ["bad", "good", "warn"]
+
+
+def test_what_a_busy_process_could_not_log_is_counted_all_the_same(root: Client, empty: Seed) -> None:
+    tally = Tally()
+    for _ in range(40):
+        tally.add(time.time(), "tools/call", "echo", "error", 3.0, skipped=True)
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(line("1"), skipped=40, tally=tally.written()))
+    drain_once(queue)
+    assert (tile(shown(root), "Calls per minute").note, shown(root).tools[0].calls) == ("41 calls", 41)
+
+
+def test_only_the_time_that_was_asked_for_is_counted(root: Client, empty: Seed) -> None:
+    now = time.time()
+    _drain(
+        *[line(str(age), at=now - age) for age in (0, 7_200, 90_000, 700_000)], line("ahead", at=now + 7_300)
+    )
+    assert [tile(shown(root, period), "Calls per minute").note for period in ("hour", "day", "week")] == [
+        "1 calls", "2 calls", "3 calls",
+    ]  # fmt: skip
+    assert shown(root, "century").period.name == "hour"
+
+
+@pytest.mark.parametrize(
+    ("rights", "tiles", "charts"),
+    [
+        (["view_message"], TRAFFIC, 3),
+        (["view_call"], {"Background calls running"}, 0),
+        (["view_message", "view_session"], TRAFFIC | {"Live sessions"}, 3),
+    ],
+)  # fmt: skip
+def test_each_sees_the_figures_of_what_they_may_look_at(
+    rights: list[str], tiles: set[str], charts: int, client_of: ClientOf, seeded: Seed
+) -> None:
+    allowed = [each for each in seeded.viewer.user_permissions.all() if each.codename in rights]
+    seeded.viewer.user_permissions.set(allowed)
+    found = shown(client_of("viewer"))
+    assert {each.name for each in found.tiles} == tiles
+    assert len(found.charts) == charts
+    text = client_of("viewer").get("/admin/").content.decode()
+    assert ("Calls by tool" in text) == bool(charts)
+    assert ("Live sessions by client" in text) == ("view_session" in rights)
+
+
+@pytest.mark.parametrize("rights", [[], ["view_session"], ["view_tool", "view_apikey"]])
+def test_who_may_look_at_neither_messages_nor_calls_sees_none_of_it(
+    rights: list[str], client_of: ClientOf, seeded: Seed
+) -> None:
+    seeded.viewer.user_permissions.set(
+        [each for each in seeded.viewer.user_permissions.all() if each.codename in rights]
+    )
+    client = client_of("viewer")
+    assert client.get(address()).status_code == 403
+    index = client.get("/admin/")
+    assert index.status_code == 200
+    assert "data-dashboard" not in index.content.decode()
+
+
+def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+    assert client.get(address()).status_code == 302
+
+
+def test_the_first_page_has_the_figures_and_the_way_to_fetch_them_again(root: Client, seeded: Seed) -> None:
+    text = root.get("/admin/?range=week").content.decode()
+    assert f'data-dashboard="{address("week")}"' in text
+    assert '<a href="?range=week" aria-current="true">Last week</a>' in text
+    assert "<svg" in text
+
+
+class Markup(HTMLParser):
+    """Elements with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+
+def test_every_chart_has_a_title_a_description_and_a_table_and_no_script(root: Client, seeded: Seed) -> None:
+    text = root.get(address()).content.decode()
+    found = Markup(text)
+    identities = {attributes.get("id") for _, attributes in found.elements}
+    pictures = [attributes for tag, attributes in found.elements if tag == "svg"]
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert picture["role"] == "img"
+        assert set((picture["aria-labelledby"] or "").split()) <= identities
+    assert text.count("<summary>As a table</summary>") == 3
+    assert not [tag for tag, _ in found.elements if tag in ("script", "style")]
+    assert not [
+        name
+        for _, attributes in found.elements
+        for name in attributes
+        if name.startswith("on") or name == "style"
+    ]
+
+
+def test_hostile_names_are_shown_as_text(root: Client, seeded: Seed) -> None:
+    now = timezone.now()
+    Session.objects.create(
+        id="x" * 32, principal="p", protocol_version="<b>1</b>", client_name=HOSTILE["script"],
+        client_version=HOSTILE["bidi"], created_at=now, last_seen_at=now,
+    )  # fmt: skip
+    _drain(line("1", target=HOSTILE["image"]), line("2", method=HOSTILE["svg"], target=ALL_HOSTILE))
+    text = root.get(address()).content.decode()
+    assert not [raw for raw in RAW_MARKUP if raw in text]
+    assert "\u202e" not in text
+    assert "&lt;script&gt;window.pwned=1" in text
+    assert not [
+        value
+        for _, attributes in Markup(text).elements
+        for value in attributes.values()
+        if "javascript:" in (value or "")
+    ]
+
+
+def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, empty: Seed) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            shown(root)
+        return len(captured)
+
+    _drain(line("first"))
+    before = queries()
+    _drain(*[line(str(at), target=f"tool-{at}", at=time.time() - at * 20) for at in range(100)])
+    for number in range(20):
+        call(None, number)
+        now = timezone.now()
+        Session.objects.create(
+            id=f"more-{number}", principal="p", protocol_version="2025-11-25", client_name=f"client-{number}",
+            created_at=now, last_seen_at=now,
+        )  # fmt: skip
+    assert queries() <= before
+    assert len(shown(root).tools) == module.MOST_TOOLS
+    assert shown(root).more_tools == 91
+    assert len(shown(root).clients) == module.MOST_CLIENTS
+
+
+def _notes(client: Client) -> list[str]:
+    return [text for _, text in shown(client).notes]
+
+
+def test_empty_states_say_what_to_do_first(root: Client, empty: Seed, clean_redis: str) -> None:
+    assert _notes(root) == [NO_LOG]
+    with override_settings(MCP={"REDIS_URL": clean_redis}):
+        assert _notes(root) == [NEVER, NO_WORKER]
+        _drain(line("1", method="ping", target=""))
+        assert _notes(root) == [QUIET, NO_WORKER]
+        _drain(line("2"))
+        assert _notes(root) == [NO_WORKER]
+    with override_settings(MCP={"REDIS_URL": clean_redis, "MESSAGE_LOG": False}):
+        assert LOG_IS_OFF in _notes(root)
+
+
+def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: Seed, clean_redis: str) -> None:
+    Presence(clean_redis).renew("worker-1@host", ["celery"])
+    queue = SyncMessageQueue(clean_redis)
+    with override_settings(MCP={"REDIS_URL": clean_redis}):
+        found = shown(root)
+        assert (tile(found, "Workers").value, tile(found, "Workers").note) == ("1", "worker-1@host")
+        assert tile(found, "Redis memory").value.endswith("MiB") or tile(found, "Redis memory").value == "?"
+        assert (tile(found, "Message log behind").value, found.notes) == ("0 s", [])
+        old = f"{int((time.time() - 75) * 1000)}-0"
+        queue._client.xadd(MESSAGES, {"b": b"x"}, id=old)
+        found = shown(root)
+        assert tile(found, "Message log behind").value == "1 min 15 s"
+        assert (tile(found, "Message log behind").note, tile(found, "Message log behind").tone) == (
+            "1 batches wait",
+            "bad",
+        )
+        assert [text for _, text in found.notes] == [module.BEHIND]
+    queue.close()
+
+
+def test_redis_that_is_away_is_told_once(root: Client, seeded: Seed) -> None:
+    with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
+        assert _notes(root) == [module.AWAY]
+
+
+def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Client, seeded: Seed) -> None:
+    Session.objects.all().update(last_seen_at=timezone.now() - timedelta(days=1))
+    now = timezone.now()
+    for number in range(3):
+        Session.objects.create(
+            id=f"live-{number}", principal="p", protocol_version="2025-06-18", client_name="cursor",
+            client_version="1" if number else "2", created_at=now, last_seen_at=now,
+        )  # fmt: skip
+    found = shown(root)
+    assert [(row["client_version"], row["number"]) for row in found.clients] == [("1", 2), ("2", 1)]
+    assert tile(found, "Live sessions").value == "3"

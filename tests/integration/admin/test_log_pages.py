@@ -1,0 +1,218 @@
+"""Pages of the message log are complete, without doubles and bounded, whatever arrives meanwhile."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Q
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from mcp_app.admin import log_pages
+from mcp_app.admin.log_pages import Found, find
+from mcp_app.models import LogCursor, LogMinute, Message
+from mcp_app.sessions.drain import drain_once
+from tests.admin_seed import Seed, call
+from tests.integration.admin.addresses import page
+from tests.unit.sessions.queues import ListQueue, batch, line, opened
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SESSIONS = ["a" * 32, "b" * 32]
+
+
+def traffic(chance: random.Random, count: int) -> list[list[Any]]:
+    """Lines of many kinds; now and then one comes minutes late."""
+    return [
+        line(
+            str(chance.randrange(20)),
+            session=chance.choice([*SESSIONS, None]),
+            at=NOON.timestamp() + number * 7 - (chance.randrange(600) if chance.random() < 0.1 else 0),
+            method=chance.choice(["tools/call", "tools/call", "ping"]),
+            target=chance.choice(["echo", "count", ""]),
+            outcome=chance.choice(["ok", "ok", "ok", "error", "tool_error"]),
+            principal=chance.choice(["ada", "bob"]),
+            direction=chance.choice(["in", "in", "out"]),
+            payload=chance.choice(["some WORDS", "other"]),
+            answer=chance.choice(["", "more words"]),
+        )
+        for number in range(count)
+    ]
+
+
+def store(lines: list[list[Any]]) -> None:
+    LogCursor.objects.all().delete()
+    parts = [lines[at : at + 9] for at in range(0, len(lines), 9)]
+    queue: Any = ListQueue(
+        batch(facts=[opened(each) for each in SESSIONS]), *[batch(*part) for part in parts]
+    )
+    while queue.batches:
+        drain_once(queue)
+
+
+ASKED: list[dict[str, Any]] = [
+    {},
+    {"session": SESSIONS[0]},
+    {"method": "ping"},
+    {"outcome": "ok", "method": "tools/call"},
+    {"outcome": "error", "target": "echo"},
+    {"direction": "out"},
+    {"principal": "ada", "request_id": "7"},
+    {"session": SESSIONS[1], "request_id": "3", "direction": "in"},
+    {"text": "words"},
+    {"text": "words", "session": SESSIONS[0], "outcome": "tool_error"},
+    {"text": "never said"},
+    {"since": NOON + timedelta(minutes=10), "until": NOON + timedelta(minutes=20)},
+    {"since": NOON + timedelta(minutes=15, seconds=30), "target": "count"},
+    {"until": NOON + timedelta(minutes=5), "method": "ping"},
+    {"since": NOON + timedelta(days=1)},
+    {"until": NOON - timedelta(days=1)},
+]
+
+
+def naive(asked: dict[str, Any]) -> list[int]:
+    found = Message.objects.all()
+    for name, value in asked.items():
+        match name:
+            case "since":
+                found = found.filter(at__gte=value)
+            case "until":
+                found = found.filter(at__lte=value)
+            case "text":
+                found = found.filter(Q(payload__icontains=value) | Q(answer__icontains=value))
+            case _:
+                found = found.filter(**{name: value})
+    return list(found.order_by("pk").values_list("pk", flat=True))
+
+
+def walk(asked: dict[str, Any], *, newest_first: bool, between: Any = None) -> tuple[list[int], list[Found]]:
+    """The ids of all pages in the order they are shown, and the pages."""
+    seen: list[int] = []
+    pages: list[Found] = []
+    place: dict[str, int | None] = {"before": None, "after": None}
+    while True:
+        found = find(asked, **place, newest_first=newest_first, size=6)
+        ids = [message.pk for message in found.messages]
+        seen += reversed(ids) if newest_first else ids
+        pages.append(found)
+        further = found.older if newest_first else found.newer
+        if further is None:
+            return seen, pages
+        place = {"before": further, "after": None} if newest_first else {"before": None, "after": further}
+        if between is not None:
+            between()
+        assert len(pages) < 200
+
+
+@pytest.mark.parametrize("newest_first", [True, False], ids=["newest", "oldest"])
+@pytest.mark.parametrize("window", [7, 20_000])
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join(asked) or "all")
+def test_all_pages_together_are_what_a_search_of_everything_finds(
+    asked: dict[str, Any], window: int, newest_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pages, "WINDOW", window)
+    monkeypatch.setattr(log_pages, "TEXT_WINDOW", window)
+    store(traffic(random.Random(11), 150))
+    seen, pages = walk(asked, newest_first=newest_first)
+    expected = naive(asked)
+    assert seen == (expected[::-1] if newest_first else expected)
+    for found in pages:
+        # A page that is not full says how far it looked, unless nothing is left.
+        further = found.older if newest_first else found.newer
+        assert (found.looked_at > 0) == (further is not None and len(found.messages) < 6)
+        assert (found.until is not None) == (found.looked_at > 0)
+
+
+@pytest.mark.parametrize("newest_first", [True, False], ids=["newest", "oldest"])
+@pytest.mark.parametrize("asked", [{}, {"method": "ping"}, {"target": "echo", "outcome": "ok"}])
+def test_what_arrives_between_two_pages_loses_and_repeats_nothing(
+    asked: dict[str, Any], newest_first: bool
+) -> None:
+    chance = random.Random(5)
+    store(traffic(chance, 60))
+    before = naive(asked)
+    arriving = iter(range(8))
+
+    def arrive() -> None:
+        if next(arriving, None) is not None:
+            store(traffic(chance, 5))
+
+    seen, _ = walk(asked, newest_first=newest_first, between=arrive)
+    assert len(seen) == len(set(seen))
+    assert set(before) <= set(seen)
+    assert seen == (sorted(seen, reverse=True) if newest_first else naive(asked))
+
+
+def test_going_back_leads_to_the_page_one_came_from() -> None:
+    store(traffic(random.Random(3), 40))
+    first = find({}, before=None, after=None, newest_first=True, size=6)
+    second = find({}, before=first.older, after=None, newest_first=True, size=6)
+    back = find({}, before=None, after=second.newer, newest_first=True, size=6)
+    assert first.newer is None
+    assert back.messages == first.messages
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "order=oldest",
+        "method=ping",
+        "target=echo&outcome=ok&text=hi",
+        "since=2026-11-20T12:00:00&direction=in",
+    ],
+)
+@pytest.mark.parametrize("where", ["log", "session"])
+def test_no_page_counts_everything_or_skips_rows_and_queries_do_not_grow(
+    where: str, query: str, root: Client, seeded: Seed
+) -> None:
+    address = (
+        page("message", "changelist") if where == "log" else page("session", "change", seeded.session.pk)
+    )
+
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            assert root.get(f"{address}?{query}").status_code == 200
+        return [each["sql"] for each in captured]
+
+    few = queries()
+    for sql in few:
+        assert "OFFSET" not in sql, sql
+        # Only a window is counted: a subquery with a limit.
+        assert "COUNT(" not in sql or "LIMIT" in sql, sql
+    for number in range(200, 260):
+        call(seeded.session, number)
+    assert len(queries()) <= len(few) + 1  # the time of the last one looked at
+
+
+def test_the_page_says_how_far_it_looked_and_leads_on(
+    root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pages, "TEXT_WINDOW", 10)
+    text = root.get(page("message", "changelist") + "?text=web").content.decode()
+    assert "This page looked at 10 messages, as far as" in text
+    assert "look further</a>" in text
+    assert "No message matches the filter so far." in text
+
+
+def test_times_are_turned_into_ids_so_that_no_page_looks_through_other_times() -> None:
+    store(traffic(random.Random(1), 120))
+    with CaptureQueriesContext(connection) as captured:
+        found = find(
+            {"since": NOON + timedelta(minutes=4), "until": NOON + timedelta(minutes=5)},
+            before=None,
+            after=None,
+            newest_first=True,
+            size=6,
+        )
+    assert found.messages
+    places = LogMinute.objects.filter(at__lte=NOON + timedelta(minutes=5))
+    last = max(places.values_list("last_id", flat=True))
+    pages = [each["sql"] for each in captured if "mcp_app_message" in each["sql"]]
+    assert pages
+    assert all(f"<= {last}" in sql for sql in pages)

@@ -1,0 +1,105 @@
+"""Counting messages into cells: what is folded, what is bounded, what a histogram tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_app.observability.counts import BUCKETS, OTHER
+from mcp_app.observability.tally import COUNT, FIRST_BUCKET, MS, SKIPPED, WIDTH, Tally, percentile, read
+
+MINUTE = 1_790_000_040  # begins a minute
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "outcome", "key"),
+    [
+        ("tools/call", "echo", "ok", ("tools/call", "echo", "ok")),
+        ("tools/call", "", "error", ("tools/call", OTHER, "error")),
+        ("tools/call", "x" * 999, "ok", ("tools/call", "x" * 128, "ok")),
+        ("resources/read", "file:///any/of/many", "ok", ("resources/read", "", "ok")),
+        ("made/up", "echo", "error", (OTHER, "", "error")),
+        ("notifications/initialized", "", "", (OTHER, "", "")),
+    ],
+)
+def test_a_message_is_counted_under_bounded_names(
+    method: str, target: str, outcome: str, key: tuple[str, str, str]
+) -> None:
+    tally = Tally()
+    tally.add(MINUTE + 59.9, method, target, outcome, 1.5)
+    ((found, cell),) = tally.cells.items()
+    assert found == (MINUTE, *key)
+    assert (cell[COUNT], cell[SKIPPED], cell[MS], sum(cell[FIRST_BUCKET:])) == (1, 0, 1.5, 1)
+
+
+def test_what_was_not_timed_is_in_no_bucket() -> None:
+    tally = Tally()
+    tally.add(MINUTE, "ping", "", "", None)
+    assert next(iter(tally.cells.values())) == [1] + [0] * (WIDTH - 1)
+
+
+def test_a_full_tally_counts_on_without_names() -> None:
+    tally = Tally(most=3)
+    for number in range(50):
+        tally.add(MINUTE + number * 60, "tools/call", f"tool-{number}", "ok", 1.0)
+    assert tally.total == 50
+    assert len(tally.cells) == 4
+    assert tally.cells[MINUTE, OTHER, "", "ok"][COUNT] == 47
+
+
+added = st.tuples(
+    st.integers(0, 10_000), st.sampled_from(["ping", "tools/call", "x"]), st.sampled_from(["", "a", "b"]),
+    st.sampled_from(["", "ok", "error"]), st.one_of(st.none(), st.integers(0, 400_000).map(float)),
+    st.booleans(),
+)  # fmt: skip
+
+
+def _tally(messages: list[Any], most: int | None = None) -> Tally:
+    tally = Tally(most)
+    for at, method, target, outcome, ms, skipped in messages:
+        tally.add(at, method, target, outcome, ms, skipped=skipped)
+    return tally
+
+
+@given(st.lists(added), st.lists(added), st.sampled_from([None, 2]))
+def test_what_was_handed_on_is_taken_away_and_the_rest_stays(
+    first: list[Any], second: list[Any], most: int | None
+) -> None:
+    tally = _tally(first, most)
+    written = tally.written()
+    for at, method, target, outcome, ms, skipped in second:
+        tally.add(at, method, target, outcome, ms, skipped=skipped)
+    before = tally.total
+    tally.subtract(written)
+    assert tally.total == before - len(first) == len(second)
+    read_back = Tally()
+    read_back.merge(read(written))
+    assert read_back.total == len(first)
+
+
+@pytest.mark.parametrize("wrong", [[[1, "a", "b", "c", 1]], [[1, 2, "b", "c", *[0] * WIDTH]], [["x"]], [3]])
+def test_what_is_no_tally_is_refused(wrong: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        read(wrong)
+
+
+@given(st.lists(st.floats(0, 400), min_size=1), st.sampled_from([0.5, 0.95]))
+def test_a_percentile_is_in_the_bucket_of_the_true_one(seconds: list[float], share: float) -> None:
+    tally = Tally()
+    for each in seconds:
+        tally.add(0, "ping", "", "ok", each * 1000)
+    (cell,) = tally.cells.values()
+    found = percentile(cell[FIRST_BUCKET:], share)
+    assert found is not None
+    ranked = sorted(seconds)
+    true = next(each for at, each in enumerate(ranked, 1) if at >= len(ranked) * share)
+    lower = max((bound for bound in (0.0, *BUCKETS) if bound < true), default=0.0)
+    upper = min((bound for bound in BUCKETS if bound >= true * 0.999999), default=BUCKETS[-1])
+    assert lower * 0.999999 <= found <= upper
+
+
+def test_nothing_timed_has_no_percentile() -> None:
+    assert percentile([0] * (len(BUCKETS) + 1), 0.5) is None

@@ -1,0 +1,228 @@
+"""What is counted equals what passed: whatever was skipped, refused, or written again after a crash."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Sum
+from django.test import override_settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_app.models import LogCursor, LogMinute, Message, Rollup, Session
+from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.observability.counts import BUCKETS, OTHER
+from mcp_app.observability.tally import Tally
+from mcp_app.sessions import rollups
+from mcp_app.sessions.drain import drain_once
+from tests.unit.sessions.queues import ListQueue, batch, line
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
+
+
+class Crash(BaseException):
+    """The worker dies here."""
+
+
+def drain_all(queue: Any) -> None:
+    while queue.batches:
+        drain_once(queue)
+
+
+def counted(span: int = 60, *names: str) -> dict[Any, int]:
+    rows = (
+        Rollup.objects.filter(span=span, tool="").order_by().values_list(*names).annotate(number=Sum("count"))
+    )
+    return {key[0] if len(key) == 1 else tuple(key): number for *key, number in rows}
+
+
+def in_all(span: int, column: str = "count") -> int:
+    return Rollup.objects.filter(span=span, tool="").aggregate(found=Sum(column))["found"] or 0
+
+
+messages = st.lists(
+    st.tuples(
+        st.integers(0, 20_000),  # seconds after noon
+        st.sampled_from(["tools/call", "tools/list", "ping", "made/up", "notifications/progress"]),
+        st.sampled_from(["", "echo", "count"]),
+        st.sampled_from(["ok", "tool_error", "error", "cancelled", ""]),
+        st.one_of(st.none(), st.floats(0, 400_000)),
+        st.sampled_from(["logged", "skipped"]),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(messages, min_size=1, max_size=6), st.integers(0, 40), st.booleans())
+def test_rollups_are_the_messages_logged_or_not_whatever_dies_on_the_way(
+    traffic: list[list[Any]], dies_at: int, says_what_it_skipped: bool
+) -> None:
+    for model in (Message, Rollup, LogMinute, Session, LogCursor):
+        model.objects.all().delete()
+    queue = ListQueue(*[_batch(part, says_what_it_skipped) for part in traffic])
+    _die_at(dies_at, queue)
+    drain_all(queue)
+    sent = [each for part in traffic for each in part if _is_told(part)]
+    logged = [each for each in sent if each[5] == "logged"]
+    assert Message.objects.count() == len(logged)
+    for span in rollups.SPANS:
+        assert in_all(span) == len(sent)
+        assert in_all(span, "skipped") == len(sent) - len(logged)
+    assert sum(in_all(60, column) for column in BUCKET_COLUMNS) == sum(
+        each[4] is not None for each in (sent if says_what_it_skipped else logged)
+    )
+    known = sent if says_what_it_skipped else logged
+    expected = Counter((_method(each[1]), each[3]) for each in known)
+    expected[OTHER, ""] += len(sent) - len(known)
+    assert counted(60, "method", "outcome") == +expected
+
+
+def _is_told(part: list[Any]) -> bool:
+    """What was skipped is noted beside a line, so a batch without lines tells of nothing."""
+    return any(each[5] == "logged" for each in part)
+
+
+def _method(name: str) -> str:
+    return name if name in ("tools/call", "tools/list", "ping") else OTHER
+
+
+def _batch(part: list[Any], says_what_it_skipped: bool) -> bytes:
+    skipped = [each for each in part if each[5] == "skipped"] if _is_told(part) else []
+    lines = [
+        line(at=NOON + at, method=method, target=target, outcome=outcome, ms=ms)
+        for at, method, target, outcome, ms, kind in part
+        if kind == "logged"
+    ]
+    tally = Tally()
+    for at, method, target, outcome, ms, _ in skipped:
+        tally.add(NOON + at, method, target, outcome, ms, skipped=True)
+    more = {"tally": tally.written()} if says_what_it_skipped else {}
+    return batch(*lines, skipped=len(skipped), **more)
+
+
+def _die_at(number: int, queue: Any) -> None:
+    """Drain until the statement of that number; the next worker begins anew."""
+    seen = 0
+
+    def die(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        if seen > number:
+            raise Crash
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(die):
+        try:
+            drain_all(queue)
+        except Crash:
+            return
+
+
+def test_a_batch_that_cannot_be_written_is_counted_by_its_number() -> None:
+    poison = batch(line("1"), line("2", at="yesterday"), skipped=3)
+    queue = ListQueue(batch(line("0")), poison)
+    drain_all(queue)
+    assert counted(60, "method", "outcome") == {("tools/call", "ok"): 1, (OTHER, ""): 5}
+    assert in_all(60, "skipped") == 5
+
+
+@pytest.mark.parametrize("wrong", ["x", [["x"]], [[1, "a", "b", "c"]], [[0, "ping", "", "ok", *["x"] * 21]]])
+def test_a_tally_of_another_form_does_not_stop_the_drain(wrong: Any) -> None:
+    queue = ListQueue(batch(line("1"), skipped=2, tally=wrong), batch(line("2")))
+    drain_all(queue)
+    assert in_all(60) == 4
+    assert in_all(60, "skipped") == 3
+
+
+@pytest.mark.parametrize("many", [10**9, 10**15])
+def test_a_number_that_no_process_can_mean_does_not_stop_the_drain(many: int) -> None:
+    tally = [[0, "ping", "", "ok", many, 0, 0.0, *[0] * len(BUCKET_COLUMNS)]]
+    negative = [[0, "ping", "", "ok", -5, 0, 0.0, *[0] * len(BUCKET_COLUMNS)]]
+    drain_all(
+        ListQueue(
+            batch(line("1"), skipped=many),
+            batch(line("2"), skipped=1, tally=tally),
+            batch(line("3"), skipped=1, tally=negative),
+            batch(line("4")),
+        )
+    )
+    assert list(Message.objects.order_by("pk").values_list("request_id", flat=True)) == ["", "", "", "4"]
+
+
+def test_durations_are_in_the_bucket_that_holds_them() -> None:
+    queue = ListQueue(batch(*[line(str(bound), at=NOON, ms=bound * 1000) for bound in (*BUCKETS, 301)]))
+    drain_all(queue)
+    row = Rollup.objects.get(span=3600, tool="echo")
+    assert [getattr(row, column) for column in BUCKET_COLUMNS] == [1] * (len(BUCKETS) + 1)
+    assert row.ms == pytest.approx(sum((*BUCKETS, 301)) * 1000)
+
+
+def test_tools_after_the_most_that_are_counted_by_name_are_others_within_an_hour() -> None:
+    names = [f"tool-{number}" for number in range(rollups.MOST_TOOLS + 20)]
+    queue = ListQueue(*[batch(line(target=name, at=NOON + 60 * at)) for at, name in enumerate(names[:50])])
+    queue.add(batch(*[line(target=name, at=NOON + 1) for name in names]))
+    queue.add(batch(line(target="tool-119", at=NOON + 3600)))
+    drain_all(queue)
+    named = Rollup.objects.filter(span=3600).exclude(tool="").values_list("at", "tool", "count")
+    by_tool = {(at, tool): count for at, tool, count in named}
+    noon = datetime.fromtimestamp(NOON, UTC)
+    assert len(by_tool) == rollups.MOST_TOOLS + 2
+    assert by_tool[noon, OTHER] == 20
+    assert by_tool[noon + timedelta(hours=1), "tool-119"] == 1
+    assert sum(by_tool.values()) == 50 + len(names) + 1
+
+
+def test_the_places_of_a_minute_hold_all_its_messages_however_late_they_come() -> None:
+    queue = ListQueue(
+        batch(line("1", at=NOON), line("2", at=NOON + 61)),
+        batch(line("3", at=NOON + 62), line("late", at=NOON + 1)),
+    )
+    drain_all(queue)
+    one, two, three, late = Message.objects.order_by("pk").values_list("pk", flat=True)
+    places = {row.at.timestamp() - NOON: (row.first_id, row.last_id) for row in LogMinute.objects.all()}
+    assert places == {0: (one, late), 60: (two, three)}
+
+
+def test_each_span_is_kept_for_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollups, "SLICE", 2)
+    now = time.time()
+    for days in (0, 1, 3, 7, 9, 20, 40):
+        tally = Tally()
+        tally.add(now - days * 86_400, "ping", "", "ok", 1)
+        rollups.write(tally)
+    with override_settings(MCP={"ROLLUP_DAYS": 30}):
+        assert rollups.purge() == 5 + 3 + 1
+    kept = Counter(Rollup.objects.values_list("span", flat=True))
+    assert kept == {60: 2, 600: 4, 3600: 6}
+
+
+def test_places_go_with_their_messages() -> None:
+    drain_all(ListQueue(batch(line("1", at=NOON)), batch(line("2", at=NOON + 60))))
+    Message.objects.filter(request_id="1").delete()
+    rollups.purge()
+    assert [row.at for row in LogMinute.objects.all()] == [datetime.fromtimestamp(NOON + 60, UTC)]
+    Message.objects.all().delete()
+    rollups.purge()
+    assert not LogMinute.objects.exists()
+
+
+def test_a_session_knows_how_many_messages_it_had() -> None:
+    Session.objects.create(
+        id="s" * 32, principal="p", protocol_version="2025-11-25",
+        created_at=datetime.now(UTC), last_seen_at=datetime.now(UTC) - timedelta(days=1),
+    )  # fmt: skip
+    drain_all(
+        ListQueue(
+            batch(*[line(str(at), session="s" * 32) for at in range(3)], line("4")),
+            batch(line("5", session="s" * 32, direction="out")),
+        )
+    )
+    assert Session.objects.get().messages_logged == 4
