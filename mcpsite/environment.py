@@ -36,6 +36,7 @@ REMEDIES = {
     "DEMO": "on or off",
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
+    "LOG_FORMAT": "text or json",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -70,6 +71,7 @@ class Environment(BaseSettings):
     demo: bool = True
     connect_page: bool = True
     metrics: bool = True
+    log_format: Literal["text", "json"] = "text"
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod

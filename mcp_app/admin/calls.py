@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
@@ -33,6 +34,7 @@ from mcp_app.admin.shown import badge, moment, span
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
+from mcp_app.protocol.trace_context import read
 from mcp_app.templatetags.mcp_text import marked, visible
 
 OUTCOMES = {"ok": "good", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
@@ -279,6 +281,7 @@ class CallAdmin(ReadOnlyAdmin[Call]):
             "live_url": self.page_url("live", call),
             "outcome": self.shown_outcome(call),
             "content": content(call, whole=whole),
+            "trace": read(orjson.loads(call.meta)),
             "all_url": None if whole else "?all=1",
             "session_url": self._session_url(call) if getattr(call, "has_session", False) else None,
             "messages_url": self._messages_url(call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.background import Background
 from mcp_app.execution.calls import Calls, Read, Work
 from mcp_app.execution.reply import Reply
+from mcp_app.observability.trail import Trail, of_request
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
@@ -59,6 +60,8 @@ class RequestContext(Asked):
     request_id: str | int
     method: str
     payload: bytes
+    # The headers that name a trace, of the POST it came by; None for most.
+    trace_fields: Mapping[str, str] | None = None
 
     @property
     def version(self) -> str:
@@ -92,6 +95,20 @@ class RequestContext(Asked):
             work=work,
             read=read,
             on_timeout=on_timeout or _no_answer,
+            trace_fields=self.trace_fields,
+        )
+
+    def trail(self, target: str, meta: dict[str, Any]) -> Trail:
+        """What a call that does not run in this process leaves behind here."""
+        return of_request(
+            method=self.method,
+            target=target,
+            session=self.session.id,
+            version=self.session.version,
+            principal=self.principal.key,
+            request_id=self.request_id,
+            meta=meta,
+            fields=self.trace_fields,
         )
 
 

@@ -11,6 +11,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
+from mcp_app.protocol.trace_context import MEMBERS
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
@@ -50,11 +51,11 @@ class Legacy:
             return await dispatcher.initialize(principal, message, body, address), None
         session = await self.session(fields, principal)
         if isinstance(message, jsonrpc.Request):
-            return await dispatcher.request(session, principal, message, body), session
+            return await dispatcher.request(session, principal, message, body, _trace(fields)), session
         if isinstance(message, list):
             if session.version != V2025_03_26:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
-            return await dispatcher.batch(session, principal, message), session
+            return await dispatcher.batch(session, principal, message, _trace(fields)), session
         if isinstance(message, jsonrpc.Notification):
             await dispatcher.notification(session, message, body)
         else:
@@ -149,6 +150,13 @@ class Legacy:
         _check_version(fields)
         session = await self.session(fields, principal)
         await self._dispatcher.end_session(session, "ended by the client")
+
+
+def _trace(fields: Fields) -> dict[str, str] | None:
+    """The headers that name a trace; a request's own ``_meta`` goes before them (META-10)."""
+    if b"traceparent" not in fields:
+        return None
+    return {name: fields.get(name.encode(), b"").decode("latin-1") for name in MEMBERS}
 
 
 def _refuse_modern(
