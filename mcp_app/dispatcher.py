@@ -79,7 +79,7 @@ class Dispatcher:
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self.settings = settings
         self.streams = streams
-        self.authenticator = Authenticator(settings.auth)
+        self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
         self.log = MessageLog(streams, settings)
         self.counts = Counts()
         self.figures = Figures("web", streams, self.counts, self.log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_app.auth.principal import Principal
@@ -14,6 +14,7 @@ from mcp_app.execution.reply import Reply
 from mcp_app.observability.trail import Trail, of_request
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.progress import check_progress_token
+from mcp_app.protocol.tally import Tally
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
@@ -36,6 +37,7 @@ class Services:
     calls: Calls
     background: Background
     log: MessageLog
+    completions: Tally = field(default_factory=Tally)
 
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""

@@ -129,9 +129,10 @@ class Endpoint:
 
     async def _principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
-        authorization = fields.get(b"authorization")
-        local = authorization is None and is_local(fields, _address(scope))
-        return await self._dispatcher.authenticator.authenticate(authorization, local=local)
+        authorization, address = fields.get(b"authorization"), _address(scope)
+        local = authorization is None and is_local(fields, address)
+        authenticator = self._dispatcher.authenticator
+        return await authenticator.authenticate(authorization, local=local, address=address)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = self._known(fields, scope) or await self._principal(fields, scope)
