@@ -258,7 +258,8 @@ class CallAdmin(ReadOnlyAdmin[Call]):
         """The list under the box of queues and workers."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        return super().changelist_view(request, {"box": box(), **(extra_context or {})})
+        more = {"box": box(), "can_examine": request.user.has_perm("mcp_app.run_doctor")}
+        return super().changelist_view(request, {**more, **(extra_context or {})})
 
     def change_view(
         self,

@@ -104,11 +104,16 @@ def _encoded(record: logging.LogRecord, message: str, trouble: str) -> str:
         "level": record.levelname,
         "logger": record.name,
         "message": message,
-        "process": os.environ.get(PROCESS) or _PROGRAM,
+        "process": process_name(),
         "pid": record.process,
         **_ids(record),
     }
     return _dumped(members | {"exception": trouble} if trouble else members)
+
+
+def process_name() -> str:
+    """What this process is called in lines of log."""
+    return os.environ.get(PROCESS) or _PROGRAM
 
 
 def _time(at: datetime) -> str:
