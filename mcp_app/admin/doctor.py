@@ -46,10 +46,12 @@ BUSY = "Another examination is running here. Its results are on the page of whoe
 class DoctorForm(forms.Form):
     """A key to talk to the server with; used for this one examination, and kept nowhere."""
 
-    key = forms.CharField(
+    key = forms.RegexField(
+        r"^[!-~]+$",
         required=False,
         max_length=200,
         label="API key (optional)",
+        error_messages={"invalid": "The key has characters that no Authorization header can carry."},
         widget=forms.PasswordInput(
             attrs={"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
         ),
@@ -70,7 +72,7 @@ class Report:
     """One examination as it is shown."""
 
     areas: list[Area]
-    counts: list[tuple[int, str, str]]
+    counts: list[tuple[str, str]]
     at: Any
     seconds: float
     process: str
@@ -100,7 +102,12 @@ class DoctorAdmin(ReadOnlyAdmin[Doctor]):
         """The form, and after a POST what was found."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        form, report, problem, status = DoctorForm(request.POST or None), None, "", 200
+        form, report, problem, status = (
+            DoctorForm(request.POST if request.method == "POST" else None),
+            None,
+            "",
+            200,
+        )
         if request.method == "POST" and form.is_valid():
             try:
                 report = examined(Installation.configured(key=form.cleaned_data["key"]), [server(request)])
@@ -129,7 +136,7 @@ def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report
     grouped = groupby(ordered, key=_name)
     return Report(
         areas=[_area(name, list(found)) for name, found in grouped],
-        counts=[(counted[level], level.value, TONES[level]) for level in WORST_FIRST if counted[level]],
+        counts=[(_counted(counted[level], level), TONES[level]) for level in WORST_FIRST if counted[level]],
         at=timezone.now(),
         seconds=time.monotonic() - begun,
         process=process_name(),
@@ -152,6 +159,11 @@ def _release(name: str) -> str:
         return f"{name} {version(name)}"
     except (PackageNotFoundError, ValueError):
         return "a server that is not known here"
+
+
+def _counted(count: int, level: Level) -> str:
+    is_many = count > 1 and level in (Level.ERROR, Level.WARNING)
+    return f"{count} {level}s" if is_many else f"{count} {level}"
 
 
 def _name(finding: Finding) -> str:

@@ -39,6 +39,7 @@ print(json.dumps({
 """
     rows: dict[str, Any] = json.loads(site.shell(code).strip().splitlines()[-1])
     found = {"index": "/admin/", "users": "/admin/auth/user/", "groups": "/admin/auth/group/"}
+    found["doctor"] = "/admin/mcp_app/doctor/"
     for model, named in rows.items():
         found[f"{model}-list"] = f"/admin/mcp_app/{model}/"
         for name, pk in named:
