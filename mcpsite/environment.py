@@ -37,6 +37,7 @@ REMEDIES = {
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
     "LOG_FORMAT": "text or json",
+    "HTTP_SSE": "on or off",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -72,6 +73,7 @@ class Environment(BaseSettings):
     connect_page: bool = True
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
+    http_sse: bool = True
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod
@@ -271,7 +273,8 @@ def database_from_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", unquote(parts.hostname or "")),
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 5, **options},
+        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
+        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 

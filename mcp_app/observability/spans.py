@@ -124,12 +124,11 @@ class Spans:
 
         name = method if method == "resources/read" else f"{method} {target}"[:MAX_TEXT]
         links = [Link(get_current_span(_context(linked)).get_span_context())] if linked is not None else None
-        more = {"mcp.method.name": method, "network.transport": "tcp", "network.protocol.name": "http"}
         return self._tracer.start_span(
             name,
             context=_context(parent),
             kind=SpanKind.SERVER,
-            attributes={**attributes, **more, **_target(method, target)},
+            attributes={**attributes, "mcp.method.name": method, **_target(method, target)},
             links=links,
         )
 
@@ -150,14 +149,21 @@ def end(span: Span, outcome: str, answer: bytes) -> None:
         span.set_attribute("error.type", "tool_error")
         span.set_status(StatusCode.ERROR)
     elif outcome != "ok":
-        code = str(orjson.loads(answer)["error"]["code"]) if answer else outcome
-        span.set_attribute("error.type", "cancelled" if outcome == "cancelled" else code)
-        if answer:
+        code = _code(answer)
+        span.set_attribute("error.type", "cancelled" if outcome == "cancelled" else code or "_OTHER")
+        if code:
             span.set_attribute("rpc.response.status_code", code)
         # A call that its client cancelled did not fail.
         if outcome != "cancelled":
             span.set_status(StatusCode.ERROR)
     span.end()
+
+
+def _code(answer: bytes) -> str:
+    """The code of an error response; empty when it is none."""
+    message = orjson.loads(answer) if answer else {}
+    error = message.get("error")
+    return str(error["code"]) if isinstance(error, dict) else ""
 
 
 def context_of(span: Span, came: TraceContext | None) -> TraceContext | None:

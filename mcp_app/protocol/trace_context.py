@@ -79,6 +79,13 @@ def read(carrier: Mapping[str, Any]) -> TraceContext | None:
     )
 
 
+def from_headers(fields: Mapping[bytes, bytes]) -> dict[str, str] | None:
+    """The header fields that name a trace, for ``read``; None when there is none, as with most requests."""
+    if b"traceparent" not in fields:
+        return None
+    return {name: fields.get(name.encode(), b"").decode("latin-1") for name in MEMBERS}
+
+
 def carried(meta: dict[str, Any], context: TraceContext | None) -> dict[str, Any]:
     """``meta`` with the members of ``context``, and no others of a trace."""
     rest = {name: value for name, value in meta.items() if name not in MEMBERS}

@@ -6,12 +6,13 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
-from mcp_app.protocol.trace_context import MEMBERS
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
+from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
@@ -51,11 +52,11 @@ class Legacy:
             return await dispatcher.initialize(principal, message, body, address), None
         session = await self.session(fields, principal)
         if isinstance(message, jsonrpc.Request):
-            return await dispatcher.request(session, principal, message, body, _trace(fields)), session
+            return await dispatcher.request(session, principal, message, body, from_headers(fields)), session
         if isinstance(message, list):
             if session.version != V2025_03_26:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
-            return await dispatcher.batch(session, principal, message, _trace(fields)), session
+            return await dispatcher.batch(session, principal, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
             await dispatcher.notification(session, message, body)
         else:
@@ -69,7 +70,7 @@ class Legacy:
         _refuse_modern(fields, message)
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
-        if session is None:
+        if session is None or session.transport:
             return None
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
@@ -85,6 +86,8 @@ class Legacy:
         session = self._sessions.cached(session_id, principal.key)
         if session is None:
             session = await self._sessions.load(session_id, principal.key)
+        if session.transport:
+            raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
             # VER-06: the session's revision was negotiated; a differing header is served by it.
@@ -117,7 +120,10 @@ class Legacy:
         head = await self._dispatcher.streams.log.head(session.id, position.stream)
         if head is None or head.epoch != position.epoch:
             return await self._restored(session, position.stream)
-        if head.offset < position.offset:
+        if await self._dispatcher.services.background.complete(session.id, position.stream):
+            # Redis may have been set back in time: what this client saw last is then beyond the end (R12).
+            position = replace(position, offset=min(position.offset, head.offset))
+        elif head.offset < position.offset:
             raise event_id.InvalidEventId(UNKNOWN_EVENT)
         token = ""
         if position.stream == STANDALONE:
@@ -150,13 +156,6 @@ class Legacy:
         _check_version(fields)
         session = await self.session(fields, principal)
         await self._dispatcher.end_session(session, "ended by the client")
-
-
-def _trace(fields: Fields) -> dict[str, str] | None:
-    """The headers that name a trace; a request's own ``_meta`` goes before them (META-10)."""
-    if b"traceparent" not in fields:
-        return None
-    return {name: fields.get(name.encode(), b"").decode("latin-1") for name in MEMBERS}
 
 
 def _refuse_modern(

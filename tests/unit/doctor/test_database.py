@@ -28,7 +28,7 @@ def test_a_sound_database_is_reachable_migrated_and_takes_writes_of_which_none_s
 
 
 def test_a_migration_that_is_not_applied_is_named() -> None:
-    newest = MigrationRecorder(connection).migration_qs.filter(app="mcp_app").order_by("name").last()
+    newest = MigrationRecorder(connection).migration_qs.filter(app="mcp_app").latest("name")
     newest.delete()
     (found,) = database.migrations(HERE)
     assert found.level == Level.ERROR

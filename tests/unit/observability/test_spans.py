@@ -74,8 +74,6 @@ def test_the_span_of_a_call_is_below_the_clients_and_named_by_the_conventions(re
         "gen_ai.tool.name": "add",
         "gen_ai.operation.name": "execute_tool",
         "enduser.id": "user:1/key:1",
-        "network.transport": "tcp",
-        "network.protocol.name": "http",
     }
 
 
