@@ -15,6 +15,7 @@ class McpAppConfig(AppConfig):
 
     def ready(self) -> None:
         """Import ``mcp.py`` of every app; a wrong definition there is an error that names the function."""
+        from mcp_app import checks  # noqa: F401 - importing registers
         from mcp_app.catalogue.discovery import autodiscover
 
         autodiscover()

@@ -50,6 +50,8 @@ class Settings:
     max_waiting_approvals_per_principal: int = 50
     max_open_background_calls_per_principal: int = 1_000
     max_subscriptions: int = 100
+    completions_per_minute: int = 600
+    wrong_keys_per_minute: int = 60
 
     # Limits of what goes out.
     max_result_bytes: int = 8 * 1024 * 1024

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from types import CoroutineType
@@ -31,6 +31,8 @@ from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import QUICK, TABLE
+from mcp_app.observability import spans
+from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
@@ -77,7 +79,7 @@ class Dispatcher:
     def __init__(self, streams: Streams, settings: Settings) -> None:
         self.settings = settings
         self.streams = streams
-        self.authenticator = Authenticator(settings.auth)
+        self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
         self.log = MessageLog(streams, settings)
         self.counts = Counts()
         self.figures = Figures("web", streams, self.counts, self.log)
@@ -87,6 +89,7 @@ class Dispatcher:
         self.on_catalogue: list[Callable[[], None]] = []
         self._refreshing: set[asyncio.Task[None]] = set()
         self._told = -1
+        self._quick = QUICK
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
         self.figures.gauges["running_calls"] = lambda: calls.running
@@ -112,6 +115,10 @@ class Dispatcher:
         self.log.keep_secret((await catalogue.refresh()).secret_names)
         await self.streams.start()
         self.log.start()
+        spans.start()
+        if spans.active() is not None:
+            # A call has a span only when it goes the ordinary way.
+            self._quick = {method: handler for method, handler in QUICK.items() if method != "tools/call"}
         if self.settings.metrics:
             self.figures.start()
         if self.services.background.available:
@@ -161,11 +168,16 @@ class Dispatcher:
         return Answered(encoded, session_id=session_id)
 
     async def request(
-        self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
+        self,
+        session: Session,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve one request: a quick one at once, others as a stream."""
         reply = Reply(self.streams, session.id, 1)
-        error = await self._serve(session, principal, request, payload, reply)
+        error = await self._serve(session, principal, request, payload, reply, trace_fields)
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
         if reply.answers or await reply.settled(self.settings.grace_seconds):
@@ -176,7 +188,7 @@ class Dispatcher:
         self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
     ) -> bytes | None:
         """The answer to a request that needs no waiting; None, and nothing done, for every other."""
-        handler = QUICK.get(request.method)
+        handler = self._quick.get(request.method)
         if handler is None or request.id in session.in_flight:
             return None
         started = perf_counter()
@@ -199,15 +211,19 @@ class Dispatcher:
         return encoded
 
     async def batch(
-        self, session: Session, principal: Principal, members: list[jsonrpc.Message | jsonrpc.Invalid]
+        self,
+        session: Session,
+        principal: Principal,
+        members: list[jsonrpc.Message | jsonrpc.Invalid],
+        trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
         reply = Reply(self.streams, session.id, len(answered), shared=True)
         for member in members:
-            payload = _encoded(member)
+            payload = jsonrpc.encode_member(member)
             if isinstance(member, jsonrpc.Request):
-                await self._serve(session, principal, member, payload, reply)
+                await self._serve(session, principal, member, payload, reply, trace_fields)
             elif isinstance(member, jsonrpc.Invalid):
                 reply.answer(payload)
             else:
@@ -261,12 +277,18 @@ class Dispatcher:
             log.info("A response with id %.80r answers no open question", message.id)
 
     async def _serve(
-        self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes, reply: Reply
+        self,
+        session: Session,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        reply: Reply,
+        trace_fields: Mapping[str, str] | None,
     ) -> McpError | None:
         """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
         started = perf_counter()
         context = RequestContext(
-            self.services, session, principal, reply, request.id, request.method, payload
+            self.services, session, principal, reply, request.id, request.method, payload, trace_fields
         )
         error: McpError | None = None
         try:
@@ -287,7 +309,8 @@ class Dispatcher:
         except StreamsUnavailable:
             error = Unavailable(NO_REDIS)
         except Exception:  # noqa: BLE001 - the boundary: whatever a handler raises becomes one answer
-            error = unexpected(request.method, "")
+            with correlated(Correlation(session.id, "", request.id, principal.key)):
+                error = unexpected(request.method, "")
         if error is not None:
             encoded, outcome = jsonrpc.encode_error(error, request.id), "error"
         reply.answer(encoded)
@@ -355,19 +378,6 @@ def _tool(request: jsonrpc.Request, principal: Principal) -> str:
     name = request.params.get("name")
     offered = type(name) is str and catalogue.current().tool(name, principal.permissions)
     return offered.name if offered else OTHER
-
-
-def _encoded(member: jsonrpc.Message | jsonrpc.Invalid) -> bytes:
-    """A member of a batch by itself, as it is logged; of an invalid one, the error that answers it."""
-    if isinstance(member, jsonrpc.Request):
-        return jsonrpc.encode_request(member.id, member.method, member.params)
-    if isinstance(member, jsonrpc.Notification):
-        return jsonrpc.encode_notification(member.method, member.params)
-    if isinstance(member, jsonrpc.Invalid):
-        return jsonrpc.encode_error(member.error, member.id)
-    if member.error is not None:
-        return jsonrpc.encode({"jsonrpc": "2.0", "id": member.id, "error": member.error})
-    return jsonrpc.encode_result(member.id, member.result or {})
 
 
 def _without_content(message: jsonrpc.Response, payload: bytes) -> bytes:

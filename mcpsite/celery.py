@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from typing import Any
 
+from billiard.util import get_logger as multiprocessing_logger
 from celery import Celery
+from celery.signals import (
+    after_setup_logger,
+    after_setup_task_logger,
+    beat_embedded_init,
+    beat_init,
+    celeryd_init,
+)
+
+from mcp_app.observability.logs import PROCESS
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
 app = Celery("mcpsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["mcp_app"])
+
+
+@after_setup_logger.connect
+@after_setup_task_logger.connect
+def write_as_the_others(logger: logging.Logger, **_: Any) -> None:
+    """Celery gives its loggers handlers of its own: their lines are worded like everybody's."""
+    ours = next((handler.formatter for handler in logging.getLogger().handlers), None)
+    for each in (logger, multiprocessing_logger()):
+        for handler in each.handlers:
+            handler.setFormatter(ours)
+
+
+@celeryd_init.connect
+def name_worker(sender: str = "worker", **_: Any) -> None:
+    """A worker that nobody named is known by its node name."""
+    os.environ.setdefault(PROCESS, sender)
+
+
+@beat_init.connect
+@beat_embedded_init.connect
+def name_beat(**_: Any) -> None:
+    """Also the beat of a worker with ``--beat``, which is a process of its own."""
+    os.environ[PROCESS] = "beat"

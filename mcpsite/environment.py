@@ -36,6 +36,7 @@ REMEDIES = {
     "DEMO": "on or off",
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
+    "LOG_FORMAT": "text or json",
     "HTTP_SSE": "on or off",
     "MESSAGE_LOG_DAYS": "a number of days from 1 to 3650, for example 14",
     "MESSAGE_LOG_ROWS": "a number of messages, for example 1000000, or 0 for no limit",
@@ -73,6 +74,7 @@ class Environment(BaseSettings):
     demo: bool = True
     connect_page: bool = True
     metrics: bool = True
+    log_format: Literal["text", "json"] = "text"
     http_sse: bool = True
     message_log_days: int = Field(14, ge=1, le=3650)
     message_log_rows: int | None = Field(None, ge=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from datetime import timedelta
 
@@ -193,10 +194,15 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}
 
+# S11, S14: what clients and tools said neither forges a line nor speaks to a terminal; none has a credential.
+_LINES = {
+    "text": "mcp_app.observability.logs.TextLines",
+    "json": "mcp_app.observability.logs.JsonLines",
+}
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {"line": {"()": _LINES[ENVIRONMENT.log_format]}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
@@ -206,3 +212,5 @@ LOGGING = {
         "axes": {"level": "WARNING"},
     },
 }
+# Warnings of Python's own are lines like all others then.
+logging.captureWarnings(ENVIRONMENT.log_format == "json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from mcp_app.observability.logs import PROCESS, json_line
 from mcpsite.pid_files import PidFiles
 
 CHILD = str(Path(__file__).with_name("child.py"))
@@ -74,16 +76,27 @@ def _due(child: Child) -> bool:
     return time.monotonic() >= child.start_at
 
 
+def _as_json(name: str, line: str) -> str:
+    """A line of a child that writes JSON as it is, any other wrapped."""
+    if line.startswith("{"):
+        with suppress(ValueError):
+            json.loads(line)
+            return line
+    return json_line(logger=f"mcp.{name}" if name == "up" else name, message=line, process=name)
+
+
 class Supervisor:
     """Starts programs in their own sessions, replaces the dead and stops them in order.
 
     One thread: the selector waits for the children's output, for signals and for the next restart.
     """
 
-    def __init__(self, pid_files: PidFiles, *, directory: Path, out: IO[str]) -> None:
+    def __init__(self, pid_files: PidFiles, *, directory: Path, out: IO[str], as_json: bool = False) -> None:
+        """``as_json``: each line is written as one JSON object, as the children's own lines are then."""
         self._pid_files = pid_files
         self._directory = directory
         self._out = out
+        self._as_json = as_json
         self._children: list[Child] = []
         self._selector = selectors.DefaultSelector()
         self._stops = 0
@@ -156,7 +169,7 @@ class Supervisor:
     def say(self, name: str, line: str) -> None:
         """Write one line of log under a name."""
         with suppress(OSError, ValueError):
-            self._out.write(f"{name:<8}| {line}\n")
+            self._out.write((_as_json(name, line) if self._as_json else f"{name:<8}| {line}") + "\n")
             self._out.flush()
 
     def _stop_all(self, children: list[Child]) -> None:
@@ -175,7 +188,7 @@ class Supervisor:
     def _spawn(self, child: Child) -> None:
         program = child.program
         ready_read, ready_write = os.pipe()
-        environment = {**os.environ, **program.environment, "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, **program.environment, "PYTHONUNBUFFERED": "1", PROCESS: program.name}
         descriptors = program.descriptors
         if program.announces_ready:
             environment["READY_FD"] = str(ready_write)

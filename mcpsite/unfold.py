@@ -89,6 +89,18 @@ UNFOLD: dict[str, Any] = {
                     _link("Groups", "group", "group", "auth"),
                 ],
             },
+            {
+                "title": "Installation",
+                "separator": True,
+                "items": [
+                    {
+                        "title": "Doctor",
+                        "icon": "stethoscope",
+                        "link": reverse_lazy("admin:mcp_app_doctor_changelist"),
+                        "permission": lambda request: request.user.has_perm("mcp_app.run_doctor"),
+                    }
+                ],
+            },
         ],
     },
 }

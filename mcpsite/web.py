@@ -12,6 +12,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
 from mcpsite.quick import QuickAnswers
 
@@ -240,6 +241,7 @@ def configuration(settings: environment.Environment) -> uvicorn.Config:
 def main() -> None:
     """Serve on the inherited socket, or on an own one when started alone."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
+    os.environ.setdefault(PROCESS, "web")
     settings = environment.read()
     inherited = os.environ.get("LISTEN_FD")
     listening = socket.socket(fileno=int(inherited)) if inherited else bind(settings.host, settings.port)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import orjson
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
@@ -37,6 +38,7 @@ from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.undecided import LONGEST_REASON
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
+from mcp_app.protocol.trace_context import read
 from mcp_app.templatetags.mcp_text import marked, visible
 
 OUTCOMES = {"ok": "good", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
@@ -265,9 +267,13 @@ class CallAdmin(LongListAdmin[Call]):
         """The list under the box of queues and workers."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        approvals_url = reverse(f"{self.admin_site.name}:mcp_app_approval_changelist")
-        context = {"box": box(), "approvals": waiting_count(), "approvals_url": approvals_url}
-        return super().changelist_view(request, {**context, **(extra_context or {})})
+        more = {
+            "box": box(),
+            "approvals": waiting_count(),
+            "approvals_url": reverse(f"{self.admin_site.name}:mcp_app_approval_changelist"),
+            "can_examine": request.user.has_perm("mcp_app.run_doctor"),
+        }
+        return super().changelist_view(request, {**more, **(extra_context or {})})
 
     def change_view(
         self,
@@ -292,6 +298,7 @@ class CallAdmin(LongListAdmin[Call]):
             "content": content(call, whole=whole),
             "approval": shown_approval(call, request, self.admin_site.name),
             "longest_reason": LONGEST_REASON,
+            "trace": read(orjson.loads(call.meta)),
             "all_url": None if whole else "?all=1",
             "session_url": self._session_url(call) if getattr(call, "has_session", False) else None,
             "messages_url": self._messages_url(call)

@@ -19,7 +19,7 @@ from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge, moment
-from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline
+from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline, trace_of
 from mcp_app.models import Message, Session
 from mcp_app.protocol.versions import LEGACY
 from mcp_app.sessions.services import end_session_now
@@ -223,6 +223,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
             **self.object_context(request, f"Message {message.pk}"),
             "message": message,
             "row": row(message, LONGEST_SHOWN),
+            "trace": trace_of(message.payload),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/message.html", context)

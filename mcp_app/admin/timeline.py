@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import orjson
 from django import forms
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.log_pages import TEXT_WINDOW, find
 from mcp_app.models import Message
+from mcp_app.protocol.trace_context import TraceContext, read
 from mcp_app.templatetags.mcp_text import indented_json, visible_block
 
 PAGE_SIZE = 50
@@ -120,6 +122,17 @@ def pane(text: str, limit: int) -> Pane | None:
         return None
     shown = indented_json(text, limit + 1)
     return Pane(visible_block(shown[:limit]), len(text), len(shown) > limit or len(text) > limit)
+
+
+def trace_of(text: str) -> TraceContext | None:
+    """The trace that a logged request names in its ``_meta``; None also when its text was cut."""
+    try:
+        message = orjson.loads(text)
+    except ValueError:
+        return None
+    params = message.get("params") if isinstance(message, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return read(meta) if isinstance(meta, dict) else None
 
 
 def row(message: Message, limit: int = SHOWN_CHARACTERS) -> Row:

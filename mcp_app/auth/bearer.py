@@ -10,6 +10,7 @@ from django.db import Error as DatabaseFault
 
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal
+from mcp_app.auth.wrong_keys import WrongKeys
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 
@@ -35,10 +36,11 @@ class Authenticator:
     ``mode`` is ``loopback`` (no credential needed from this machine) or ``required``.
     """
 
-    __slots__ = ("_known", "_loopback", "used")
+    __slots__ = ("_known", "_loopback", "_wrong", "used")
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, wrong_keys_per_minute: int = 0) -> None:
         self._loopback = mode == "loopback"
+        self._wrong = WrongKeys(wrong_keys_per_minute)
         self._known: dict[bytes, _Known] = {}
         self.used: dict[int, float] = {}
 
@@ -57,10 +59,11 @@ class Authenticator:
             return None
         return principal
 
-    async def authenticate(self, authorization: bytes | None, *, local: bool) -> Principal:
-        """The principal of one request.
+    async def authenticate(self, authorization: bytes | None, *, local: bool, address: str = "") -> Principal:
+        """The principal of one request, which came from ``address``.
 
-        Raises Unauthorized with a Bearer challenge, and Unavailable while the database cannot be asked.
+        Raises Unauthorized with a Bearer challenge, TooManyRequests after too many wrong keys, and
+        Unavailable while the database cannot be asked.
         """
         principal = self.known(authorization, local=local)
         if principal is not None:
@@ -68,9 +71,11 @@ class Authenticator:
         if authorization is None:
             raise Unauthorized(NO_CREDENTIAL, challenge=_challenge())
         known = self._known  # a look-up that ``forget`` overtakes must not be remembered
-        principal = await _find(authorization)
+        repeated = self._wrong.repeated(authorization, address)
+        principal = None if repeated else await _find(authorization)
         if principal is None:
             known.pop(authorization, None)
+            self._wrong.count(authorization, address)
             # One answer for unknown, expired, revoked and malformed keys: nothing to learn from it (S1).
             raise Unauthorized(BAD_CREDENTIAL, challenge=_challenge("invalid_token"))
         if len(known) >= KNOWN_LIMIT:
@@ -83,6 +88,7 @@ class Authenticator:
     def forget(self) -> None:
         """Look every credential up again: keys or permissions changed."""
         self._known = {}
+        self._wrong.forget()
 
 
 def _challenge(error: str = "") -> str:

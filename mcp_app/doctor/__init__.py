@@ -1,10 +1,11 @@
 """Looks at an installation as its operator would; every fault comes with its remedy, nothing is changed.
 
-For commands and pages: ``examine`` with an ``Installation``. Checks know nothing of who shows their findings.
+For commands ``examine`` with an ``Installation``, for pages ``examine_alone``. Checks know nothing of who
+shows their findings.
 """
 
-from mcp_app.doctor.examination import AREAS, examine
+from mcp_app.doctor.examination import AREAS, Busy, examine, examine_alone
 from mcp_app.doctor.finding import Finding, Level
 from mcp_app.doctor.installation import Installation
 
-__all__ = ["AREAS", "Finding", "Installation", "Level", "examine"]
+__all__ = ["AREAS", "Busy", "Finding", "Installation", "Level", "examine", "examine_alone"]

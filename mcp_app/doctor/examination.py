@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,9 @@ from mcp_app.streams.base import StreamsError
 
 Check = Callable[[Installation], Iterable[Finding]]
 CHECK_SECONDS = 5.0
+# Threads of checks that hang; who asks again and again must not fill the process with them.
+MOST_LEFT_BEHIND = 20
+_alone = threading.Lock()
 HANGS = "Look for a lock, for a firewall that drops what it should refuse, for an overloaded machine."
 
 
@@ -45,8 +49,10 @@ AREAS = (
 class _Looking(threading.Thread):
     """Runs ``work`` at once, in a daemon thread: one that hangs is left behind and ends with the process."""
 
+    NAME = "mcp-doctor"
+
     def __init__(self, work: Callable[[], list[Finding]]) -> None:
-        super().__init__(name="doctor", daemon=True)
+        super().__init__(name=self.NAME, daemon=True)
         self._work = work
         self.found: list[Finding] | None = None
         self.start()
@@ -56,12 +62,38 @@ class _Looking(threading.Thread):
         self.found = self._work()
 
 
-def examine(installation: Installation, areas: Iterable[Area] = AREAS) -> list[Finding]:
-    """What all checks find, in the order of their areas; blocks for the slowest area."""
-    looking = [_Looking(partial(_area, area, installation)) for area in areas]
-    for thread in looking:
-        thread.join()
-    return [finding for thread in looking for finding in thread.found or []]
+def examine(
+    installation: Installation, areas: Iterable[Area] = AREAS, seconds: float | None = None
+) -> list[Finding]:
+    """What all checks find, in the order of their areas; blocks for the slowest area, or ``seconds``.
+
+    An area that is not through by then is an error of its own.
+    """
+    deadline = None if seconds is None else time.monotonic() + seconds
+    looking = [(area.name, _Looking(partial(_area, area, installation))) for area in areas]
+    found: list[Finding] = []
+    for name, thread in looking:
+        thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            found.append(error(f"{name}.others", f"not through within {seconds:g} s", HANGS))
+        else:
+            found += thread.found or []
+    return found
+
+
+class Busy(Exception):
+    """An examination is running in this process, or too much hangs that earlier ones left behind."""
+
+
+def examine_alone(installation: Installation, seconds: float, areas: Iterable[Area] = AREAS) -> list[Finding]:
+    """As ``examine``, one at a time in this process; raises Busy at once instead of waiting for another."""
+    left_behind = sum(thread.name == _Looking.NAME for thread in threading.enumerate())
+    if left_behind > MOST_LEFT_BEHIND or not _alone.acquire(blocking=False):
+        raise Busy
+    try:
+        return examine(installation, areas, seconds)
+    finally:
+        _alone.release()
 
 
 def _area(area: Area, installation: Installation) -> list[Finding]:

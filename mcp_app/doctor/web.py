@@ -93,7 +93,9 @@ def event_stream(installation: Installation) -> Iterator[Finding]:
     check = "web.event_stream"
     endpoint = installation.url + ENDPOINT
     if connection_at(endpoint).needs_key and not installation.key:
-        yield skipped(check, "an API key is needed", "Give --key, or set MCP_API_KEY.")
+        yield skipped(
+            check, "an API key is needed", "Give one: --key, MCP_API_KEY, or the field of the admin's page."
+        )
         return
     with OwnSite(installation.url, seconds=REQUEST_SECONDS) as site:
         conversation = Conversation(site, urlsplit(endpoint).path, installation.key)

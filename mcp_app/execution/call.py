@@ -10,22 +10,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import lru_cache
 from time import perf_counter
 from typing import Any, TypeVar
 
-import orjson
-
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
-from mcp_app.execution.json_values import encodable, jsonable
+from mcp_app.execution.json_values import sendable
 from mcp_app.execution.reply import Outlet
 from mcp_app.execution.threads import Place, own_place
-from mcp_app.observability.redaction import Redactor
+from mcp_app.observability.trail import Trail
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled
 from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.progress import ProgressGate, check_progress
+from mcp_app.protocol.trace_context import joined
 from mcp_app.sessions.client_requests import ClientRequests, withdrawal
 from mcp_app.sessions.session import Session
 
@@ -77,6 +75,7 @@ class Call:
         "task",
         "threads",
         "timeout",
+        "trail",
     )
 
     def __init__(
@@ -96,6 +95,7 @@ class Call:
         meta: dict[str, Any],
         on_timeout: Callable[[], dict[str, Any]],
         finished: Callable[[Call, bytes], None],
+        trail: Trail,
     ) -> None:
         self.request_id = request_id
         self.method = method
@@ -110,6 +110,7 @@ class Call:
         self.meta = meta
         self.on_timeout = on_timeout
         self.finished = finished
+        self.trail = trail
         self.task: asyncio.Task[Any] | None = None
         self.outcome = ""
         self.stopped_by = ""
@@ -201,6 +202,7 @@ class Call:
         for question in self._questions:
             question.cancel()
         self.reply.answer(encoded, outcome)
+        self.trail.end(outcome, encoded)
         self.finished(self, encoded)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
@@ -263,7 +265,7 @@ class Call:
             return
         if self._logged == limit + 1:
             level, data = "warning", f"More than {limit} log messages: the rest of this call's are left out."
-        sent = _sendable(data, self.settings.redacted_names)
+        sent = sendable(data, self.settings.redacted_names)
         self.send("notifications/message", {"level": level, "logger": logger, "data": sent})
 
     def close_stream(self, retry_ms: int) -> None:
@@ -280,6 +282,7 @@ class Call:
             raise InternalError(f"Revision {self.session.version} has no {method}.")
         with self._question():
             self.flush_progress()
+            fitted = joined(fitted, self.trail.context)
             return await self._requests.ask(self.session, method, fitted, self._put, self._asked)
 
     def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
@@ -329,20 +332,6 @@ async def _away(place: Place, question: Callable[[], Awaitable[T]]) -> T:
     return answer
 
 
-@lru_cache(maxsize=1)
-def _redactor(names: tuple[str, ...]) -> Redactor:
-    return Redactor(names)
-
-
-def _sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
-    """Log data as JSON without credentials (LOG-05); what has no JSON form is named, not raised."""
-    try:
-        value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
-    except TypeError as error:
-        return f"not sent: {error}"
-    return _redactor(secret_names).value(value)
-
-
 Work = Callable[[], Awaitable[dict[str, Any]]]
 
 
@@ -350,6 +339,7 @@ async def attempt(call: Call, work: Work) -> None:
     """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
     # Set here, not by the starter: a task cancelled before its first step never runs, and would not answer.
     call.task = asyncio.current_task()
+    call.trail.enter()
     try:
         if call.stopped_by:
             raise asyncio.CancelledError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +14,7 @@ from mcp_app.execution.context import Context
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
 from mcp_app.observability.counts import Counts
+from mcp_app.observability.trail import of_request
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
@@ -66,6 +67,7 @@ class Calls:
         work: Work,
         read: Read,
         on_timeout: Callable[[], dict[str, Any]],
+        trace_fields: Mapping[str, str] | None = None,
     ) -> Call:
         """Begin to work on a request; its answer will come on ``reply``.
 
@@ -88,6 +90,16 @@ class Calls:
             meta=meta,
             on_timeout=on_timeout,
             finished=self._finished,
+            trail=of_request(
+                method=method,
+                target=target,
+                session=session.id,
+                version=session.version,
+                principal=principal.key,
+                request_id=request_id,
+                meta=meta,
+                fields=trace_fields,
+            ),
         )
         session.in_flight[request_id] = call
         reply.calls.append(call)

@@ -90,6 +90,17 @@ class Context:
         """The ``_meta`` of the request as it was sent; untrusted (META-08)."""
         return self._call.meta
 
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context that work for this call continues; empty when it belongs to no trace."""
+        return self.trace_headers.get("traceparent", "")
+
+    @property
+    def trace_headers(self) -> dict[str, str]:
+        """``traceparent`` and ``tracestate`` as headers, for services of your own; nobody else's business."""
+        context = self._call.trail.context
+        return {} if context is None else context.headers
+
     def has_permission(self, permission: str) -> bool:
         """Whether the caller holds a Django permission (``app_label.codename``)."""
         return permission in self._call.principal.permissions

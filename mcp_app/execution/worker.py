@@ -36,7 +36,10 @@ from mcp_app.execution.reading import read_for
 from mcp_app.execution.records import TooManyRunning
 from mcp_app.execution.results import error_result
 from mcp_app.execution.runner import Runner
+from mcp_app.observability import spans
+from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import Counts
+from mcp_app.observability.trail import of_attempt
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
@@ -84,12 +87,13 @@ class Worker:
     def run(self, call_id: UUID | str) -> str:
         """Run one attempt of a call; returns its outcome, or "" when there was nothing to do. Blocks."""
         failpoints.reach("before-claim")
-        try:
-            attempt = self._claim(call_id)
-        except TooManyRunning as full:
-            query(_wait_for_a_place, full)
-            return ""
-        return "" if attempt is None else attempt[0].watch(attempt[1])
+        with correlated(Correlation(call=str(call_id))):
+            try:
+                attempt = self._claim(call_id)
+            except TooManyRunning as full:
+                query(_wait_for_a_place, full)
+                return ""
+            return "" if attempt is None else attempt[0].watch(attempt[1])
 
     def _claim(self, call_id: UUID | str) -> tuple[Keeper, Future[str]] | None:
         """Take the call, also when the database is away for a while: its job comes only once (R15)."""
@@ -137,6 +141,7 @@ class Worker:
         self._streams.hub.subscribe("session", self._heard_session)
         await self._streams.start()
         self._log.start()
+        spans.start()
         if self._settings.metrics:
             self._figures.start()
 
@@ -180,6 +185,15 @@ class Worker:
             meta=record.meta,
             on_timeout=lambda: _timed_out(record),
             finished=self._finished,
+            trail=of_attempt(
+                call=str(record.id),
+                attempt=record.attempt,
+                tool=record.tool,
+                session=record.session_id,
+                principal=record.principal,
+                request_id=record.request_id,
+                meta=record.meta,
+            ),
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:

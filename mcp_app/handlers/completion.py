@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from mcp_app.catalogue.current import current
 from mcp_app.handlers.context import Params, RequestContext, Result
-from mcp_app.protocol.errors import InternalError, InvalidParams
+from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequests
 from mcp_app.protocol.versions import V2025_06_18
 
 # A completion is no call that could be cancelled or watched: nobody waits longer for a suggestion.
@@ -21,6 +22,7 @@ async def complete(context: RequestContext, params: Params) -> Result:
     name, value = argument.get("name"), argument.get("value")
     if type(name) is not str or type(value) is not str:
         raise InvalidParams("The member 'argument' needs the strings 'name' and 'value'.")
+    _admit(context)
     known = _known_arguments(context.version, params)
     try:
         async with asyncio.timeout(SECONDS):
@@ -30,6 +32,16 @@ async def complete(context: RequestContext, params: Params) -> Result:
     except TimeoutError:
         raise InternalError("The completion took too long and was stopped.") from None
     return {"completion": {"values": values, "total": total, "hasMore": has_more}}
+
+
+def _admit(context: RequestContext) -> None:
+    """COMP-05: counted by each process for itself, as a suggestion is not worth asking Redis first."""
+    limit = context.services.settings.completions_per_minute
+    if limit:
+        count, rest = context.services.completions.hit(context.principal.key, time.monotonic())
+        if count > limit:
+            words = f"Rate limit: {limit} completions a minute. Try again later."
+            raise TooManyRequests(words, retry_after=rest)
 
 
 def _known_arguments(version: str, params: Params) -> dict[str, str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_app.auth.principal import Principal
@@ -11,8 +11,10 @@ from mcp_app.conf import Settings
 from mcp_app.execution.background import Background
 from mcp_app.execution.calls import Calls, Read, Work
 from mcp_app.execution.reply import Reply
+from mcp_app.observability.trail import Trail, of_request
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.progress import check_progress_token
+from mcp_app.protocol.tally import Tally
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
@@ -35,6 +37,7 @@ class Services:
     calls: Calls
     background: Background
     log: MessageLog
+    completions: Tally = field(default_factory=Tally)
 
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""
@@ -59,6 +62,8 @@ class RequestContext(Asked):
     request_id: str | int
     method: str
     payload: bytes
+    # The headers that name a trace, of the POST it came by; None for most.
+    trace_fields: Mapping[str, str] | None = None
 
     @property
     def version(self) -> str:
@@ -92,6 +97,20 @@ class RequestContext(Asked):
             work=work,
             read=read,
             on_timeout=on_timeout or _no_answer,
+            trace_fields=self.trace_fields,
+        )
+
+    def trail(self, target: str, meta: dict[str, Any]) -> Trail:
+        """What a call that does not run in this process leaves behind here."""
+        return of_request(
+            method=self.method,
+            target=target,
+            session=self.session.id,
+            version=self.session.version,
+            principal=self.principal.key,
+            request_id=self.request_id,
+            meta=meta,
+            fields=self.trace_fields,
         )
 
 

@@ -17,6 +17,7 @@ from mcp_app.handlers.context import Asked, Params, RequestContext, Result, prog
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams, McpError
+from mcp_app.protocol.trace_context import carried
 from mcp_app.protocol.versions import V2025_11_25
 
 NO_WAITING = (
@@ -129,26 +130,28 @@ async def _accept(
     meta = request_meta(params)
     progress_token(meta)
     session, principal = context.session, context.principal
-    stream, start = await context.services.background.accept(
-        NewCall(
-            session_id=session.id,
-            request_id=context.request_id,
-            principal=principal.key,
-            user_id=principal.user_id,
-            api_key_id=principal.api_key_id,
-            tool=entry.name,
-            arguments=arguments,
-            meta=meta,
-            session_fields=context.services.sessions.stored(session),
-            stream=new_stream(),
-            timeout=entry.timeout,
-            max_attempts=1 + entry.retries,
-            queue=entry.queue or DEFAULT_QUEUE,
-            priority=entry.priority,
-            approval_minutes=entry.approval_minutes if entry.needs_approval else None,
-            four_eyes=entry.four_eyes,
+    with context.trail(entry.name, meta) as trail:
+        stream, start = await context.services.background.accept(
+            NewCall(
+                session_id=session.id,
+                request_id=context.request_id,
+                principal=principal.key,
+                user_id=principal.user_id,
+                api_key_id=principal.api_key_id,
+                tool=entry.name,
+                arguments=arguments,
+                # The worker goes on with the trace (META-09, CEL-09).
+                meta=carried(meta, trail.context),
+                session_fields=context.services.sessions.stored(session),
+                stream=new_stream(),
+                timeout=entry.timeout,
+                max_attempts=1 + entry.retries,
+                queue=entry.queue or DEFAULT_QUEUE,
+                priority=entry.priority,
+                approval_minutes=entry.approval_minutes if entry.needs_approval else None,
+                four_eyes=entry.four_eyes,
+            )
         )
-    )
     context.reply.follow(stream, start.epoch)
 
 

@@ -4,6 +4,7 @@ from mcp_app.models.access import ApiKey
 from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Approval, Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.models.doctor import Doctor
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
@@ -15,6 +16,7 @@ __all__ = [
     "Call",
     "CatalogueChange",
     "CatalogueRevision",
+    "Doctor",
     "LogCursor",
     "LogMinute",
     "Message",

@@ -326,3 +326,16 @@ def encode_notification(method: str, params: dict[str, Any] | None = None) -> by
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % orjson.dumps(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (orjson.dumps(method), encode(params))
+
+
+def encode_member(member: Message | Invalid) -> bytes:
+    """A member of a batch by itself, as it is logged; of an invalid one, the error that answers it."""
+    if isinstance(member, Request):
+        return encode_request(member.id, member.method, member.params)
+    if isinstance(member, Notification):
+        return encode_notification(member.method, member.params)
+    if isinstance(member, Invalid):
+        return encode_error(member.error, member.id)
+    if member.error is not None:
+        return encode({"jsonrpc": "2.0", "id": member.id, "error": member.error})
+    return encode_result(member.id, member.result or {})

@@ -21,4 +21,5 @@ def mcp_connect(context: template.Context) -> dict[str, Any]:
         "url": connection.url,
         "lines": snippets(connection, *PASTED),
         "can_issue": user.has_perm("mcp_app.add_apikey"),
+        "can_examine": user.has_perm("mcp_app.run_doctor"),
     }

@@ -11,16 +11,12 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from mcp_app.observability.hidden import HIDDEN
+
 register = template.Library()
 
-# Control and escape characters, bidirectional controls (they reorder what is read), invisible and tag
-# characters (they hide text from people but not from models), line separators, lone surrogates.
-_HIDDEN = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef\ud800-\udfff"
-)
-_IN_BLOCK = re.compile(f"([{_HIDDEN}])")
-_IN_LINE = re.compile(f"([\t\n{_HIDDEN}])")
+_IN_BLOCK = re.compile(f"([{HIDDEN}])")
+_IN_LINE = re.compile(f"([\t\n{HIDDEN}])")
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 # Indenting must not turn a deeply nested text of a few KiB into megabytes.
 _DEEPEST_INDENT = 40

@@ -46,6 +46,7 @@ print(json.dumps({
         "index-week": "/admin/?range=week",
         "users": "/admin/auth/user/",
         "groups": "/admin/auth/group/",
+        "doctor": "/admin/mcp_app/doctor/",
     }
     for model, named in rows.items():
         found[f"{model}-list"] = f"/admin/mcp_app/{model}/"

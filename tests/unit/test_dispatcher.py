@@ -14,6 +14,7 @@ from mcp_app import Context
 from mcp_app import dispatcher as module
 from mcp_app.catalogue import current
 from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InvalidRequest
 from mcp_app.protocol.jsonrpc import Invalid, Notification, Request, Response
 from mcp_app.streams.base import StreamsUnavailable
@@ -140,7 +141,7 @@ async def test_a_notification_that_is_lost_takes_no_answers_with_it_unless_it_ca
     ],
 )
 def test_a_member_of_a_batch_is_logged_as_it_was_sent(member: Any, expected: dict[str, Any]) -> None:
-    assert orjson.loads(module._encoded(member)) == expected
+    assert orjson.loads(jsonrpc.encode_member(member)) == expected
 
 
 @pytest.mark.requirement("CAN-03")

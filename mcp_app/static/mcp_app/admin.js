@@ -9,6 +9,13 @@ function expandAll(button) {
   button.textContent = open ? "Collapse all" : "Expand all";
 }
 
+// What was asked for takes its time: say so, and do not let it be asked for twice.
+function showBusy(button, words) {
+  button.disabled = true;
+  button.setAttribute("aria-busy", "true");
+  button.textContent = words;
+}
+
 function dropEmptyFields(form) {
   for (const field of form.elements) {
     if (field.name && field.value === "") field.disabled = true;
@@ -196,6 +203,9 @@ document.addEventListener("DOMContentLoaded", () => {
   if (linked instanceof HTMLDetailsElement) linked.open = true;
   for (const form of document.querySelectorAll("form[data-drop-empty]")) {
     form.addEventListener("submit", () => dropEmptyFields(form));
+  }
+  for (const form of document.querySelectorAll("form[data-busy]")) {
+    form.addEventListener("submit", () => showBusy(form.querySelector("[type=submit]"), form.dataset.busy));
   }
   for (const panel of document.querySelectorAll("[data-prompt-preview]")) startPreview(panel);
   // A secret is in the answer to a POST: reloading must lead to the list, not issue a second key.

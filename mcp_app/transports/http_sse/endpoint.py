@@ -16,6 +16,7 @@ from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InvalidRequest, McpError, NotAcceptable, Refused, SessionNotFound
 from mcp_app.protocol.http_headers import accepts_sse
+from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session
 from mcp_app.streams.base import FOLLOW
@@ -93,7 +94,7 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._dispatcher.response(session, message, body)
         else:
-            await self._answer(session, principal, message, body, _address(scope))
+            await self._answer(session, principal, message, body, _address(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 202, "headers": headers})
         await send({"type": "http.response.body", "body": b"Accepted"})
@@ -127,11 +128,12 @@ class HttpSse:
         message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid],
         body: bytes,
         address: str,
+        trace_fields: dict[str, str] | None,
     ) -> None:
         """Have what a request or a batch is answered with passed on (SSE1-03)."""
         request_id = message.id if isinstance(message, jsonrpc.Request) else None
         try:
-            outcome = await self._outcome(session, principal, message, body, address)
+            outcome = await self._outcome(session, principal, message, body, address, trace_fields)
         except McpError as error:
             # Clients of this transport wait for the event; few look at what the POST was answered.
             outcome = Answered(jsonrpc.encode_error(error, request_id))
@@ -144,7 +146,13 @@ class HttpSse:
         )
 
     async def _outcome(
-        self, session: Session, principal: Principal, message: Any, body: bytes, address: str
+        self,
+        session: Session,
+        principal: Principal,
+        message: Any,
+        body: bytes,
+        address: str,
+        trace_fields: dict[str, str] | None,
     ) -> Answered | StreamReference:
         dispatcher = self._dispatcher
         if isinstance(message, list):
@@ -152,14 +160,14 @@ class HttpSse:
                 raise InvalidRequest(NOT_INITIALIZED)
             if session.version > V2025_03_26:
                 raise InvalidRequest(NO_BATCH)
-            return await dispatcher.batch(session, principal, message)
+            return await dispatcher.batch(session, principal, message, trace_fields)
         if message.method == "initialize":
             if session.client_info:
                 raise InvalidRequest(INITIALIZED)
             return await dispatcher.initialize(principal, message, body, address, session)
         if not session.client_info and message.method != "ping":
             raise InvalidRequest(NOT_INITIALIZED)
-        return await dispatcher.request(session, principal, message, body)
+        return await dispatcher.request(session, principal, message, body, trace_fields)
 
     async def _stored(self, session: Session, body: bytes) -> StreamReference:
         """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""

@@ -56,7 +56,8 @@ class Metrics:
         address = scope["client"][0] if scope.get("client") else ""
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, address)
-        principal = await self._dispatcher.authenticator.authenticate(authorization, local=local)
+        authenticator = self._dispatcher.authenticator
+        principal = await authenticator.authenticate(authorization, local=local, address=address)
         if principal is not LOOPBACK and PERMISSION not in principal.permissions:
             raise Forbidden(NOT_ALLOWED)
         if scope["method"] not in ("GET", "HEAD"):

@@ -128,11 +128,11 @@ class Endpoint:
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
-        authorization = fields.get(b"authorization")
-        local = authorization is None and is_local(fields, _address(scope))
+        authorization, address = fields.get(b"authorization"), _address(scope)
+        local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
         known = authenticator.known(authorization, local=local)
-        return known or await authenticator.authenticate(authorization, local=local)
+        return known or await authenticator.authenticate(authorization, local=local, address=address)
 
     async def message(
         self, fields: Fields, receive: Receive, *, answers: bool

@@ -12,6 +12,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
+from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
@@ -51,11 +52,11 @@ class Legacy:
             return await dispatcher.initialize(principal, message, body, address), None
         session = await self.session(fields, principal)
         if isinstance(message, jsonrpc.Request):
-            return await dispatcher.request(session, principal, message, body), session
+            return await dispatcher.request(session, principal, message, body, from_headers(fields)), session
         if isinstance(message, list):
             if session.version != V2025_03_26:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
-            return await dispatcher.batch(session, principal, message), session
+            return await dispatcher.batch(session, principal, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
             await dispatcher.notification(session, message, body)
         else:

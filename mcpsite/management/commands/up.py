@@ -13,6 +13,7 @@ from django.db import Error as DatabaseFault
 from mcp_app import conf
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
 from mcp_app.connect.snippets import snippets
+from mcp_app.observability.logs import json_line
 from mcpsite.environment import (
     BASE_DIR,
     Environment,
@@ -52,7 +53,9 @@ class Command(BaseCommand):
         pid_files.claim()
         try:
             with bind(environment.host, environment.port) as listening:
-                supervisor = Supervisor(pid_files, directory=BASE_DIR, out=sys.stdout)
+                supervisor = Supervisor(
+                    pid_files, directory=BASE_DIR, out=sys.stdout, as_json=environment.log_format == "json"
+                )
                 supervisor.listen_to_signals()
                 try:
                     self._serve(supervisor, environment, listening)
@@ -71,7 +74,8 @@ class Command(BaseCommand):
             supervisor.start(web(number, redis_url, listening))
         health = Health(listening)
         if supervisor.run_until(lambda: supervisor.ready() and health.good(), HEALTHY_SECONDS):
-            self.stdout.write(healthy_block(environment, first))
+            words = healthy_line if environment.log_format == "json" else healthy_block
+            self.stdout.write(words(environment, first))
             self.stdout.flush()
             supervisor.run()
         elif not supervisor.stop_requested:
@@ -81,7 +85,9 @@ class Command(BaseCommand):
 def start_redis(supervisor: Supervisor, environment: Environment) -> str:
     """Start the embedded Redis as a child; returns its URL once it answers."""
     server = RedisServer(environment.data_dir / "redis")
-    if server.banner:
+    if server.banner and environment.log_format == "json":
+        supervisor.say("redis", " ".join(server.banner.split()))
+    elif server.banner:
         sys.stderr.write(server.banner)
     supervisor.start(Program("redis", tuple(server.command()), REDIS_STAGE))
     server.wait_ready()
@@ -141,6 +147,14 @@ class Health:
         finally:
             connection.close()
         return response.status == 200
+
+
+def healthy_line(environment: Environment, first: FirstStart | None) -> str:
+    """The same as one line of JSON, without what was generated: lines of log are kept, and sent elsewhere."""
+    facts = {"mcp": f"{environment.base_url}/mcp", "admin": f"{environment.base_url}/admin/"}
+    if first:
+        facts |= {"user": first.user, "remedy": f"manage.py changepassword {first.user} sets a password"}
+    return json_line(logger="mcp.up", message="The server is healthy.", process="up", **facts)
 
 
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:

@@ -382,3 +382,22 @@ def test_those_who_may_only_look_meet_no_button(operator: Client, seeded: Seed) 
         text = operator.get(page("call", "change", call.pk)).content.decode()
         assert "mcp-stop" not in text
         assert "mcp-retry" not in text
+
+
+META = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+
+
+def test_a_call_and_its_message_show_the_trace_they_belong_to(root: Client, seeded: Seed) -> None:
+    Call.objects.filter(pk=seeded.call.pk).update(meta=orjson.dumps(META).decode())
+    logged = orjson.dumps({"method": "tools/call", "params": {"name": "echo", "_meta": META}}).decode()
+    type(seeded.message).objects.filter(pk=seeded.message.pk).update(payload=logged)
+    for address in (page("call", "change", seeded.call.pk), page("message", "change", seeded.message.pk)):
+        text = root.get(address).content.decode()
+        assert "<code>4bf92f3577b34da6a3ce929d0e0e4736</code>" in text
+        assert "<code>00f067aa0ba902b7</code>" in text
+
+
+@pytest.mark.parametrize("meta", ['{"traceparent": "<script>"}', '{"traceparent": ["x"]}', "{}"])
+def test_a_call_without_a_wellformed_trace_shows_none(meta: str, root: Client, seeded: Seed) -> None:
+    Call.objects.filter(pk=seeded.call.pk).update(meta=meta)
+    assert "<dt>Trace</dt>" not in root.get(page("call", "change", seeded.call.pk)).content.decode()

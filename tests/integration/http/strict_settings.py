@@ -18,6 +18,8 @@ MCP = {
     "MAX_STREAMS_PER_PRINCIPAL": 3,
     "MAX_RUNNING_CALLS_PER_PRINCIPAL": 4,
     "MAX_SUBSCRIPTIONS": 3,
+    # Most tests are wrong on purpose, all from one address.
+    "WRONG_KEYS_PER_MINUTE": 0,
     "MAX_STREAM_EVENTS": 40,
     "MAX_RESULT_BYTES": 32 * 1024,
     "LOG_MESSAGES_PER_CALL": 1_000,

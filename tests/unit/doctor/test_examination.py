@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from mcp_app.doctor import Finding, Installation, Level, examine
+from mcp_app.doctor import Busy, Finding, Installation, Level, examination, examine, examine_alone
 from mcp_app.doctor.examination import Area, Check
 from mcp_app.doctor.finding import error, ok, skipped
 from mcp_app.egress import EgressFailed
@@ -96,3 +96,58 @@ def test_an_installation_is_not_printed_with_its_secrets() -> None:
 @pytest.mark.parametrize("make", [partial(ok, "a.b"), partial(skipped, "a.b")])
 def test_a_finding_is_one_line(make: partial[Finding]) -> None:
     assert make("one\n  two").text == "one two"
+
+
+def test_an_examination_ends_in_time_and_says_which_area_did_not() -> None:
+    never = threading.Event()
+
+    def hangs(_: Installation) -> Iterator[Finding]:
+        never.wait(30)
+        yield ok("slow.hangs", "too late")
+
+    areas = [Area("slow", (hangs,), seconds=20), Area("area", (fine,))]
+    begun = time.monotonic()
+    found = examine(HERE, areas, 3.0)
+    never.set()
+    assert time.monotonic() - begun < 15
+    assert seen(found) == [("slow.others", "error"), ("area.fine", "ok")]
+    assert found[0].remedy
+
+
+def test_who_comes_while_another_is_examining_is_sent_away_and_welcome_later() -> None:
+    go_on, begun = threading.Event(), threading.Event()
+
+    def waits(_: Installation) -> Iterator[Finding]:
+        begun.set()
+        go_on.wait(30)
+        yield ok("area.waits", "at last")
+
+    first = threading.Thread(target=examine_alone, args=(HERE, 20.0, [Area("area", (waits,))]))
+    first.start()
+    assert begun.wait(10)
+    with pytest.raises(Busy):
+        examine_alone(HERE, 1.0, [Area("area", (fine,))])
+    go_on.set()
+    first.join(20)
+    assert seen(examine_alone(HERE, 10.0, [Area("area", (fine,))])) == [("area.fine", "ok")]
+
+
+def test_threads_that_hang_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "MOST_LEFT_BEHIND", 3)
+    never = threading.Event()
+
+    def hangs(_: Installation) -> Iterator[Finding]:
+        never.wait(30)
+        yield ok("area.hangs", "too late")
+
+    def refused() -> bool:
+        try:
+            examine_alone(HERE, 0.05, [Area("area", (hangs,), seconds=0.05)])
+        except Busy:
+            return True
+        return False
+
+    try:
+        assert any(refused() for _ in range(10))
+    finally:
+        never.set()

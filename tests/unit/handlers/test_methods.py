@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mcp_app import Context, ToolError
-from mcp_app.auth.principal import Principal
+from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.handlers import completion
 from mcp_app.streams.base import SessionEnded, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -194,6 +195,20 @@ async def test_a_completion_that_hangs_is_given_up(desk: Desk, monkeypatch: pyte
     params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": ""}}
     error = (await desk.request("completion/complete", params))["error"]
     assert (error["code"], error["message"]) == (-32603, "The completion took too long and was stopped.")
+
+
+@pytest.mark.requirement("COMP-05")
+async def test_completions_of_one_principal_are_limited_and_others_go_on(streams: Streams) -> None:
+    desk = Desk(streams, completions_per_minute=2)
+    await desk.open()
+    offer(prompts=[prompt_entry(greet, completions={"name": ["Ada"]})])
+    params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "A"}}
+    answers = [await desk.request("completion/complete", params, number) for number in range(3)]
+    assert ["error" in answer for answer in answers] == [False, False, True]
+    assert desk.status == 429
+    assert "2 completions a minute" in answers[2]["error"]["message"]
+    desk.principal = replace(LOOPBACK, key="somebody else")
+    assert "result" in await desk.request("completion/complete", params, 4)
 
 
 @pytest.mark.parametrize(

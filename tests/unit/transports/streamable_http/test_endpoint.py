@@ -198,3 +198,18 @@ async def test_streams_of_a_principal_are_bounded(streams: Streams) -> None:
     await again.until(b"id:")
     again.gone.set()
     await again.done()
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+async def test_many_wrong_keys_are_answered_429_and_everybody_else_goes_on(streams: Streams) -> None:
+    server = Server(streams, wrong_keys_per_minute=2)
+    headers = await server.initialize()
+
+    async def knock(**more: str | None) -> tuple[int, bool]:
+        answer = await server.send(message=PING, headers={**headers, **more}).done()
+        return answer.status, b"retry-after" in answer.headers
+
+    wrong = [await knock(authorization=f"Bearer mcp_{number}") for number in range(4)]
+    assert wrong == [(401, False), (401, False), (429, True), (429, True)]
+    assert await knock() == (200, False)

@@ -1,0 +1,182 @@
+"""Owns the doctor's page: examines the installation when asked, and shows what was found and what to do."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import ImproperlyConfigured, PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from mcp_app.admin.base import ReadOnlyAdmin
+from mcp_app.doctor import Busy, Finding, Installation, Level, examine_alone
+from mcp_app.doctor.finding import ok, warning
+from mcp_app.models import Doctor
+from mcp_app.observability.logs import process_name
+
+PERMISSION = "mcp_app.run_doctor"
+# A web thread waits no longer; the slowest area, the public address, has mostly ended within ten.
+SECONDS = 45.0
+WORST_FIRST = (Level.ERROR, Level.WARNING, Level.SKIPPED, Level.OK)
+TONES = {Level.ERROR: "bad", Level.WARNING: "warn", Level.SKIPPED: "plain", Level.OK: "good"}
+TITLES = {
+    "settings": "Settings",
+    "database": "Database",
+    "redis": "Redis",
+    "workers": "Workers and beat",
+    "keys": "API keys",
+    "web": "Public address",
+}
+SERVERS = ("uvicorn", "granian", "hypercorn", "daphne")
+BUSY = "Another examination is running here. Its results are on the page of whoever began it: try again then."
+
+
+class DoctorForm(forms.Form):
+    """A key to talk to the server with; used for this one examination, and kept nowhere."""
+
+    key = forms.RegexField(
+        r"^[!-~]+$",
+        required=False,
+        max_length=200,
+        label="API key (optional)",
+        error_messages={"invalid": "The key has characters that no Authorization header can carry."},
+        widget=forms.PasswordInput(
+            attrs={"class": "mcp-input", "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """What was found in one area, the worst first; ``tone`` is the worst one's."""
+
+    title: str
+    findings: list[tuple[Finding, str]]
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One examination as it is shown."""
+
+    areas: list[Area]
+    counts: list[tuple[str, str]]
+    at: Any
+    seconds: float
+    process: str
+
+
+@admin.register(Doctor)
+class DoctorAdmin(ReadOnlyAdmin[Doctor]):
+    """One page, where lists have theirs."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Whether the admin's index and navigation name it."""
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Doctor | None = None) -> bool:
+        """Looking sends requests and takes time, so it is no matter of merely viewing."""
+        return request.user.has_perm(PERMISSION)
+
+    def get_urls(self) -> list[URLPattern]:
+        """The page alone: there are no rows."""
+        page = sensitive_post_parameters("key")(self.changelist_view)
+        return [path("", self.admin_site.admin_view(page), name="mcp_app_doctor_changelist")]
+
+    @sensitive_variables()
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The form, and after a POST what was found."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        form, report, problem, status = (
+            DoctorForm(request.POST if request.method == "POST" else None),
+            None,
+            "",
+            200,
+        )
+        if request.method == "POST" and form.is_valid():
+            try:
+                report = examined(Installation.configured(key=form.cleaned_data["key"]), [server(request)])
+            except Busy:
+                problem, status = BUSY, 409
+            except (ValueError, ImproperlyConfigured) as wrong:
+                # Of the key or of PUBLIC_URL; no text repeats the key.
+                problem, status = str(wrong), 400
+        context = {
+            **self.object_context(request, "Doctor"),
+            "form": form,
+            "report": report,
+            "problem": problem,
+            "seconds": SECONDS,
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "mcp_admin/doctor.html", context, status=status)
+
+
+def examined(installation: Installation, more: Sequence[Finding] = ()) -> Report:
+    """Look, at most SECONDS long, and put what was found in order; raises Busy."""
+    begun = time.monotonic()
+    findings = [*examine_alone(installation, SECONDS), *more]
+    counted = Counter(finding.level for finding in findings)
+    ordered = sorted(findings, key=_place)
+    grouped = groupby(ordered, key=_name)
+    return Report(
+        areas=[_area(name, list(found)) for name, found in grouped],
+        counts=[(_counted(counted[level], level), TONES[level]) for level in WORST_FIRST if counted[level]],
+        at=timezone.now(),
+        seconds=time.monotonic() - begun,
+        process=process_name(),
+    )
+
+
+def server(request: HttpRequest) -> Finding:
+    """What serves this very page."""
+    if not hasattr(request, "scope"):
+        text = "this page is served by WSGI, under which nothing answers /mcp"
+        return warning(
+            "web.server", text, "Run the ASGI application: uvicorn, Daphne, `python -m mcpsite.web`."
+        )
+    name = next((name for name in SERVERS if name in sys.modules), "")
+    return ok("web.server", f"this page is served by ASGI: {_release(name)}")
+
+
+def _release(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except (PackageNotFoundError, ValueError):
+        return "a server that is not known here"
+
+
+def _counted(count: int, level: Level) -> str:
+    is_many = count > 1 and level in (Level.ERROR, Level.WARNING)
+    return f"{count} {level}s" if is_many else f"{count} {level}"
+
+
+def _name(finding: Finding) -> str:
+    return finding.check.partition(".")[0]
+
+
+def _place(finding: Finding) -> tuple[int, str, int]:
+    """By area, and there the worst first."""
+    names, name = list(TITLES), _name(finding)
+    known = names.index(name) if name in names else len(names)
+    return known, name, WORST_FIRST.index(finding.level)
+
+
+def _area(name: str, findings: list[Finding]) -> Area:
+    worst = TONES[findings[0].level]
+    return Area(TITLES.get(name, name), [(finding, TONES[finding.level]) for finding in findings], worst)

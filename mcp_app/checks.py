@@ -1,0 +1,200 @@
+"""Django's system checks of this app: mistakes in settings and code that would only be noticed later.
+
+Each has an id, a hint, and a line in docs/checks.md. What needs running processes is the doctor's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.contrib.staticfiles import finders
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+from django.template.exceptions import TemplateDoesNotExist
+from django.template.loader import get_template
+
+from mcp_app import conf
+from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.static_content import upload_directory
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+
+if TYPE_CHECKING:
+    from mcp_app.doctor import Installation
+
+TAG: Final = "mcp"
+STYLE, TEMPLATE = "mcp_app/admin.css", "mcp_admin/page.html"
+
+
+@checks.register(TAG)
+def settings_are_usable(**_: Any) -> list[CheckMessage]:
+    """The settings of this app, and what the doctor says of them."""
+    # Not at the top: no process but a checking one needs the doctor.
+    from mcp_app.doctor import Installation
+
+    try:
+        installation = Installation.configured()
+    except (ImproperlyConfigured, ValueError) as wrong:
+        hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
+        return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
+    found = [*_judged(installation), *_hosts(), *_asgi(), *_folders()]
+    return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
+
+
+def _judged(installation: Installation) -> Iterator[CheckMessage]:
+    """What the doctor finds wrong in settings alone."""
+    from mcp_app.doctor import Level, settings
+
+    reported = (
+        (settings.loopback, Error, "mcp_app.E002"),
+        (settings.debug, Warning, "mcp_app.W003"),
+        (settings.broker, Warning, "mcp_app.W004"),
+    )
+    for check, kind, name in reported:
+        for finding in check(installation):
+            if finding.level != Level.OK:
+                yield kind(f"{finding.text}.", hint=finding.remedy, id=name)
+
+
+def _hosts() -> Iterator[CheckMessage]:
+    settings = conf.get()
+    if not settings.loopback and not settings.allowed_hosts:
+        yield Warning(
+            "No host may address /mcp: every request is answered 421.",
+            hint="Set MCP['ALLOWED_HOSTS'] to the names clients use, or MCP['LOOPBACK'] to True on a desk.",
+            id="mcp_app.W005",
+        )
+
+
+def _asgi() -> Iterator[CheckMessage]:
+    if not getattr(django_settings, "ASGI_APPLICATION", None):
+        yield Warning(
+            "ASGI_APPLICATION is not set: under WSGI nothing answers /mcp, whose answers are streams.",
+            hint="Route /mcp to mcp_app.transports.application.mcp in an asgi.py, and name its application.",
+            id="mcp_app.W006",
+        )
+
+
+def _folders() -> Iterator[CheckMessage]:
+    if not (uploads := upload_directory()):
+        yield Warning(
+            "There is no folder for uploaded resources: uploads land in the working directory.",
+            hint="Set MEDIA_ROOT or MCP['UPLOAD_DIRECTORY'].",
+            id="mcp_app.W007",
+        )
+    elif not _may_write(Path(uploads)):
+        yield Error(
+            f"Uploads cannot be written to {uploads!r}.",
+            hint="Give this user the folder, or set MEDIA_ROOT or MCP['UPLOAD_DIRECTORY'] to another.",
+            id="mcp_app.E008",
+        )
+    for folder in conf.get().resource_directories:
+        if not os.access(folder, os.R_OK | os.X_OK) or not Path(folder).is_dir():
+            yield Warning(
+                f"Resources cannot be read from {folder!r}, which MCP['RESOURCE_DIRECTORIES'] names.",
+                hint="Make the folder readable for this user, or take it out.",
+                id="mcp_app.W009",
+            )
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether a file can be made there; the folder itself is made at the first upload."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+
+
+def _admin() -> Iterator[CheckMessage]:
+    try:
+        get_template(TEMPLATE)
+    except TemplateDoesNotExist:
+        yield Error(
+            "The templates of this app's admin pages are not found.",
+            hint="Set APP_DIRS of TEMPLATES to True, or add the loader of app directories.",
+            id="mcp_app.E010",
+        )
+    if not apps.is_installed("django.contrib.staticfiles") or finders.find(STYLE) is None:
+        yield Warning(
+            "The style sheet of this app's admin pages is not found.",
+            hint="Add django.contrib.staticfiles to INSTALLED_APPS, and AppDirectoriesFinder to its finders.",
+            id="mcp_app.W011",
+        )
+
+
+@checks.register(TAG)
+def permissions_of_code_exist(**_: Any) -> list[CheckMessage]:
+    """A permission that no model defines can be given to nobody: who needs it never sees the entry."""
+    known = {
+        f"{model._meta.app_label}.{name}" for model in apps.get_models() for name in _codenames(model._meta)
+    }
+    definitions = [
+        definition
+        for kind in (registry.tools, registry.prompts, registry.resources, registry.templates)
+        for definition in kind.values()
+    ]
+    return [
+        Warning(
+            f"{definition.code_path} asks for {definition.permission!r}, a permission no model defines.",
+            hint="Correct its name, or define it in Meta.permissions of a model.",
+            id="mcp_app.W012",
+        )
+        for definition in definitions
+        if definition.permission and definition.permission not in known
+    ]
+
+
+def _codenames(meta: Any) -> Iterator[str]:
+    yield from (f"{action}_{meta.model_name}" for action in meta.default_permissions)
+    yield from (codename for codename, _ in meta.permissions)
+
+
+@checks.register(TAG, deploy=True)
+def background_tools_have_a_broker(**_: Any) -> list[CheckMessage]:
+    """Without Redis a background tool runs in a web process and ends with it."""
+    names = sorted(tool.name for tool in registry.tools.values() if tool.background)
+    try:
+        missing = not conf.get().redis_url
+    except ImproperlyConfigured:
+        return []  # E001 tells.
+    if not (missing and names):
+        return []
+    text = (
+        f"Without Redis these background tools run in the web process, and end with it: {', '.join(names)}."
+    )
+    return [Warning(text, hint="Set MCP['REDIS_URL'] (REDIS_URL), and run a worker.", id="mcp_app.W013")]
+
+
+@checks.register(Tags.database)
+def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """What administrators asked for; runs with ``migrate`` and ``check --database default``."""
+    from django.contrib.auth.models import Permission
+
+    if "default" not in (databases or ()) or not _has_tables():
+        return []
+    known = {
+        f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")
+    }
+    return [
+        Warning(
+            f"The {kind._meta.verbose_name} {str(row)[:80]!r} asks for the permission {row.permission!r}, "
+            "which does not exist.",
+            hint="Correct it in the admin: until then nobody but superusers sees the entry.",
+            id="mcp_app.W014",
+        )
+        for kind in (Tool, Prompt, Resource, ResourceTemplate)
+        for row in kind.objects.exclude(permission="").order_by("pk")
+        if row.permission not in known
+    ]
+
+
+def _has_tables() -> bool:
+    """Whether the tables are there: the first ``migrate`` checks before it makes them."""
+    found = set(connections["default"].introspection.table_names())
+    needed = {kind._meta.db_table for kind in (Tool, Prompt, Resource, ResourceTemplate)}
+    return needed | {"auth_permission"} <= found

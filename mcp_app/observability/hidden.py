@@ -1,0 +1,28 @@
+"""Owns which characters hide, reorder or forge text; for pages and for logs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Control and escape characters, bidirectional controls (they reorder what is read), invisible and tag
+# characters (they hide text from people but not from models), line separators, lone surrogates. For use
+# between the brackets of a regular expression; tab and line feed are not among them.
+HIDDEN: Final = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef\ud800-\udfff"
+)
+_IN_LINE: Final = re.compile(f"[\t\n{HIDDEN}]")
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    if number > 0xFFFF:
+        number -= 0x10000
+        return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
+    return f"\\u{number:04x}"
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line, with JSON's escape for every character that hides or reorders."""
+    return _IN_LINE.sub(_escape, text)

@@ -1,0 +1,133 @@
+"""Words log records: one safe line each, as text or as a JSON object, with the ids of the call it is about.
+
+Messages hold what clients and tools said. Whatever could forge a line, speak to a terminal or reorder what is
+read is escaped, and credentials are taken out, whoever wrote the message.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from mcp_app.observability.correlation import CURRENT, Correlation
+from mcp_app.observability.hidden import escaped
+from mcp_app.observability.redaction import Redactor
+
+# The environment variable that holds a process's name; a supervisor sets it.
+PROCESS: Final = "MCP_PROCESS"
+_PROGRAM: Final = Path(sys.argv[0] or "python").name
+SESSION_CHARACTERS: Final = 12
+ID_CHARACTERS: Final = 120
+# Lines are read again, by a supervisor among others, and must not be cut in the middle there.
+LINE_BYTES: Final = 60_000
+# Each character can become six when it is escaped.
+SHORT_MESSAGE: Final = 2_000
+SHORT_TRACEBACK: Final = 6_000
+_PLAIN: Final = re.compile(r"[^\s\[\]\"=]+")
+_CLEAN: Final = Redactor(("password", "passwd", "secret", "token", "apikey", "authorization")).text
+
+
+def _ids(record: logging.LogRecord) -> dict[str, str | int]:
+    """What the line is about, by the names of its members; only what is known."""
+    found = getattr(record, "correlation", None) or CURRENT.get()
+    if not isinstance(found, Correlation):
+        return {}
+    request_id = found.request_id
+    ids = {
+        # Enough to find the session by; whoever reads logs needs no more of it.
+        "session": found.session[:SESSION_CHARACTERS],
+        "call": found.call,
+        "request_id": request_id[:ID_CHARACTERS] if isinstance(request_id, str) else request_id,
+        "principal": found.principal[:ID_CHARACTERS],
+        "trace_id": found.trace_id,
+    }
+    return {name: value for name, value in ids.items() if value is not None and value != ""}
+
+
+class _Lines(logging.Formatter):
+    """What both formats share."""
+
+    def trouble(self, record: logging.LogRecord) -> str:
+        """The traceback and stack of a record, without credentials; empty when it has none."""
+        # Kept on the record by convention, so that several handlers format it once.
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        parts = [record.exc_text, self.formatStack(record.stack_info) if record.stack_info else None]
+        return _CLEAN("\n".join(part for part in parts if part))
+
+
+class TextLines(_Lines):
+    """``2026-11-20 12:00:00,000 WARNING mcp.tool message [call=… principal=…]``; tracebacks are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text; lines of a traceback follow its first, and none of them looks like one."""
+        ids = " ".join(f"{name}={_readable(value)}" for name, value in _ids(record).items())
+        line = f"{self.formatTime(record)} {record.levelname} {record.name} "
+        line += escaped(_CLEAN(record.getMessage()))
+        if ids:
+            line += f" [{ids}]"
+        trouble = self.trouble(record)
+        return line + "".join(f"\n    {escaped(part)}" for part in trouble.split("\n")) if trouble else line
+
+
+class JsonLines(_Lines):
+    """One JSON object a line: time, level, logger, message, process, pid, ids, and the traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of JSON, never longer than LINE_BYTES."""
+        message, trouble = _CLEAN(record.getMessage()), self.trouble(record)
+        line = _encoded(record, message, trouble)
+        if len(line.encode("utf-8", "replace")) > LINE_BYTES:
+            # The end of a traceback is the part that tells.
+            cut = f"{message[:SHORT_MESSAGE]}…" if len(message) > SHORT_MESSAGE else message
+            line = _encoded(record, cut, trouble[-SHORT_TRACEBACK:])
+        return line
+
+
+def json_line(*, logger: str, message: str, process: str, level: str = "INFO", **more: Any) -> str:
+    """A line that no logger wrote: of a program that knows nothing of this format, or of a supervisor."""
+    now = datetime.now(UTC)
+    return _dumped(
+        {"time": _time(now), "level": level, "logger": logger, "message": message, "process": process} | more
+    )
+
+
+def _encoded(record: logging.LogRecord, message: str, trouble: str) -> str:
+    members: dict[str, Any] = {
+        "time": _time(datetime.fromtimestamp(record.created, UTC)),
+        "level": record.levelname,
+        "logger": record.name,
+        "message": message,
+        "process": process_name(),
+        "pid": record.process,
+        **_ids(record),
+    }
+    return _dumped(members | {"exception": trouble} if trouble else members)
+
+
+def process_name() -> str:
+    """What this process is called in lines of log."""
+    return os.environ.get(PROCESS) or _PROGRAM
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _dumped(members: dict[str, Any]) -> str:
+    # Letters of every language stay readable; JSON has the same meaning with what hides written as escapes.
+    return escaped(json.dumps(members, ensure_ascii=False))
+
+
+def _readable(value: str | int) -> str:
+    """An id as it stands in a line of text: in quotes when it could be read as something else."""
+    if isinstance(value, int):
+        return str(value)
+    shown = escaped(value)
+    return shown if _PLAIN.fullmatch(shown) else '"{}"'.format(shown.replace('"', '\\"'))

@@ -1,0 +1,153 @@
+"""The doctor's page: who may ask, what is shown of what is found, and that nobody waits for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.utils import timezone
+from pytest_django.fixtures import Settings as DjangoSettings
+
+from mcp_app.auth.roles import make_roles
+from mcp_app.doctor import Finding, Installation, examination
+from mcp_app.doctor.finding import error, ok, skipped
+from mcp_app.models import ApiKey
+from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+from tests.integration.admin.test_hostile_text import Page
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
+ADDRESS = "/admin/mcp_app/doctor/"
+
+
+@pytest.fixture(autouse=True)
+def _no_address(settings: DjangoSettings) -> None:
+    """Nobody is asked over the network."""
+    settings.MCP = {**settings.MCP, "PUBLIC_URL": ""}
+
+
+@pytest.fixture
+def operator(client_of: ClientOf, seeded: Seed) -> Client:
+    make_roles()
+    seeded.viewer.user_permissions.clear()
+    seeded.viewer.groups.set(Group.objects.filter(name="MCP operator"))
+    return client_of("viewer")
+
+
+def read(client: Client, **posted: str) -> tuple[int, str, str]:
+    """The status, the page and the text on it, of an examination."""
+    answer = client.post(ADDRESS, posted)
+    text = answer.content.decode()
+    return answer.status_code, text, " ".join("".join(Page(text).read).split())
+
+
+def test_nothing_is_looked_at_before_it_is_asked_for(operator: Client) -> None:
+    assert page("doctor", "changelist") == ADDRESS
+    text = operator.get(ADDRESS).content.decode()
+    assert "Examine" in text
+    assert "data-doctor-result" not in text
+
+
+def test_what_is_found_is_shown_by_area_with_its_remedies(operator: Client) -> None:
+    status, text, seen = read(operator)
+    assert status == 200
+    for title in ("Settings", "Database", "Redis", "Workers and beat", "API keys", "Public address"):
+        assert f"<h2>{title}</h2>" in text
+    assert "settings.secret_key SECRET_KEY is long enough" in seen
+    assert "no public address is known Set PUBLIC_URL, or give --url." in seen
+    assert "this page is served by WSGI" in seen
+    assert 'mcp-badge-warn">warning</span>' in text
+    assert timezone.now().strftime("%Y-%m-%d") in seen
+
+
+@pytest.mark.parametrize(("role", "status"), [("root", 200), ("viewer", 403), ("outsider", 403)])
+def test_only_who_may_run_the_doctor_sees_its_page(role: str, status: int, client_of: ClientOf) -> None:
+    client = client_of(role)
+    assert client.get(ADDRESS).status_code == status
+    assert client.post(ADDRESS).status_code == status
+    index = client.get("/admin/").content.decode()
+    assert (ADDRESS in index) is (status == 200)
+
+
+def test_strangers_must_log_in_and_a_foreign_form_is_refused(client: Client, seeded: Seed) -> None:
+    assert client.get(ADDRESS)["Location"].startswith("/admin/login/")
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(seeded.root)
+    assert strict.post(ADDRESS).status_code == 403
+
+
+def test_names_of_strangers_among_the_findings_are_text(operator: Client, seeded: Seed) -> None:
+    soon = timezone.now() + timedelta(days=2)
+    ApiKey.objects.filter(pk=seeded.key.pk).update(name=ALL_HOSTILE[:100], expires_at=soon)
+    _, text, seen = read(operator)
+    assert "expire within 14 days" in seen
+    assert not [raw for raw in RAW_MARKUP if raw in text]
+    assert not set(RAW_HIDDEN) & set(seen)
+    assert not Page(text).handlers
+
+
+@pytest.mark.parametrize("key", ["secret key with blanks", HOSTILE["svg"] + "\u202e", "x" * 201])
+def test_an_unusable_key_is_refused_and_shown_nowhere(key: str, operator: Client) -> None:
+    status, text, _ = read(operator, key=key)
+    assert status == 200
+    assert "mcp-note-bad" in text
+    assert "data-doctor-result" not in text
+    assert key not in text
+
+
+def test_a_key_is_not_given_back(operator: Client) -> None:
+    status, text, _ = read(operator, key="mcp_AAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+    assert status == 200
+    assert "data-doctor-result" in text
+    assert "mcp_AAAA" not in text
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """An examination with one area that waits for the event, and one that is through at once."""
+    go_on, begun = threading.Event(), threading.Event()
+
+    def waits(_: Installation) -> Iterator[Finding]:
+        begun.set()
+        go_on.wait(30)
+        yield ok("redis.waits", "at last")
+
+    def through(_: Installation) -> Iterator[Finding]:
+        yield error("database.through", "it is broken", "Mend it.")
+        yield skipped("other.area", "nothing to look at")
+
+    areas = (examination.Area("redis", (waits,), seconds=20), examination.Area("database", (through,)))
+    monkeypatch.setattr(examination.examine_alone, "__defaults__", (areas,))
+    go_on.begun = begun  # type: ignore[attr-defined]
+    yield go_on
+    go_on.set()
+
+
+def test_two_do_not_examine_at_once(operator: Client, root: Client, stuck: threading.Event) -> None:
+    first: list[int] = []
+    asking = threading.Thread(target=lambda: first.append(read(root)[0]))
+    asking.start()
+    assert stuck.begun.wait(10)  # type: ignore[attr-defined]
+    status, _, seen = read(operator)
+    assert (status, "Another examination is running here." in seen) == (409, True)
+    stuck.set()
+    asking.join(20)
+    assert first == [200]
+    assert read(operator)[0] == 200
+
+
+def test_a_page_is_answered_in_time_whatever_hangs(
+    operator: Client, stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_app.admin.doctor.SECONDS", 3.0)
+    status, text, seen = read(operator)
+    assert status == 200
+    assert "not through within 3 s" in seen
+    assert "it is broken Mend it." in seen
+    # The worst first, areas in their order, unknown ones last.
+    assert text.index("Database") < text.index("Redis</h2>") < text.index("other.area")

@@ -1,0 +1,10 @@
+"""Registers the app with Django."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class TracingProbesConfig(AppConfig):
+    name = "tests.integration.tracing.app"
+    label = "tracing_probes"

@@ -1,0 +1,58 @@
+"""LOG_FORMAT=json: one object a line from every process, whoever wrote it, with the ids of the call."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+import pytest
+
+from tests.integration.tracing.conftest import PARENT, TRACE, converse, known, records
+from tests.live import LiveServer, eventually
+from tests.raw_http import Mcp
+
+
+def line(server: LiveServer, mark: str) -> dict[str, Any]:
+    """The one record that holds ``mark``."""
+    eventually(lambda: any(mark in found["message"] for found in records(server)))
+    (found,) = [found for found in records(server) if mark in found["message"]]
+    return found
+
+
+@pytest.mark.parametrize("tool", ["look", "look_in_thread", "look_in_worker"])
+def test_a_line_that_a_tool_logs_is_found_by_its_session_request_and_trace(
+    tool: str, server: LiveServer, client: Mcp
+) -> None:
+    mark = secrets.token_hex(8)
+    known(client, tool, {"traceparent": PARENT}, mark=mark)
+    found = line(server, mark)
+    assert (client.session or "").startswith(found["session"])
+    assert len(found["session"]) == 12
+    assert found["principal"] == "loopback"
+    assert isinstance(found["request_id"], int)
+    assert (found["trace_id"], found["logger"], found["level"]) == (TRACE, "shop", "WARNING")
+    assert ("call" in found) is (tool == "look_in_worker")
+
+
+def test_a_failed_tool_is_one_line_whatever_its_client_made_it_say(server: LiveServer, client: Mcp) -> None:
+    words = 'x\n{"level": "ERROR", "message": "forged"}\n\x1b[2J\u202e'
+    answer = converse(client, "fail", text=words)[-1]
+    incident = answer["result"]["content"][0]["text"].rpartition(" ")[2].rstrip(").")
+    found = line(server, incident)
+    assert found["exception"].endswith(f"RuntimeError: {words}")
+    assert found["call"]
+    assert not [record for record in records(server) if record["message"] == "forged"]
+    assert "\x1b" not in server.logs()
+
+
+def test_every_line_of_every_process_is_an_object_with_its_facts(server: LiveServer, client: Mcp) -> None:
+    converse(client, "fail", text="again")
+    server.worker_processes[0].stop()
+    server.worker_processes[0].start(server.environment)
+    server.wait_until_ready()
+    found = records(server)
+    assert {"shop", "mcp.tool"} <= {record["logger"] for record in found}
+    for record in found:
+        assert record.keys() >= {"time", "level", "logger", "message", "process", "pid"}, record
+    assert json.dumps(found)

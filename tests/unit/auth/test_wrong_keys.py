@@ -1,0 +1,98 @@
+"""Many wrong keys from one address are answered 429; a right one always works, wherever it comes from."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from mcp_app.auth import bearer, wrong_keys
+from mcp_app.auth.bearer import Authenticator
+from mcp_app.protocol.errors import TooManyRequests, Unauthorized
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+LIMIT = 3
+
+
+@pytest.fixture
+def authenticator() -> Authenticator:
+    return Authenticator("required", LIMIT)
+
+
+async def refused(
+    authenticator: Authenticator, key: str = "x", address: str = "192.0.2.1"
+) -> Unauthorized | TooManyRequests:
+    with pytest.raises((Unauthorized, TooManyRequests)) as found:
+        await authenticator.authenticate(b"Bearer mcp_%b" % key.encode(), local=False, address=address)
+    assert isinstance(found.value, Unauthorized | TooManyRequests)
+    return found.value
+
+
+async def test_after_the_limit_the_answer_is_429_with_a_time_to_wait(
+    authenticator: Authenticator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    answers = [await refused(authenticator, f"key-{number}") for number in range(LIMIT + 3)]
+    assert [answer.http_status for answer in answers] == [401] * LIMIT + [429] * 3
+    assert 0 < int(dict(answers[-1].headers)[b"retry-after"]) <= 60
+    told = [record for record in caplog.records if "wrong API keys" in record.message]
+    assert len(told) == 1
+    assert "192.0.2.1" in told[0].getMessage()
+    assert "key-" not in told[0].getMessage()
+
+
+async def test_a_right_key_works_however_many_wrong_ones_came_from_its_address(
+    authenticator: Authenticator, header: bytes
+) -> None:
+    for number in range(LIMIT + 5):
+        await refused(authenticator, f"key-{number}")
+    found = await authenticator.authenticate(header, local=False, address="192.0.2.1")
+    assert found.name == "ada"
+
+
+async def test_addresses_are_counted_apart_and_of_ipv6_networks_are(authenticator: Authenticator) -> None:
+    for number in range(LIMIT):
+        await refused(authenticator, "x", f"2001:db8::{number:x}")
+    assert (await refused(authenticator, "x", "2001:db8::ffff")).http_status == 429
+    assert (await refused(authenticator, "x", "2001:db8:0:1::1")).http_status == 401
+    for address in ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1"):
+        await refused(authenticator, "x", address)
+    assert (await refused(authenticator, "x", "::ffff:192.0.2.1")).http_status == 429
+    assert (await refused(authenticator, "x", "192.0.2.2")).http_status == 401
+
+
+async def test_the_same_wrong_key_is_not_looked_up_again_until_keys_change(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Any] = []
+    find = bearer.find_principal
+    monkeypatch.setattr(bearer, "find_principal", lambda token: (looked.append(token), find(token))[1])
+    for _ in range(LIMIT + 10):
+        await refused(authenticator)
+    assert len(looked) == LIMIT + 1
+    authenticator.forget()
+    await refused(authenticator)
+    assert len(looked) == LIMIT + 2
+
+
+async def test_what_is_remembered_is_bounded_and_holds_no_key(authenticator: Authenticator) -> None:
+    for number in range(LIMIT + wrong_keys.REMEMBERED + 50):
+        with suppress(TooManyRequests):
+            authenticator._wrong.count(b"Bearer mcp_%d" % number, "192.0.2.1")
+    assert 0 < len(authenticator._wrong._until) <= wrong_keys.REMEMBERED
+    assert not [key for key in authenticator._wrong._until if b"mcp_" in key]
+
+
+@pytest.mark.parametrize(("limit", "address"), [(0, "192.0.2.1"), (LIMIT, "")])
+async def test_without_a_limit_or_an_address_nothing_is_counted(limit: int, address: str) -> None:
+    authenticator = Authenticator("required", limit)
+    for _ in range(LIMIT + 3):
+        assert (await refused(authenticator, "x", address)).http_status == 401
+
+
+async def test_a_request_without_a_key_is_no_wrong_key(authenticator: Authenticator) -> None:
+    for _ in range(LIMIT + 3):
+        with pytest.raises(Unauthorized):
+            await authenticator.authenticate(None, local=False, address="192.0.2.1")

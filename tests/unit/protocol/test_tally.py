@@ -1,0 +1,22 @@
+"""Counting in windows: exact within one, anew after it, with bounded memory."""
+
+from __future__ import annotations
+
+from mcp_app.protocol.tally import Tally
+
+
+def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
+    tally = Tally(60.0)
+    assert tally.hit("a", 100.0) == (1, 60.0)
+    assert tally.hit("a", 130.0) == (2, 30.0)
+    assert tally.hit("b", 130.0) == (1, 60.0)
+    assert tally.hit("a", 160.0) == (1, 60.0)
+
+
+def test_of_too_many_keys_the_oldest_are_forgotten() -> None:
+    tally = Tally(60.0, keys=3)
+    for number in range(100):
+        tally.hit(f"k{number}", 1.0)
+    assert len(tally._windows) == 3
+    assert tally.hit("k99", 1.0)[0] == 2
+    assert tally.hit("k0", 1.0)[0] == 1

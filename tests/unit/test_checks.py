@@ -1,0 +1,118 @@
+"""Our system checks: each mistake is reported under its id with a hint, and what is right is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.checks import CheckMessage, run_checks
+from django.test import override_settings
+
+from mcp_app import tool
+from mcp_app.catalogue.registry import registry
+from mcp_app.models import Tool
+from mcp_app.models.catalogue import Source
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
+SOURCE = Path(__file__).resolve().parents[2] / "mcp_app" / "checks.py"
+REDIS = {"CELERY_BROKER_URL": "redis://h", "CELERY_BROKER_TRANSPORT": "redis"}
+
+
+def found(**options: Any) -> dict[str, CheckMessage]:
+    """Our messages by their ids."""
+    messages = run_checks(**options)
+    return {message.id: message for message in messages if (message.id or "").startswith("mcp_app.")}
+
+
+def mcp(**changed: Any) -> dict[str, Any]:
+    return {"MCP": {**settings.MCP, **changed}}
+
+
+def test_the_settings_of_this_project_are_all_right() -> None:
+    assert found() == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "words"),
+    [
+        ({"MCP": {"NO_SUCH": 1}}, "mcp_app.E001", "NO_SUCH"),
+        ({"MCP": {"PUBLIC_URL": "nonsense"}}, "mcp_app.E001", "nonsense"),
+        (mcp(AUTH="loopback", LOOPBACK=False), "mcp_app.E002", "other machines"),
+        ({"DEBUG": True, **mcp(PUBLIC_URL="https://mcp.example.com")}, "mcp_app.W003", "mcp.example.com"),
+        (REDIS, "mcp_app.W004", "CELERY_BROKER_TRANSPORT"),
+        (mcp(LOOPBACK=False, AUTH="required", ALLOWED_HOSTS=[]), "mcp_app.W005", "421"),
+        ({"ASGI_APPLICATION": None}, "mcp_app.W006", "WSGI"),
+        ({"MEDIA_ROOT": "", **mcp(UPLOAD_DIRECTORY="")}, "mcp_app.W007", "working directory"),
+        (mcp(UPLOAD_DIRECTORY="/proc/1/nowhere"), "mcp_app.E008", "/proc/1/nowhere"),
+        (mcp(RESOURCE_DIRECTORIES=["/no/such/folder"]), "mcp_app.W009", "/no/such/folder"),
+        ({"TEMPLATES": [{**settings.TEMPLATES[0], "APP_DIRS": False}]}, "mcp_app.E010", "templates"),
+        (
+            {"STATICFILES_FINDERS": ["django.contrib.staticfiles.finders.FileSystemFinder"]},
+            "mcp_app.W011",
+            "style sheet",
+        ),
+    ],
+)
+def test_a_mistake_in_settings_is_reported_with_a_hint(
+    values: dict[str, Any], expected: str, words: str
+) -> None:
+    from django.contrib.staticfiles import finders
+
+    with override_settings(**values):
+        finders.get_finder.cache_clear()
+        messages = found()
+    finders.get_finder.cache_clear()
+    assert words in messages[expected].msg
+    assert messages[expected].hint
+
+
+@pytest.mark.parametrize(
+    ("permission", "reported"),
+    [("mcp_app.view_tool", False), ("mcp_app.run_doctor", False), ("mcp_app.view_tol", True), ("", False)],
+)
+def test_a_permission_that_code_asks_for_must_be_defined(permission: str, reported: bool) -> None:
+    with registry.isolated():
+
+        @tool(permission=permission)
+        def guarded() -> str:
+            """A tool."""
+            return ""
+
+        assert ("mcp_app.W012" in found()) is reported
+
+
+def test_background_tools_without_redis_are_told_of_in_public_only() -> None:
+    with registry.isolated(), override_settings(**mcp(REDIS_URL="")):
+
+        @tool(background=True)
+        def slow() -> str:
+            """A tool."""
+            return ""
+
+        assert "mcp_app.W013" not in found()
+        assert "slow" in found(include_deployment_checks=True)["mcp_app.W013"].msg
+    with registry.isolated():
+        assert "mcp_app.W013" not in found(include_deployment_checks=True)
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db
+@pytest.mark.parametrize(("permission", "reported"), [("mcp_app.view_tool", False), ("shop.gone", True)])
+def test_a_permission_of_a_row_must_exist(permission: str, reported: bool) -> None:
+    Tool.objects.create(name="x\x1b\u202e", source=Source.CODE, permission=permission)
+    assert found() == {}
+    messages = found(databases=["default"])
+    assert ("mcp_app.W014" in messages) is reported
+    if reported:
+        assert "shop.gone" in messages["mcp_app.W014"].msg
+        assert messages["mcp_app.W014"].msg.isprintable()
+
+
+def test_every_check_has_an_id_of_its_own_and_is_documented() -> None:
+    ids = re.findall(r'"(mcp_app\.[EW]\d{3})"', SOURCE.read_text())
+    numbers = [name[-3:] for name in ids]
+    assert len(set(numbers)) == len(numbers)
+    assert sorted(re.findall(r"`(mcp_app\.[EW]\d{3})`", DOCUMENT.read_text())) == sorted(ids)
