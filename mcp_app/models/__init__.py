@@ -4,6 +4,7 @@ from mcp_app.models.access import ApiKey
 from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.models.draft import Draft
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.session import LogCursor, Message, Session
 
@@ -13,6 +14,7 @@ __all__ = [
     "Call",
     "CatalogueChange",
     "CatalogueRevision",
+    "Draft",
     "LogCursor",
     "Message",
     "Prompt",
