@@ -110,8 +110,10 @@ def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dic
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that say something: a form gives back the stored file when nobody chose another."""
+    """The values that say something: a form gives the stored file, or None, when nobody chose another."""
     given = {name: value for name, value in values.items() if not isinstance(value, FieldFile)}
+    if given.get("file", "") is None:
+        del given["file"]
     if "file" in given and not given["file"]:
         given["file"] = ""
     return given
