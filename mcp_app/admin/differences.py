@@ -36,7 +36,7 @@ def field_differences(
     """The fields in which two states of an entry differ; of one that came or went, all that say something."""
     if before is None or after is None:
         state = after if after is not None else before or {}
-        said = [name for name in state if name not in _UNSAID and not _is_empty(state[name])]
+        said = [name for name in state if name not in _UNSAID and _says_something(name, state[name])]
         return [_whole(name, state[name], came=before is None) for name in said]
     names = [*after, *(name for name in before if name not in after)]
     changed = [name for name in names if name not in _UNSAID and before.get(name) != after.get(name)]
@@ -58,8 +58,8 @@ def label(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _is_empty(value: Any) -> bool:
-    return not isinstance(value, bool) and value in _EMPTY
+def _says_something(name: str, value: Any) -> bool:
+    return name == "enabled" or (value is not False and value not in _EMPTY)
 
 
 def _whole(name: str, value: Any, *, came: bool) -> FieldDifference:
@@ -79,13 +79,13 @@ def _changed(name: str, old: Any, new: Any) -> FieldDifference:
 
 
 def _inline(value: Any, text: str) -> SafeString:
-    if value in ("", None):
+    if value in ("", None, [], {}):
         return format_html('<span class="mcp-dim">{}</span>', "empty")
     return visible(text)
 
 
 def _text(name: str, value: Any) -> str:
-    if value is None:
+    if value in (None, {}, []):
         return ""
     if name == "file":
         return PurePath(str(value)).name

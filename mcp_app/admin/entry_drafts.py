@@ -61,9 +61,9 @@ class DraftPages(ModelAdmin[Any]):
             "why": request.POST.get("why", shown.note if shown is not None else ""),
             "may_say_why": may_save,
         }
-        hidden = {} if directly else {"show_save": False, "show_save_and_continue": False}
-        another = {} if directly else {"show_save_and_add_another": False}
-        return {**context, **hidden, **another}
+        buttons = ("show_save", "show_save_and_continue", "show_save_and_add_another")
+        hidden = () if directly else buttons if shown is None else (*buttons, "show_delete")
+        return {**context, **dict.fromkeys(hidden, False)}
 
     def _shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
         """The draft whose values the form shows: the one that the address names."""

@@ -50,9 +50,14 @@ class EntryForm(ModelForm[Any]):
             self._write()
 
     def _write(self) -> None:
+        # Browsers end lines with CR LF whatever the text had; that alone must not count as a change.
+        wanted = {
+            name: value.replace("\r\n", "\n") if isinstance(value, str) else value
+            for name, value in self.cleaned_data.items()
+        }
         try:
             with transaction.atomic():
-                self._write_entry(dict(self.cleaned_data))
+                self._write_entry(wanted)
         except ValidationError as error:
             self._complain(error)
 

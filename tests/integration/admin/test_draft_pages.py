@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -128,6 +129,17 @@ def test_a_new_entry_waits_as_a_draft_and_is_made_by_publishing(root: Client, se
     assert "template, arguments, title" in listed or "title" in listed
     assert "Published: hello." in _publish(root, draft).content.decode()
     assert Prompt.objects.get(name="hello").title == "Hi"
+
+
+def test_line_ends_of_the_browser_are_no_difference(root: Client, seeded: Seed) -> None:
+    own = seeded.own_prompt
+    same = {name: getattr(own, name) for name in ("title", "description", "position")}
+    typed = same | {"enabled": "on", "icons": "[]", "meta": "{}", "arguments": json.dumps(own.arguments)}
+    typed["template"] = own.template.replace("\n", "\r\n")
+    answer = root.post(_edit(seeded), typed | DRAFT)
+    assert "Nothing differs from what is published." in answer.content.decode()
+    root.post(_edit(seeded), typed | DRAFT | {"title": "T"})
+    assert Draft.objects.get().values == {"title": "T"}
 
 
 def test_a_draft_of_a_preset_remembers_its_tool(root: Client, seeded: Seed) -> None:
