@@ -21,7 +21,7 @@ MAX_BETWEEN = 20
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """One change of the entry since the draft was saved."""
+    """One change of an entry since somebody looked at it."""
 
     change: CatalogueChange
     fields: list[FieldDifference]
@@ -56,7 +56,7 @@ def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
     return DraftCard(
         draft=draft,
         fields=field_differences(before, after),
-        between=_between(draft, entry),
+        between=changes_since(entry, draft.revision) if entry is not None else [],
         faults=_faults(draft),
         seen=revisions.last_revision(entry) if entry is not None else 0,
         may_publish=may_edit and may_publish(request.user),
@@ -89,11 +89,10 @@ def entry_address(draft: Draft) -> str:
     )
 
 
-def _between(draft: Draft, entry: Any) -> list[Between]:
-    if entry is None:
-        return []
-    history = revisions.history_of(draft.kind, revisions.key_of(entry), entry.pk)
-    since = history.filter(revision__gt=draft.revision).select_related("actor")[:MAX_BETWEEN]
+def changes_since(entry: Any, revision: int) -> list[Between]:
+    """What happened to an entry after a revision, newest first."""
+    history = revisions.history_of(revisions.kind_of(entry), revisions.key_of(entry), entry.pk)
+    since = history.filter(revision__gt=revision).select_related("actor")[:MAX_BETWEEN]
     return [Between(change, field_differences(change.before, change.after)) for change in since]
 
 

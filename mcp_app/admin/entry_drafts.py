@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.admin.draft_card import card_of
+from mcp_app.admin.draft_card import Between, card_of, changes_since
 from mcp_app.admin.entry_forms import Intent
 from mcp_app.catalogue import revisions, waiting
 from mcp_app.catalogue.services import may_publish
@@ -60,6 +60,7 @@ class DraftPages(ModelAdmin[Any]):
             "seen": revisions.last_revision(entry) if entry is not None else 0,
             "why": request.POST.get("why", shown.note if shown is not None else ""),
             "may_say_why": may_save,
+            "meanwhile": _meanwhile(request, entry),
         }
         buttons = ("show_save", "show_save_and_continue", "show_save_and_add_another")
         hidden = () if directly else buttons if shown is None else (*buttons, "show_delete")
@@ -101,6 +102,12 @@ class DraftPages(ModelAdmin[Any]):
         text = f"Saved as a draft: {marked(draft.key)}. Clients do not see it until it is published."
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk]))
+
+
+def _meanwhile(request: HttpRequest, entry: Entry | None) -> list[Between]:
+    """What others changed while this form was open."""
+    seen = _digits(request.POST.get("mcp-seen", ""))
+    return changes_since(entry, seen) if entry is not None and seen is not None else []
 
 
 def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:

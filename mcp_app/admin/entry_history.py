@@ -91,6 +91,7 @@ class HistoryPages(ModelAdmin[Any]):
             "page": page,
             "deleted_url": reverse(self.url_name("deleted")),
             "is_gone": entry is None,
+            "name": name,
             **more,
         }
         return TemplateResponse(request, "mcp_admin/history.html", context)

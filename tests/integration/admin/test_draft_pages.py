@@ -213,6 +213,8 @@ def test_two_people_who_save_the_same_form_do_not_overwrite_each_other(
     assert root.post(_edit(seeded), OWN | first).status_code == 302
     late = root.post(_edit(seeded), OWN | first | {"title": "Late"})
     assert "It was changed by root after you opened it" in late.content.decode()
+    assert "This entry changed while you were at its form." in late.content.decode()
+    assert '<bdi class="mcp-text">Sum up</bdi></del>' in late.content.decode()
     assert root.post(_edit(seeded), OWN | _token(late) | {"title": "Late"}).status_code == 302
     root.post(_edit(seeded), OWN | DRAFT | {"title": "One"})
     late = root.post(_edit(seeded), OWN | DRAFT | {"title": "Two"})
