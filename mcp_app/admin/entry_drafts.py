@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.html import format_html
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.draft_card import Between, card_of, changes_since
@@ -15,7 +16,7 @@ from mcp_app.admin.entry_forms import Intent
 from mcp_app.catalogue import revisions, waiting
 from mcp_app.catalogue.services import may_publish
 from mcp_app.models import Draft
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.templatetags.mcp_text import marked, visible
 
 Entry = Any
 
@@ -73,6 +74,13 @@ class DraftPages(ModelAdmin[Any]):
             return None
         kind, number = revisions.KIND_OF[self.model], entry.pk if entry is not None else None
         return Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What would go; a draft goes with its entry."""
+        going, *rest = super().get_deleted_objects(objs, request)
+        kind = revisions.KIND_OF[self.model]
+        waits = Draft.objects.filter(kind=kind, entry_id__in=[entry.pk for entry in objs])
+        return [*going, *(format_html("Draft: {}", visible(draft.key)) for draft in waits)], *rest
 
     # After the form has saved a draft; Django's own log is about rows that were written.
 

@@ -225,6 +225,14 @@ def test_two_people_who_save_the_same_form_do_not_overwrite_each_other(
     assert Draft.objects.get().values["title"] == "Two"
 
 
+def test_deleting_says_that_the_draft_goes_along(root: Client, seeded: Seed) -> None:
+    root.post(_edit(seeded), OWN | DRAFT)
+    asked = root.get(page("prompt", "delete", seeded.own_prompt.pk)).content.decode()
+    assert 'Draft: <bdi class="mcp-text">summarise</bdi>' in asked
+    root.post(page("prompt", "delete", seeded.own_prompt.pk), {"post": "yes"})
+    assert not Draft.objects.exists()
+
+
 def test_the_list_marks_and_finds_entries_with_a_draft(root: Client, seeded: Seed) -> None:
     root.post(_edit(seeded), OWN | DRAFT)
     for value, names in (("yes", {"summarise"}), ("no", {"code_review", HOSTILE["image"]})):
