@@ -31,6 +31,14 @@ def _waiting() -> int:
     return waiting_count()
 
 
+def _drafts() -> dict[str, Any]:
+    """The line of drafts, for those who may look at some kind of entry."""
+    kinds = ("tool", "prompt", "resource", "resourcetemplate")
+    seen = [_link("", "", kind)["permission"] for kind in kinds]
+    line = _link("Drafts", "edit_note", "draft")
+    return {**line, "permission": lambda request: any(permitted(request) for permitted in seen)}
+
+
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "MCP server",
     "SITE_HEADER": "MCP server",
@@ -67,6 +75,7 @@ UNFOLD: dict[str, Any] = {
                     _link("Prompts", "chat", "prompt"),
                     _link("Resources", "description", "resource"),
                     _link("Resource templates", "data_object", "resourcetemplate"),
+                    _drafts(),
                 ],
             },
             {

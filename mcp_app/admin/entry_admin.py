@@ -1,4 +1,4 @@
-"""Owns what the pages of all catalogue entries share: list, switch, bulk actions, review, history."""
+"""Owns what the pages of all catalogue entries share: list, switch, bulk actions, review of drift."""
 
 from __future__ import annotations
 
@@ -9,31 +9,37 @@ from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.core.paginator import Paginator
 from django.db import models
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ModelAdmin, ObjectView
-from mcp_app.admin.entry_filters import DriftFilter, MissingFilter, RestrictedFilter
+from mcp_app.admin.base import ObjectView
+from mcp_app.admin.entry_drafts import DraftPages
+from mcp_app.admin.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
+from mcp_app.admin.entry_history import HistoryPages
 from mcp_app.admin.shown import badge, block, diff, json_block, moment
 from mcp_app.admin.widgets import JsonField, PermissionField
-from mcp_app.catalogue.services import accept_definition, delete_entries, delete_entry, set_enabled
-from mcp_app.models import CatalogueChange, Source
+from mcp_app.catalogue import revisions
+from mcp_app.catalogue.services import (
+    accept_definition,
+    delete_entries,
+    delete_entry,
+    may_publish,
+    set_enabled,
+)
+from mcp_app.models import Draft, Source
 from mcp_app.templatetags.mcp_text import has_hidden, marked, visible, visible_block
 
 Entry = Any
-CHANGES_PER_PAGE = 25
 SOURCE_TONES = {Source.CODE: "info", Source.ADMIN: "good", Source.UPSTREAM: "warn"}
 
 
-class EntryAdmin(ModelAdmin[Any]):
+class EntryAdmin(DraftPages, HistoryPages):
     """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.services``."""
 
-    kind: ClassVar[str]
     key_field: ClassVar[str] = "name"
     dress_fields: ClassVar[tuple[str, ...]] = (
         "title",
@@ -50,16 +56,31 @@ class EntryAdmin(ModelAdmin[Any]):
     change_form_template = "mcp_admin/entry_form.html"
     add_form_template = "mcp_admin/entry_form.html"
     list_display_links = ("key",)
-    list_filter: ClassVar[Any] = ("source", "enabled", RestrictedFilter, DriftFilter, MissingFilter)
+    change_list_template = "mcp_admin/entries.html"
+    list_filter: ClassVar[Any] = (
+        "source",
+        "enabled",
+        RestrictedFilter,
+        DraftFilter,
+        DriftFilter,
+        MissingFilter,
+    )
     actions: Any = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
 
     # What may be done, and by whom.
 
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
         """Only entries made here, or whose code is gone, can go; code would bring back others."""
-        return super().has_delete_permission(request, obj) and (
-            obj is None or obj.source == Source.ADMIN or obj.missing
-        )
+        may = super().has_delete_permission(request, obj) and may_publish(request.user)
+        return may and (obj is None or obj.source == Source.ADMIN or obj.missing)
+
+    def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
+        """Who may change entries and publish, for a switch works at once."""
+        return self.has_change_permission(request, obj) and may_publish(request.user)
+
+    def has_copy_permission(self, request: HttpRequest) -> bool:
+        """Who may make entries and publish, for a copy is no draft."""
+        return self.has_add_permission(request) and may_publish(request.user)
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """What can be edited first; the definition after it."""
@@ -85,12 +106,6 @@ class EntryAdmin(ModelAdmin[Any]):
             return ()
         kept = (self.key_field,) if obj.source == Source.ADMIN else ()
         return (*kept, *self.definition_fields_of(obj))
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, knowing who asks."""
-        form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.actor = request.user
-        return form
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """JSON gets the editor, the permission a choice of those that exist."""
@@ -140,8 +155,25 @@ class EntryAdmin(ModelAdmin[Any]):
             "updated",
         )
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """The entries, each knowing whether a draft waits for it."""
+        waits = Draft.objects.filter(kind=self.kind, entry_id=OuterRef("pk"))
+        entries: QuerySet[Any] = super().get_queryset(request).annotate(has_draft=Exists(waits))
+        return entries
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list, and the way to drafts and to what was deleted."""
+        more = {
+            "drafts_waiting": Draft.objects.filter(kind=self.kind).count(),
+            "drafts_url": reverse(f"{self.admin_site.name}:mcp_app_draft_changelist") + f"?kind={self.kind}",
+            "deleted_url": reverse(self.url_name("deleted")),
+        }
+        return super().changelist_view(request, {**more, **(extra_context or {})})
+
     def _switch_column(self, request: HttpRequest) -> Callable[[Entry], SafeString]:
-        may_switch = self.has_change_permission(request)
+        may_switch = self.has_switch_permission(request)
 
         @admin.display(description="enabled", ordering="enabled")
         def enabled_switch(entry: Entry) -> SafeString:
@@ -165,11 +197,12 @@ class EntryAdmin(ModelAdmin[Any]):
     def shown_source(self, entry: Entry) -> SafeString:
         """Where it comes from, and whether its code changed or went."""
         return format_html(
-            "{}{}{}{}",
+            "{}{}{}{}{}",
             badge(entry.get_source_display(), SOURCE_TONES.get(entry.source, "plain")),
             format_html(" {}", badge("preset", "plain")) if getattr(entry, "preset_of_id", None) else "",
             format_html(" {}", badge("changed", "warn")) if entry.drifted else "",
             format_html(" {}", badge("missing", "bad")) if entry.missing else "",
+            format_html(" {}", badge("draft", "warn")) if getattr(entry, "has_draft", False) else "",
         )
 
     @admin.display(description="permission", ordering="permission")
@@ -202,12 +235,12 @@ class EntryAdmin(ModelAdmin[Any]):
 
     # Bulk actions.
 
-    @admin.action(description="Enable selected", permissions=["change"])
+    @admin.action(description="Enable selected", permissions=["switch"])
     def enable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Offer the chosen entries to clients."""
         self._set_enabled(request, queryset, enabled=True)
 
-    @admin.action(description="Disable selected", permissions=["change"])
+    @admin.action(description="Disable selected", permissions=["switch"])
     def disable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Stop offering the chosen entries."""
         self._set_enabled(request, queryset, enabled=False)
@@ -217,7 +250,7 @@ class EntryAdmin(ModelAdmin[Any]):
         word = "Enabled" if enabled else "Disabled"
         self.message_user(request, f"{word}: {changed} of {len(queryset)}.", messages.SUCCESS)
 
-    @admin.action(description="Duplicate selected", permissions=["add"])
+    @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Copy the chosen entries under new names; copies start disabled."""
         for entry in queryset:
@@ -266,7 +299,7 @@ class EntryAdmin(ModelAdmin[Any]):
 
     def switch(self, request: HttpRequest, entry: Entry) -> None:
         """Enable or disable one entry, as the button says."""
-        if not self.has_change_permission(request, entry):
+        if not self.has_switch_permission(request, entry):
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
         set_enabled(entries=[entry], enabled=enabled, actor=request.user)
@@ -292,41 +325,18 @@ class EntryAdmin(ModelAdmin[Any]):
         more: dict[str, Any] = {}
         if entry is not None:
             more["hidden_in"] = _with_hidden_characters(entry)
-            more["show_save_and_add_another"] = entry.source == Source.ADMIN and self.has_add_permission(
-                request
-            )
+            if entry.source != Source.ADMIN or not self.has_copy_permission(request):
+                more["show_save_and_add_another"] = False
         if entry is not None and entry.drifted:
             more["drift"] = diff(self._reviewed_definition(entry), entry.definition)
             more["may_accept"] = self.has_change_permission(request, entry)
         return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
 
-    def _changes(self, entry: Entry) -> QuerySet[CatalogueChange]:
-        return CatalogueChange.objects.filter(kind=self.kind, key=getattr(entry, self.key_field))
-
     def _reviewed_definition(self, entry: Entry) -> Any:
-        for change in self._changes(entry).exclude(after=None)[:200]:
+        for change in revisions.history_of(self.kind, revisions.key_of(entry), entry.pk)[:200]:
             if _member(change.after, "definition_hash") == entry.reviewed_hash:
                 return _member(change.after, "definition")
         return None
-
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Every change of this entry, newest first, with what it altered (S20)."""
-        entry = self.object_to_view(request, object_id)
-        if entry is None:
-            return self.not_there(request, object_id)
-        page = Paginator(self._changes(entry).select_related("actor"), CHANGES_PER_PAGE).get_page(
-            request.GET.get("p")
-        )
-        context = {
-            **self.object_context(request, f"History of {marked(entry)}"),
-            "changes": [(change, diff(change.before, change.after)) for change in page],
-            "page": page,
-            "entry_url": self.page_url("change", entry),
-            **(extra_context or {}),
-        }
-        return TemplateResponse(request, "mcp_admin/history.html", context)
 
 
 def _member(value: Any, name: str) -> Any:

@@ -64,6 +64,17 @@ class MissingFilter(YesNoFilter):
         return queryset.filter(missing=True)
 
 
+class DraftFilter(YesNoFilter):
+    """Whether a draft waits to be published."""
+
+    title, parameter_name = "draft", "draft"
+    yes, no = "has a draft", "has no draft"
+
+    def matching(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Entries with a draft; the list knows which those are."""
+        return queryset.filter(has_draft=True)
+
+
 class PresetFilter(YesNoFilter):
     """Whether a tool is a preset of another."""
 

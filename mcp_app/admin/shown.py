@@ -67,13 +67,23 @@ def json_block(value: Any) -> SafeString:
 
 def diff(before: Any, after: Any) -> list[DiffLine]:
     """How a stored JSON value changed, line by line with three lines of context; None stands for nothing."""
-    old = json_text(before).splitlines() if before is not None else []
-    new = json_text(after).splitlines() if after is not None else []
+    return diff_lines(
+        json_text(before) if before is not None else "", json_text(after) if after is not None else ""
+    )
+
+
+def diff_lines(before: str, after: str) -> list[DiffLine]:
+    """How a text changed, line by line with three lines of context."""
+    old, new = before.splitlines(), after.splitlines()
     if len(old) > MAX_DIFF_LINES or len(new) > MAX_DIFF_LINES:
         return [DiffLine("skip", format_html("{}", "Too long to compare line by line."))]
+    if old == new and before != after:
+        return [DiffLine("skip", format_html("{}", "Only the ends of lines differ."))]
     lines = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
     kinds = {"+": "added", "-": "removed", "@": "skip"}
-    return [
+    shown = [
         DiffLine(kinds.get(line[:1], "same"), visible_block("…" if line.startswith("@@") else line))
         for line in lines
     ]
+    # Where the one hunk begins says nothing when it begins at the top.
+    return shown[1:] if lines and lines[0].startswith(("@@ -1,", "@@ -1 ", "@@ -0,0")) else shown

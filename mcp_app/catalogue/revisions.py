@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from django.db.models import F
+from django.core.exceptions import ValidationError
+from django.db.models import F, Q, QuerySet
 
 from mcp_app.catalogue.announce import announce_on_commit
+from mcp_app.catalogue.strict_json import check_storable
 from mcp_app.models import (
     CatalogueChange,
     CatalogueRevision,
@@ -16,6 +18,8 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.models import audit as audit_event
+
+MAX_WHY: Final = 500
 
 Row = Tool | Prompt | Resource | ResourceTemplate
 KIND_OF = {Tool: "tool", Prompt: "prompt", Resource: "resource", ResourceTemplate: "template"}
@@ -81,7 +85,31 @@ def state_of(row: Row) -> dict[str, Any]:
     state = {name: getattr(row, name) for name in (*_SHARED, *_OWN[type(row)])}
     if "file" in state:
         state["file"] = state["file"].name or ""
+    if isinstance(row, Tool):
+        # Its number would mean another tool, or none, once the code that defines it was away for a while.
+        state["preset_of"] = row.preset_of.name if row.preset_of else None
     return state
+
+
+def history_of(kind: str, key: str, pk: int | None = None) -> QuerySet[CatalogueChange]:
+    """Every change of an entry, newest first, whatever its name was; ``pk`` is None when its row is gone."""
+    same = Q(key=key) if pk is None else Q(key=key) | Q(entry_id=pk)
+    return CatalogueChange.objects.filter(same, kind=kind)
+
+
+def last_revision(row: Row) -> int:
+    """The revision at which this entry last changed, 0 when nothing is recorded of it."""
+    newest = history_of(kind_of(row), key_of(row), row.pk).values_list("revision", flat=True).first()
+    return newest or 0
+
+
+def checked_why(why: str) -> str:
+    """The reason of a change as it is kept; raises ValidationError."""
+    text = why.strip()
+    if len(text) > MAX_WHY:
+        raise ValidationError({"why": [f"This has {len(text)} characters: use at most {MAX_WHY}."]})
+    check_storable(text)
+    return text
 
 
 def record(
@@ -92,11 +120,12 @@ def record(
     before: dict[str, Any] | None,
     after: dict[str, Any] | None,
     actor: Any,
+    why: str = "",
 ) -> None:
     """Keep what an entry was and became (S20)."""
     CatalogueChange.objects.create(
-        revision=revision, kind=kind_of(row), key=key_of(row), action=action, before=before, after=after,
-        actor=known(actor),
+        revision=revision, kind=kind_of(row), key=key_of(row), entry_id=row.pk, action=action, before=before,
+        after=after, actor=known(actor), why=why,
     )  # fmt: skip
 
 

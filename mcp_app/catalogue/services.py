@@ -1,24 +1,29 @@
 """The only writers of catalogue entries by people: each checks, writes, keeps history, audits and announces.
 
-They take keyword arguments and raise ValidationError with field names. ``actor`` is who asks, or None.
+They take keyword arguments and raise ValidationError with field names. ``actor`` is who asks, or None for the
+installation itself; whoever alters what is offered needs ``mcp_app.publish_entries`` (else PermissionDenied).
+``why`` is kept with the change. ``seen`` is the revision of the entry (``revisions.last_revision``) that the
+caller looked at: when another change came in between, ChangedMeanwhile is raised and nothing is written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 
-from mcp_app.catalogue import revisions, row_checks
+from mcp_app.catalogue import revisions, row_checks, waiting
 from mcp_app.catalogue.revisions import Row
 from mcp_app.models import Prompt, Resource, Source, Tool
 
 R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
+
+PUBLISH: Final = "mcp_app.publish_entries"
 
 _DRESS: Final = frozenset({"title", "description", "enabled", "permission", "position", "icons", "meta"})
 _LIMITS: Final = frozenset(
@@ -42,6 +47,20 @@ _OWN: Final[dict[type[Any], frozenset[str]]] = {
 }
 
 
+class ChangedMeanwhile(ValidationError):
+    """Somebody else changed what the caller looked at; the caller has to look again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """Who changes entries, under which name history and audit trail keep it, and why."""
+
+    actor: Any
+    action: str
+    why: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
     """An entry to make (``entry`` None) or to change, and the values that the services here take for it."""
@@ -53,9 +72,20 @@ class EntryChange:
 
 class _Written(NamedTuple):
     row: Any
-    action: str
+    deed: Deed
     before: dict[str, Any] | None
     after: dict[str, Any] | None
+
+
+def may_publish(actor: Any) -> bool:
+    """Whether this actor may alter what clients are offered; None is the installation itself."""
+    return actor is None or actor.has_perm(PUBLISH)
+
+
+def refuse_unless_publisher(actor: Any) -> None:
+    """Raise PermissionDenied for who may only save drafts."""
+    if not may_publish(actor):
+        raise PermissionDenied(f"{actor} needs {PUBLISH}: without it changes can only be saved as drafts.")
 
 
 def editable(kind: type[Any], source: str) -> frozenset[str]:
@@ -65,67 +95,76 @@ def editable(kind: type[Any], source: str) -> frozenset[str]:
     return _DRESS | _LIMITS if kind is Tool else _DRESS
 
 
-def save_prompt(*, actor: Any, entry: Prompt | None = None, **values: Any) -> Prompt:
+def save_prompt(
+    *, actor: Any, entry: Prompt | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Prompt:
     """Make (``entry`` None) or change an admin-made prompt: name, template, arguments, title, …"""
-    return _save(Prompt, entry, values, actor)
+    return _save(Prompt, entry, values, _saving(actor, entry, why), seen)
 
 
-def save_tool_preset(*, actor: Any, entry: Tool | None = None, **values: Any) -> Tool:
+def save_tool_preset(
+    *, actor: Any, entry: Tool | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Tool:
     """Make or change a preset: name, preset_of, fixed_arguments, title, limits, …"""
-    return _save(Tool, entry, values, actor)
+    return _save(Tool, entry, values, _saving(actor, entry, why), seen)
 
 
-def save_resource(*, actor: Any, entry: Resource | None = None, **values: Any) -> Resource:
+def save_resource(
+    *, actor: Any, entry: Resource | None = None, why: str = "", seen: int | None = None, **values: Any
+) -> Resource:
     """Make or change an admin-made resource: uri, name, text or file, mime_type, …
 
     ``file`` is an uploaded file; False takes the present one away.
     """
     if values.get("file") is False or values.get("file", "") is None:
         values["file"] = ""
-    return _save(Resource, entry, values, actor)
+    return _save(Resource, entry, values, _saving(actor, entry, why), seen)
 
 
-def update_entry(*, entry: E, actor: Any, **values: Any) -> E:
+def update_entry(*, entry: E, actor: Any, why: str = "", seen: int | None = None, **values: Any) -> E:
     """Change what an administrator may of any entry: its words, switch, permission, place and limits."""
+    deed = _saving(actor, entry, why)
     with transaction.atomic():
-        row = _locked(entry)
-        return _write(row, _without_definition(row, values), actor, "changed")
+        row = locked(entry)
+        refuse_stale(row, seen)
+        return _write(row, _without_definition(row, values), deed)
 
 
-def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any) -> int:
+def set_enabled(*, entries: Iterable[Row], enabled: bool, actor: Any, why: str = "") -> int:
     """Switch entries on or off as one revision; returns how many changed."""
-    action = "enabled" if enabled else "disabled"
+    deed = _deed(actor, "enabled" if enabled else "disabled", why)
     with transaction.atomic():
         revisions.lock()
-        rows = [row for entry in entries if (row := _locked(entry)).enabled != enabled]
+        rows = [row for entry in entries if (row := locked(entry)).enabled != enabled]
         revision = revisions.bump({revisions.kind_of(row) for row in rows}) if rows else 0
         for row in rows:
             before = revisions.state_of(row)
             row.enabled = enabled
             row.updated_by = revisions.known(actor)
             row.save(update_fields=["enabled", "updated_by", "updated_at"])
-            _remember(row, revision, action, before, revisions.state_of(row), actor)
+            _remember(row, revision, deed, before, revisions.state_of(row))
     return len(rows)
 
 
-def delete_entry(*, entry: Row, actor: Any) -> None:
+def delete_entry(*, entry: Row, actor: Any, why: str = "") -> None:
     """Delete one entry; see ``delete_entries``."""
-    delete_entries(entries=[entry], actor=actor)
+    delete_entries(entries=[entry], actor=actor, why=why)
 
 
-def delete_entries(*, entries: Iterable[Row], actor: Any) -> int:
+def delete_entries(*, entries: Iterable[Row], actor: Any, why: str = "") -> int:
     """Delete admin-made entries, and code entries whose code is gone, as one revision; returns how many.
 
     Raises ValidationError, and deletes nothing, when one of them is defined in code or has presets.
     """
+    deed = _deed(actor, "deleted", why)
     with transaction.atomic():
         revisions.lock()
-        rows = [_locked(entry) for entry in entries]
+        rows = [locked(entry) for entry in entries]
         for row in rows:
             _refuse_delete(row)
         revision = revisions.bump({revisions.kind_of(row) for row in rows}) if rows else 0
         for row in rows:
-            _remember(row, revision, "deleted", _delete(row), None, actor)
+            _remember(row, revision, deed, _delete(row, actor), None)
     return len(rows)
 
 
@@ -135,29 +174,64 @@ def check_change(change: EntryChange) -> None:
     _fill(row, values)
 
 
-def change_entries(*, changes: Iterable[EntryChange], removed: Iterable[Row] = (), actor: Any) -> int:
+def change_entries(
+    *, changes: Iterable[EntryChange], removed: Iterable[Row] = (), actor: Any, why: str = ""
+) -> int:
     """Make, change and delete entries as one revision; returns it, 0 when nothing was different.
 
     Raises ValidationError, and leaves everything as it was, when one of them is refused.
     """
+    deletion = _deed(actor, "deleted", why)
     with transaction.atomic(), ExitStack() as uploads:
         revisions.lock()
-        written = [_written(change, actor, uploads) for change in changes]
-        for row in (rows := [_locked(entry) for entry in removed]):
+        written = [_written(change, _saving(actor, change.entry, why), uploads) for change in changes]
+        for row in (rows := [locked(entry) for entry in removed]):
             _refuse_delete(row)
-        written += [_Written(row, "deleted", _delete(row), None) for row in rows]
+        written += [_Written(row, deletion, _delete(row, actor), None) for row in rows]
         written = [each for each in written if each.before != each.after]
         revision = revisions.bump({revisions.kind_of(each.row) for each in written}) if written else 0
-        for row, action, before, after in written:
-            _remember(row, revision, action, before, after, actor)
+        for row, deed, before, after in written:
+            _remember(row, revision, deed, before, after)
         uploads.pop_all()
     return revision
+
+
+def write_change(*, change: EntryChange, deed: Deed) -> Any:
+    """Write one change under a name of its own in history, as publishing does; returns the entry.
+
+    Raises ValidationError when it is refused or would alter nothing.
+    """
+    refuse_unless_publisher(deed.actor)
+    with transaction.atomic(), ExitStack() as uploads:
+        revisions.lock()
+        row, _, before, after = _written(change, deed, uploads)
+        if before == after:
+            raise ValidationError("Nothing would change: the entry is like this already.")
+        _remember(row, revisions.bump({revisions.kind_of(row)}), deed, before, after)
+        uploads.pop_all()
+    return row
+
+
+def locked(entry: E) -> E:
+    """The row as stored, which may differ from the caller's copy; other writers wait."""
+    revisions.lock()
+    manager: Any = type(entry)._default_manager
+    found: E = manager.select_for_update(of=("self",)).get(pk=entry.pk)
+    return found
+
+
+def refuse_stale(row: Row, seen: int | None) -> None:
+    """Raise ChangedMeanwhile when the entry has changed since that revision."""
+    if seen is not None and revisions.last_revision(row) != seen:
+        newest = revisions.history_of(revisions.kind_of(row), revisions.key_of(row), row.pk).first()
+        who = newest.actor if newest and newest.actor else "the installation"
+        raise ChangedMeanwhile(f"It was changed by {who} after you opened it: look at it again.")
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:
     """Mark the definition that code has now as reviewed; nothing changes for clients."""
     with transaction.atomic():
-        row = _locked(entry)
+        row = locked(entry)
         if row.reviewed_hash != row.definition_hash:
             row.reviewed_hash = row.definition_hash
             row.save(update_fields=["reviewed_hash"])
@@ -165,16 +239,26 @@ def accept_definition(*, entry: Row, actor: Any) -> None:
     entry.reviewed_hash = row.reviewed_hash
 
 
-def _save(kind: type[R], entry: R | None, values: Mapping[str, Any], actor: Any) -> R:
+def _deed(actor: Any, action: str, why: str) -> Deed:
+    refuse_unless_publisher(actor)
+    return Deed(actor=actor, action=action, why=revisions.checked_why(why))
+
+
+def _saving(actor: Any, entry: Row | None, why: str) -> Deed:
+    return _deed(actor, "created" if entry is None else "changed", why)
+
+
+def _save(kind: type[R], entry: R | None, values: Mapping[str, Any], deed: Deed, seen: int | None) -> R:
     _refuse_unknown(kind, values)
     with transaction.atomic():
         revisions.lock()
         if entry is None:
-            return _write(kind(source=Source.ADMIN), values, actor, "created")
-        row = _locked(entry)
+            return _write(kind(source=Source.ADMIN), values, deed)
+        row = locked(entry)
         if row.source != Source.ADMIN:
             raise ValidationError("This entry is defined in code; use update_entry.")
-        return _write(row, values, actor, "changed")
+        refuse_stale(row, seen)
+        return _write(row, values, deed)
 
 
 def _refuse_unknown(kind: type[Any], values: Mapping[str, Any]) -> None:
@@ -206,29 +290,21 @@ def _stored(entry: E) -> E:
     return found
 
 
-def _locked(entry: E) -> E:
-    """The row as stored, which may differ from the caller's copy; other writers wait."""
-    revisions.lock()
-    manager: Any = type(entry)._default_manager
-    found: E = manager.select_for_update(of=("self",)).get(pk=entry.pk)
-    return found
-
-
-def _write(row: E, values: Mapping[str, Any], actor: Any, action: str) -> E:
-    before, after = _store(row, values, actor)
+def _write(row: E, values: Mapping[str, Any], deed: Deed) -> E:
+    before, after = _store(row, values, deed.actor)
     if before != after:
         revision = revisions.bump({revisions.kind_of(row)})
-        _remember(row, revision, action, before, after, actor)
+        _remember(row, revision, deed, before, after)
     return row
 
 
-def _written(change: EntryChange, actor: Any, uploads: ExitStack) -> _Written:
+def _written(change: EntryChange, deed: Deed, uploads: ExitStack) -> _Written:
     row, values = _opened(change)
-    before, after = _store(row, values, actor)
+    before, after = _store(row, values, deed.actor)
     if values.get("file"):
         # A rolled back transaction takes the row back, but not the file that was stored with it.
         uploads.callback(row.file.storage.delete, row.file.name)
-    return _Written(row, "created" if change.entry is None else "changed", before, after)
+    return _Written(row, deed, before, after)
 
 
 def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -250,26 +326,29 @@ def _fill(row: Row, values: Mapping[str, Any]) -> None:
     row_checks.check(row, own=row.source == Source.ADMIN)
 
 
-def _delete(row: Row) -> dict[str, Any]:
-    """Delete a row and its upload; returns its last state."""
+def _delete(row: Row, actor: Any) -> dict[str, Any]:
+    """Delete a row, its draft and its upload; returns its last state."""
     before = revisions.state_of(row)
+    waiting.drop_with_entry(row, actor)
     if isinstance(row, Resource):
         _forget_file(row, row.file.name)
+    pk = row.pk
     row.delete()
+    row.pk = pk  # History names it.
     return before
 
 
 def _remember(
-    row: Row,
-    revision: int,
-    action: str,
-    before: dict[str, Any] | None,
-    after: dict[str, Any] | None,
-    actor: Any,
+    row: Row, revision: int, deed: Deed, before: dict[str, Any] | None, after: dict[str, Any] | None
 ) -> None:
-    revisions.record(revision=revision, row=row, action=action, before=before, after=after, actor=actor)
+    actor, action, why = deed.actor, deed.action, deed.why
+    revisions.record(
+        revision=revision, row=row, action=action, before=before, after=after, actor=actor, why=why
+    )
+    if before and after and before.get(key := revisions.KEY_OF[type(row)]) != after.get(key):
+        waiting.follow_name(row)
     changed = sorted(name for name in after if before.get(name) != after[name]) if before and after else []
-    detail = {"revision": revision, "changed": changed}
+    detail = {"revision": revision, "changed": changed, **deed.detail, **({"why": why} if why else {})}
     revisions.audit(actor=actor, action=f"catalogue.{action}", row=row, detail=detail)
 
 

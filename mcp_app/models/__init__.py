@@ -5,6 +5,7 @@ from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Approval, Call
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.doctor import Doctor
+from mcp_app.models.draft import Draft
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
@@ -17,6 +18,7 @@ __all__ = [
     "CatalogueChange",
     "CatalogueRevision",
     "Doctor",
+    "Draft",
     "LogCursor",
     "LogMinute",
     "Message",

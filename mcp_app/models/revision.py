@@ -21,22 +21,30 @@ class CatalogueRevision(models.Model):
 
 
 class CatalogueChange(models.Model):
-    """One change of one entry: what it was before and after, who did it and when. Never edited."""
+    """One change of one entry: what it was before and after, who did it, when and why. Never edited.
+
+    ``key`` is what clients called the entry then; ``entry_id`` is its row, so that history outlives a name.
+    """
 
     revision = models.PositiveBigIntegerField(db_index=True)
     kind = models.CharField(max_length=20)
     key = models.CharField(max_length=500)
+    entry_id = models.PositiveBigIntegerField(null=True)
     action = models.CharField(max_length=20)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
+    why = models.CharField(max_length=500, blank=True)
     at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]
-        indexes: ClassVar[Any] = [models.Index(fields=["kind", "key", "-id"])]
+        indexes: ClassVar[Any] = [
+            models.Index(fields=["kind", "key", "-id"]),
+            models.Index(fields=["kind", "entry_id", "-id"]),
+        ]
 
     def __str__(self) -> str:
         return f"{self.action} {self.kind} {self.key} at revision {self.revision}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from mcp_app.catalogue.transfer import (
@@ -53,6 +54,8 @@ class Command(BaseCommand):
             raise CommandError(
                 "\n".join([f"Nothing was changed. Problems: {len(lines)}", *lines])
             ) from refused
+        except PermissionDenied as denied:
+            raise CommandError(f"Nothing was changed. {denied}") from denied
         for line in difference_lines(imported.differences):
             self.stdout.write(line)
         self.stdout.write(_summary(imported, dry_run=options["dry_run"]))

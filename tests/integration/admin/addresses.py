@@ -11,6 +11,7 @@ MODELS = (
     "prompt",
     "resource",
     "resourcetemplate",
+    "draft",
     "apikey",
     "session",
     "message",

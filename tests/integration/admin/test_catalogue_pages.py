@@ -312,8 +312,8 @@ def test_history_shows_every_change_of_the_entry_and_what_it_altered(root: Clien
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "A new title"})
     text = root.get(page("prompt", "history", made.pk)).content.decode()
     assert "created" in text
-    assert "-  &quot;title&quot;: &quot;&quot;" in text
-    assert "+  &quot;title&quot;: &quot;A new title&quot;" in text
+    assert '<del><span class="mcp-hidden">was </span><span class="mcp-dim">empty</span></del>' in text
+    assert '<ins><span class="mcp-hidden">is </span><bdi class="mcp-text">A new title</bdi></ins>' in text
     assert "root" in text
 
 

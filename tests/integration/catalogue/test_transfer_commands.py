@@ -154,6 +154,14 @@ def test_a_file_may_come_from_standard_input_and_names_its_actor(
     assert CatalogueChange.objects.get(key="p").actor == someone
 
 
+def test_an_actor_who_may_not_publish_imports_nothing(tmp_path: Path, django_user_model: Any) -> None:
+    django_user_model.objects.create_user("editor", is_staff=True)
+    path = file_with(tmp_path, prompts=[{"name": "p", "source": "admin", "template": "Hi"}])
+    with pytest.raises(CommandError, match=r"Nothing was changed\. editor needs mcp_app\.publish_entries"):
+        run("mcp_import", path, "--actor", "editor")
+    assert not Prompt.objects.filter(name="p").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

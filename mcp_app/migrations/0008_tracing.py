@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_app', '0005_roles'),
+        ('mcp_app', '0007_figures'),
     ]
 
     operations = [

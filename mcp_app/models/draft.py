@@ -1,0 +1,44 @@
+"""Drafts: changes of catalogue entries that wait to be published. Clients never see them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+
+class Draft(models.Model):
+    """What one entry would become: the values that differ, who wrote them, when and why.
+
+    ``entry_id`` is the row it changes, None while there is no such entry yet. ``revision`` is the one at
+    which that row had last changed when the draft was saved; ``version`` counts the savings of this draft.
+    """
+
+    kind = models.CharField(max_length=20)
+    entry_id = models.PositiveBigIntegerField(null=True)
+    key = models.CharField(max_length=500)
+    values = models.JSONField(default=dict)
+    file = models.FileField(upload_to="drafts/", blank=True, max_length=300)
+    note = models.CharField(max_length=500, blank=True)
+    revision = models.PositiveBigIntegerField(default=0)
+    version = models.PositiveIntegerField(default=1)
+    author = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-updated_at", "-id"]
+        # Who may work with drafts follows from what they may do with the entry.
+        default_permissions: ClassVar[Any] = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(fields=["kind", "entry_id"], name="one_draft_of_an_entry"),
+            models.UniqueConstraint(
+                fields=["kind", "key"], condition=models.Q(entry_id=None), name="one_draft_of_a_new_entry"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
