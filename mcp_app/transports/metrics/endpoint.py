@@ -57,7 +57,7 @@ class Metrics:
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, address)
         principal = await self._dispatcher.authenticator.authenticate(authorization, local=local)
-        if principal is not LOOPBACK and PERMISSION not in principal.permissions:
+        if principal.bench or (principal is not LOOPBACK and PERMISSION not in principal.permissions):
             raise Forbidden(NOT_ALLOWED)
         if scope["method"] not in ("GET", "HEAD"):
             raise MethodNotAllowed(allow="GET, HEAD")
