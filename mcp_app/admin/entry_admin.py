@@ -17,7 +17,8 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ModelAdmin, ObjectView
+from mcp_app.admin.base import ObjectView
+from mcp_app.admin.bench import BenchAdmin
 from mcp_app.admin.entry_filters import DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.shown import badge, block, diff, json_block, moment
 from mcp_app.admin.widgets import JsonField, PermissionField
@@ -30,7 +31,7 @@ CHANGES_PER_PAGE = 25
 SOURCE_TONES = {Source.CODE: "info", Source.ADMIN: "good", Source.UPSTREAM: "warn"}
 
 
-class EntryAdmin(ModelAdmin[Any]):
+class EntryAdmin(BenchAdmin):
     """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.services``."""
 
     kind: ClassVar[str]
@@ -291,6 +292,7 @@ class EntryAdmin(ModelAdmin[Any]):
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if entry is not None:
+            more["try_url"] = self.page_url("try", entry) if self.has_try_permission(request) else None
             more["hidden_in"] = _with_hidden_characters(entry)
             more["show_save_and_add_another"] = entry.source == Source.ADMIN and self.has_add_permission(
                 request
