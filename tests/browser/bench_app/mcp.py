@@ -154,6 +154,12 @@ async def broken_stream(ctx: Context) -> str:
     return "resumed"
 
 
+@tool(permission="auth.view_group")
+def whoami(ctx: Context) -> str:
+    """Answers who asks; not for everybody."""
+    return str(ctx.user)
+
+
 @prompt(completions={"city": ["Bern", "Berlin", "Basel"]})
 def travel(city: str, style: str = "") -> str:
     """Asks for a journey."""

@@ -89,8 +89,8 @@ class Slot {
     const { description } = this.schema;
     const shown = typeof label === "string" ? label : this.name;
     const heading = [line(shown)];
-    if (shown !== this.name && this.name) heading.push(element("code", { class: "mcp-dim" }, line(this.name)));
-    if (this.required) heading.push(element("span", { class: "mcp-bench-required" }, "required"));
+    if (shown !== this.name && this.name) heading.push(" ", element("code", { class: "mcp-dim" }, line(this.name)));
+    if (this.required) heading.push(" ", element("span", { class: "mcp-bench-required" }, "required"));
     const under = [
       typeof description === "string" && description ? element("p", { class: "mcp-bench-help" }, lines(description)) : null,
       element("p", { class: "mcp-bench-help mcp-dim" }, line(hint(this.schema))),
@@ -224,7 +224,8 @@ function objectControl(form, schema, depth, isTop) {
       const rest = withoutMembers(value, known);
       rows?.set(rest);
       const unknown = !rows && Object.keys(rest).length > 0;
-      others.set(unknown ? rest : undefined);
+      if (unknown) others.open(rest);
+      else others.close();
       others.node.hidden = !unknown;
     },
     accepts: (value) => value === undefined || isObject(value),
