@@ -23,7 +23,6 @@ from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, issue_bench_token
 from mcp_app.connect.address import ENDPOINT, connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.models import Message
-from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.templatetags.mcp_text import marked
 
 PEOPLE_OFFERED: Final = 200
@@ -144,7 +143,6 @@ class BenchAdmin(ModelAdmin[Any]):
             "schema": self.bench_schema(entry),
             "endpoint": ENDPOINT,
             "client": {"name": CLIENT_NAME, "version": conf.get().server_version},
-            "version": V2025_11_25,
             "user": request.user.get_username(),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),

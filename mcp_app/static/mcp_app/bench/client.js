@@ -42,6 +42,7 @@ export class Client {
     const result = await this.exchange("initialize", params);
     this.version = result.protocolVersion;
     await this.notify("notifications/initialized");
+    if (!document.hidden) this.listen();
     return result;
   }
 
@@ -78,8 +79,8 @@ export class Client {
   forget() {
     this.session = null;
     this.connecting = null;
-    this.listening?.abort();
-    this.listening = null;
+    this.hush();
+    this.heard = undefined;
   }
 
   // Ends the session, also while the page is being left.
@@ -175,8 +176,8 @@ export class Client {
     }
   }
 
-  // What concerns no request of ours comes on this stream. `show` it only while people look: browsers allow few
-  // connections to one site, over all tabs.
+  // What concerns no request of ours comes on this stream. It is open only while people look at the page (`hush`):
+  // browsers allow few connections to one site, over all tabs.
   async listen() {
     if (this.listening || !this.session) return;
     const control = new AbortController();

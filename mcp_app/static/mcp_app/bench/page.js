@@ -142,14 +142,10 @@ class Bench {
     });
     this.current = { user, client };
     await client.connect();
-    client.listen();
     return client;
   }
 
-  async token(user) {
-    const answer = await this.ask(this.data.tokenUrl, new URLSearchParams({ user }));
-    return answer;
-  }
+  token(user) { return this.ask(this.data.tokenUrl, new URLSearchParams({ user })); }
 
   async ask(url, body) {
     const token = this.part("csrf").querySelector("input").value;
@@ -166,7 +162,8 @@ class Bench {
 
   async complete(name, value) {
     const { kind, key } = this.data;
-    const client = await this.client();
+    // Not another user's while something runs: that would end the session it runs in.
+    const client = this.running ? this.current.client : await this.client();
     const ref = kind === "prompt" ? { type: "ref/prompt", name: key } : { type: "ref/resource", uri: key };
     const others = Object.entries(this.form.get()).filter(([other, text]) => other !== name && typeof text === "string");
     const context = { arguments: Object.fromEntries(others) };
