@@ -72,6 +72,16 @@ def find_principal(secret: str) -> Principal | None:
     )
 
 
+def user_principal(user: Any, way: str) -> Principal:
+    """The principal of a user who is known without a key, by the ``way`` they came in."""
+    return Principal(
+        key=f"user:{user.pk}/{way}",
+        name=user.get_username(),
+        permissions=permissions_of(user),
+        user_id=user.pk,
+    )
+
+
 def permissions_of(user: AbstractBaseUser) -> Any:
     """What a user may do now, as something to look names up in."""
     if getattr(user, "is_superuser", False):

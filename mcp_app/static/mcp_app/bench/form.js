@@ -56,6 +56,7 @@ export class Form {
 // A labelled place for one value.
 class Slot {
   constructor(form, schema, { name, label, required, depth, remove = null }) {
+    // Items and alternatives have no name: that they are required goes without saying.
     Object.assign(this, { form, name, required, depth, id: `mcp-bench-field-${++made}` });
     this.whole = resolved(form.root, schema);
     const several = choices(form.root, this.whole) ? null : alternatives(form.root, this.whole);
@@ -90,7 +91,7 @@ class Slot {
     const shown = typeof label === "string" ? label : this.name;
     const heading = [line(shown)];
     if (shown !== this.name && this.name) heading.push(" ", element("code", { class: "mcp-dim" }, line(this.name)));
-    if (this.required) heading.push(" ", element("span", { class: "mcp-bench-required" }, "required"));
+    if (this.required && this.name) heading.push(" ", element("span", { class: "mcp-bench-required" }, "required"));
     const under = [
       typeof description === "string" && description ? element("p", { class: "mcp-bench-help" }, lines(description)) : null,
       element("p", { class: "mcp-bench-help mcp-dim" }, line(hint(this.schema))),
