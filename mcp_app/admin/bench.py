@@ -19,7 +19,7 @@ from django.urls import URLPattern, path, reverse
 from mcp_app import conf
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.bench_runs import logged_run, runs, served_template, subject_of
-from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, issue_bench_token
+from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
 from mcp_app.connect.address import ENDPOINT, connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.models import Message
@@ -144,6 +144,7 @@ class BenchAdmin(ModelAdmin[Any]):
             "endpoint": ENDPOINT,
             "client": {"name": CLIENT_NAME, "version": conf.get().server_version},
             "user": request.user.get_username(),
+            "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),
             "runUrl": self.page_url("try_run", entry),

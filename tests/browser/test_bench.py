@@ -157,6 +157,30 @@ def test_a_person_speaks_for_the_model(bench: Open) -> None:
     expect(visitor.part("output")).to_contain_text("Paris")
 
 
+def test_an_address_to_visit_is_a_link_that_people_open_themselves(bench: Open) -> None:
+    visitor = bench("tool", "ask_visit")
+    visitor.run()
+    question = visitor.page.get_by_role("group", name="The tool asks for a visit")
+    link = question.get_by_role("link", name="https://example.com/pay?a=1")
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    expect(link).to_have_attribute("target", "_blank")
+    question.get_by_role("button", name="I did").click()
+    visitor.ends("completed")
+    expect(visitor.part("output")).to_contain_text("accept")
+
+
+def test_news_of_the_catalogue_reach_the_page(bench: Open, server: LiveServer) -> None:
+    visitor = bench("tool", "echo", '?arguments={"text":"hi"}')
+    visitor.run()
+    visitor.ends("completed")
+    server.shell("""
+from mcp_app.catalogue.services import set_enabled
+from mcp_app.models import Tool
+set_enabled(entries=[Tool.objects.get(name="burn")], enabled=False)
+""")
+    expect(visitor.part("trouble")).to_contain_text("The catalogue has changed", timeout=10_000)
+
+
 def test_a_broken_stream_is_resumed(bench: Open) -> None:
     visitor = bench("tool", "broken_stream")
     visitor.run()

@@ -146,6 +146,13 @@ async def ask_model(ctx: Context) -> str:
 
 
 @tool(input_schema=EMPTY)
+async def ask_visit(ctx: Context) -> str:
+    """Sends the person to an address."""
+    answer = await ctx.aelicit_url("Please pay first.", "https://example.com/pay?a=1", "pay-1")
+    return str(answer.action)
+
+
+@tool(input_schema=EMPTY)
 async def broken_stream(ctx: Context) -> str:
     """Closes its connection half way; the answer waits for the client's return."""
     ctx.info("before")

@@ -1,6 +1,6 @@
 // What came back, shown by its type. All of it is somebody else's words: text nodes and data: addresses only.
 
-import { element, block, isObject, line, lines, milliseconds, sortedJson } from "./text.js";
+import { element, block, isObject, line, lines, sortedJson } from "./text.js";
 
 const PICTURES = /^image\/(?:png|jpeg|gif|webp|avif|bmp|svg\+xml|x-icon)$/i;
 const SOUNDS = /^audio\/[\w.+-]+$/i;
@@ -220,5 +220,3 @@ function inline(words) {
 export function comparable(answer) {
   return (typeof answer === "string" ? answer : sortedJson(answer ?? null)).split("\n");
 }
-
-export { milliseconds };

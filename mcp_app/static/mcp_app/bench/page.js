@@ -2,7 +2,7 @@
 
 import { Client, Refused } from "./client.js";
 import { NotJson } from "./controls.js";
-import { shownResult } from "./contents.js";
+import { shownResult, webLink } from "./contents.js";
 import { Form } from "./form.js";
 import { Questions } from "./questions.js";
 import { Runs } from "./runs.js";
@@ -257,6 +257,10 @@ class Bench {
     this.state(cancelled ? "cancelled" : "error", cancelled ? "warn" : "bad");
     const code = error instanceof Refused && error.code !== undefined ? `${error.code} ` : "";
     this.part("output").append(element("p", { class: `mcp-note mcp-note-${cancelled ? "warn" : "bad"}` }, code, line(error.message)));
+    // A step in the browser comes first (-32042): its address is for the person to open.
+    for (const step of Array.isArray(error.data?.elicitations) ? error.data.elicitations : []) {
+      this.part("output").append(element("p", {}, line(step?.message ?? ""), " ", webLink(String(step?.url ?? ""))));
+    }
     if (error.data !== undefined) this.part("output").append(block(JSON.stringify(error.data, null, 2)));
     this.blame(error.message);
   }
@@ -280,6 +284,7 @@ class Bench {
   notified({ method, params }) {
     if (method === "notifications/progress" && params?.progressToken === this.running?.token) this.progress(params);
     else if (method === "notifications/message") this.log(params?.level, words(params?.data), params?.logger);
+    else if (method === "notifications/elicitation/complete") this.log("bench", "The step behind the address is done.");
     else if (method === "notifications/cancelled") this.questions.withdraw(params?.requestId);
     else if (method === `notifications/${LISTS[this.data.kind]}/list_changed`) this.say("The catalogue has changed: load this page again to see the entry as it is now.");
   }
@@ -374,7 +379,8 @@ class Bench {
   }
 
   begin() {
-    const { first, second, trouble, runs } = this.data;
+    const { first, second, trouble, runs, principal, user } = this.data;
+    for (const run of [...runs, first, second]) if (run?.principal === principal) run.principal = user;
     for (const run of runs) if (run.message !== first?.message && run.message !== second?.message) this.runs.add(run, { last: true });
     if (second) this.runs.add(second);
     if (first) {
