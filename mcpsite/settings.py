@@ -116,6 +116,7 @@ CONTENT_SECURITY_POLICY = {
         "script-src": [csp.SELF, csp.UNSAFE_EVAL],
         "style-src": [csp.SELF, csp.UNSAFE_INLINE],
         "img-src": [csp.SELF, "data:"],
+        "media-src": [csp.SELF, "data:"],
         "font-src": [csp.SELF, "data:"],
         "object-src": [csp.NONE],
         "base-uri": [csp.NONE],

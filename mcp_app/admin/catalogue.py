@@ -6,6 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
@@ -15,7 +16,9 @@ from mcp_app.admin.entry_filters import PresetFilter
 from mcp_app.admin.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
 from mcp_app.admin.shown import json_block
 from mcp_app.admin.widgets import UploadWidget
+from mcp_app.catalogue.building import without_arguments
 from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.catalogue.strict_json import parse_json
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.templatetags.mcp_text import visible
 
@@ -86,6 +89,29 @@ class ToolAdmin(EntryAdmin):
         """For a preset also the arguments its tool takes."""
         facts = super().definition_fields_of(entry)
         return (*facts, "tool_schema") if entry.preset_of else facts
+
+    def bench_schema(self, entry: Any) -> Any:
+        """For a preset the arguments that its tool takes and that are not fixed."""
+        if entry.preset_of is None:
+            return entry.input_schema
+        return without_arguments(entry.preset_of.input_schema, entry.fixed_arguments)
+
+    def preset_of(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
+        """A preset of a preset is one of its tool with more arguments fixed."""
+        if not self.has_add_permission(request):
+            return None
+        tool = entry.preset_of or entry
+        return {"url": self.page_url("add"), "tool": tool.pk, "fixed": entry.fixed_arguments}
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """The test bench opens this form with the arguments it was run with; JSON that is none is dropped."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        if "fixed_arguments" in initial:
+            try:
+                initial["fixed_arguments"] = parse_json(initial["fixed_arguments"])
+            except ValidationError:
+                del initial["fixed_arguments"]
+        return initial
 
     @admin.display(description="arguments of the tool")
     def tool_schema(self, preset: Tool) -> SafeString:

@@ -17,6 +17,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ObjectView
+from mcp_app.admin.bench import BenchAdmin
 from mcp_app.admin.entry_drafts import DraftPages
 from mcp_app.admin.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entry_history import HistoryPages
@@ -37,7 +38,7 @@ Entry = Any
 SOURCE_TONES = {Source.CODE: "info", Source.ADMIN: "good", Source.UPSTREAM: "warn"}
 
 
-class EntryAdmin(DraftPages, HistoryPages):
+class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.services``."""
 
     key_field: ClassVar[str] = "name"
@@ -324,6 +325,7 @@ class EntryAdmin(DraftPages, HistoryPages):
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if entry is not None:
+            more["try_url"] = self.page_url("try", entry) if self.has_try_permission(request) else None
             more["hidden_in"] = _with_hidden_characters(entry)
             if entry.source != Source.ADMIN or not self.has_copy_permission(request):
                 more["show_save_and_add_another"] = False

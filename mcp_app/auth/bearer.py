@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from django.db import Error as DatabaseFault
 
+from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal
 from mcp_app.auth.wrong_keys import WrongKeys
@@ -96,8 +97,10 @@ def _challenge(error: str = "") -> str:
 
 
 async def _find(authorization: bytes) -> Principal | None:
+    token = _token(authorization)
+    find = find_bench_principal if token.startswith(BENCH_PREFIX) else find_principal
     try:
-        return await aquery(find_principal, _token(authorization))
+        return await aquery(find, token)
     except DatabaseFault as error:
         log.warning("A credential was not checked: %s", error)
         raise Unavailable(NO_DATABASE) from None

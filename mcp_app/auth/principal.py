@@ -25,7 +25,8 @@ class Principal:
     """Who sent a message.
 
     ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is
-    the moment (seconds since the epoch) at which its credential ends.
+    the moment (seconds since the epoch) at which its credential ends. ``bench``: a person in the admin tries
+    something; their token is good for `/mcp` only.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Principal:
     user_id: int | None = None
     api_key_id: int | None = None
     expires_at: float | None = None
+    bench: bool = False
 
 
 LOOPBACK: Final = Principal(key="loopback", name="local user", permissions=frozenset())

@@ -65,7 +65,7 @@ def find_principal(secret: str) -> Principal | None:
     return Principal(
         key=f"user:{row.user_id}/key:{row.pk}",
         name=row.user.get_username(),
-        permissions=_permissions(row.user),
+        permissions=permissions_of(row.user),
         user_id=row.user_id,
         api_key_id=row.pk,
         expires_at=row.expires_at.timestamp() if row.expires_at else None,
@@ -77,12 +77,13 @@ def user_principal(user: Any, way: str) -> Principal:
     return Principal(
         key=f"user:{user.pk}/{way}",
         name=user.get_username(),
-        permissions=_permissions(user),
+        permissions=permissions_of(user),
         user_id=user.pk,
     )
 
 
-def _permissions(user: AbstractBaseUser) -> Any:
+def permissions_of(user: AbstractBaseUser) -> Any:
+    """What a user may do now, as something to look names up in."""
     if getattr(user, "is_superuser", False):
         return EVERYTHING
     return frozenset(user.get_all_permissions())  # type: ignore[attr-defined]
@@ -101,7 +102,7 @@ def principal_of(key: str, user_id: int | None, api_key_id: int | None) -> Princ
     return Principal(
         key=key,
         name=user.get_username(),
-        permissions=_permissions(user),
+        permissions=permissions_of(user),
         user_id=user_id,
         api_key_id=api_key_id,
     )

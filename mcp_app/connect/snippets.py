@@ -37,13 +37,13 @@ def snippets(connection: Connection, *clients: str) -> list[Snippet]:
     return [_SNIPPETS[client](connection) for client in clients or _SNIPPETS]
 
 
-def _shell(word: str) -> str:
+def shell_word(word: str) -> str:
     """``word`` as one word of a command line; in Windows' shells too, unless it holds what they expand."""
     quoted = shlex.quote(word)
     return f'"{word}"' if quoted != word and _DOUBLE_QUOTED.fullmatch(word) else quoted
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """``text`` between double quotes; for ASCII a literal in JSON, JavaScript, Python and TOML alike."""
     return json.dumps(text)
 
@@ -52,7 +52,8 @@ def _pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _bearer(key: str) -> str:
+def bearer(key: str) -> str:
+    """The value of an Authorization header."""
     return f"Bearer {key}"
 
 
@@ -60,17 +61,20 @@ def _entry(connection: Connection, key: str) -> dict[str, Any]:
     """The server as JSON configurations describe it."""
     entry: dict[str, Any] = {"type": "http", "url": connection.url}
     if connection.needs_key:
-        entry["headers"] = {"Authorization": _bearer(key)}
+        entry["headers"] = {"Authorization": bearer(key)}
     return entry
 
 
-def _header_option(connection: Connection, option: str) -> str:
-    return f" {option} {_shell('Authorization: ' + _bearer(connection.key))}" if connection.needs_key else ""
+def header_option(connection: Connection, option: str) -> str:
+    """A command's option that sends the key, after a blank; empty when none is needed."""
+    return (
+        f" {option} {shell_word('Authorization: ' + bearer(connection.key))}" if connection.needs_key else ""
+    )
 
 
 def _claude_code(connection: Connection) -> Snippet:
-    command = f"claude mcp add --transport http {connection.client_name} {_shell(connection.url)}"
-    text = command + _header_option(connection, "--header")
+    command = f"claude mcp add --transport http {connection.client_name} {shell_word(connection.url)}"
+    text = command + header_option(connection, "--header")
     return Snippet("claude-code", "Claude Code", "In a terminal", text)
 
 
@@ -102,7 +106,7 @@ def _claude_desktop(connection: Connection) -> Snippet:
     if connection.needs_key:
         # No space in the argument: some versions of Claude Desktop split it there.
         arguments += ["--header", "Authorization:${AUTHORIZATION}"]
-        entry["env"] = {"AUTHORIZATION": _bearer(connection.key)}
+        entry["env"] = {"AUTHORIZATION": bearer(connection.key)}
     return Snippet(
         "claude-desktop",
         "Claude Desktop, by its configuration file",
@@ -158,15 +162,17 @@ def _cursor(connection: Connection) -> Snippet:
 
 
 def _codex(connection: Connection) -> Snippet:
-    lines = [f"[mcp_servers.{connection.client_name}]", f"url = {_literal(connection.url)}"]
+    lines = [f"[mcp_servers.{connection.client_name}]", f"url = {literal(connection.url)}"]
     if connection.needs_key:
-        lines.append(f"http_headers = {{ Authorization = {_literal(_bearer(connection.key))} }}")
+        lines.append(f"http_headers = {{ Authorization = {literal(bearer(connection.key))} }}")
     return Snippet("codex", "Codex", "~/.codex/config.toml", "\n".join(lines))
 
 
 def _inspector(connection: Connection) -> Snippet:
-    command = f"npx @modelcontextprotocol/inspector --server-url {_shell(connection.url)} --transport http"
-    text = command + _header_option(connection, "--header")
+    command = (
+        f"npx @modelcontextprotocol/inspector --server-url {shell_word(connection.url)} --transport http"
+    )
+    text = command + header_option(connection, "--header")
     return Snippet("inspector", "MCP Inspector", "In a terminal", text)
 
 
@@ -210,7 +216,7 @@ asyncio.run(main())"""
 
 def _python(connection: Connection) -> Snippet:
     template = _PYTHON_WITH_KEY if connection.needs_key else _PYTHON
-    text = template.format(url=_literal(connection.url), bearer=_literal(_bearer(connection.key)))
+    text = template.format(url=literal(connection.url), bearer=literal(bearer(connection.key)))
     return Snippet("python", "Python SDK", "pip install mcp", text)
 
 
@@ -226,9 +232,9 @@ await client.close();"""
 
 
 def _typescript(connection: Connection) -> Snippet:
-    headers = f"{{ Authorization: {_literal(_bearer(connection.key))} }}"
+    headers = f"{{ Authorization: {literal(bearer(connection.key))} }}"
     options = f", {{\n  requestInit: {{ headers: {headers} }},\n}}" if connection.needs_key else ""
-    text = _TYPESCRIPT.format(url=_literal(connection.url), options=options)
+    text = _TYPESCRIPT.format(url=literal(connection.url), options=options)
     return Snippet("typescript", "TypeScript SDK", "npm install @modelcontextprotocol/client", text)
 
 
@@ -244,8 +250,8 @@ def _curl(connection: Connection) -> Snippet:
         },
     }
     lines = [
-        f"curl -i {_shell(connection.url)}",
-        *([_header_option(connection, "-H").strip()] if connection.needs_key else []),
+        f"curl -i {shell_word(connection.url)}",
+        *([header_option(connection, "-H").strip()] if connection.needs_key else []),
         '-H "Content-Type: application/json"',
         '-H "Accept: application/json, text/event-stream"',
         f"-d {shlex.quote(json.dumps(message, separators=(',', ':')))}",

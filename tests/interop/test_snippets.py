@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_app.connect.call_snippets import call_snippets
 from mcp_app.connect.connection import Connection
 from mcp_app.connect.snippets import snippets
 from tests import node
@@ -67,6 +70,31 @@ def test_the_typescript_snippet_lists_the_tools(connection: Connection, tmp_path
     script = tmp_path / "snippet.mjs"
     script.write_text(text("typescript", connection))
     assert "'echo'" in run(node.executable(), str(script), cwd=tmp_path)
+
+
+ARGUMENTS = {"text": 'it\'s "so" $HOME `id` \\n\né'}
+
+
+def test_one_call_is_made_again_by_curl(connection: Connection) -> None:
+    _needs_curl()
+    curl, _ = call_snippets(connection, "tools/call", {"name": "echo", "arguments": ARGUMENTS})
+    answer = json.loads(run("/bin/sh", "-c", curl.text).strip().splitlines()[-1])
+    assert answer["result"]["content"][0]["text"] == ARGUMENTS["text"]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "expected"),
+    [
+        ("tools/call", {"name": "echo", "arguments": ARGUMENTS}, ARGUMENTS["text"]),
+        ("prompts/get", {"name": "code_review", "arguments": {"code": "x = 1"}}, "x = 1"),
+        ("resources/read", {"uri": "demo://greeting/Ada"}, "Hello, Ada!"),
+    ],
+)
+def test_one_request_is_made_again_by_python(
+    method: str, params: dict[str, Any], expected: str, connection: Connection
+) -> None:
+    _, python = call_snippets(connection, method, params)
+    assert json.dumps(expected, ensure_ascii=False)[1:-1] in run(sys.executable, "-c", python.text)
 
 
 def test_the_placeholder_lets_nobody_in(connection: Connection) -> None:

@@ -14,7 +14,14 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.errors import InvalidRequest, McpError, NotAcceptable, Refused, SessionNotFound
+from mcp_app.protocol.errors import (
+    Forbidden,
+    InvalidRequest,
+    McpError,
+    NotAcceptable,
+    Refused,
+    SessionNotFound,
+)
 from mcp_app.protocol.http_headers import accepts_sse
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
@@ -102,7 +109,10 @@ class HttpSse:
     async def _admitted(self, scope: Scope, fields: Fields) -> Principal:
         if not self._dispatcher.settings.http_sse:
             raise Refused(OFF, http_status=404)
-        return await self._endpoint.principal(fields, scope)
+        principal = await self._endpoint.principal(fields, scope)
+        if principal.bench:
+            raise Forbidden("A token of the test bench is good for /mcp only.")
+        return principal
 
     async def _session(self, scope: Scope, principal: Principal) -> Session:
         """The session the query names; raises Refused (400) without one, SessionNotFound for a wrong one."""

@@ -58,7 +58,7 @@ class Metrics:
         local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
         principal = await authenticator.authenticate(authorization, local=local, address=address)
-        if principal is not LOOPBACK and PERMISSION not in principal.permissions:
+        if principal.bench or (principal is not LOOPBACK and PERMISSION not in principal.permissions):
             raise Forbidden(NOT_ALLOWED)
         if scope["method"] not in ("GET", "HEAD"):
             raise MethodNotAllowed(allow="GET, HEAD")

@@ -246,3 +246,37 @@ def test_a_stranger_with_the_session_id_can_neither_inject_nor_cancel(
         assert stream.messages()[-1]["result"]["content"][0]["text"] == "not mallory's"
         assert standalone.quiet(0.2)
     stranger.close()
+
+
+BENCH = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.bench import issue_bench_token
+users = get_user_model().objects
+root, ada = (users.create_user(name, is_superuser=is_root, is_staff=is_root)
+             for name, is_root in (("bench-root", True), ("bench-ada", False)))
+print(issue_bench_token(actor=root)[0], issue_bench_token(actor=root, user=ada)[0])
+"""
+
+
+def test_a_token_of_the_test_bench_opens_the_endpoint_and_nothing_else(strict: LiveServer) -> None:
+    own, as_ada = strict.shell(BENCH).strip().splitlines()[-1].split()
+    mine, hers = strict.mcp(process=0, token=own), strict.mcp(process=1, token=as_ada)
+    mine.initialize()
+    hers.initialize()
+    assert mine.call("ping")["result"] == {}
+    # The same person behind both, but not the same principal.
+    hers.session = mine.session
+    assert hers.post({"jsonrpc": "2.0", "id": 9, "method": "ping"}).status == 404
+    mine.close()
+    hers.close()
+    bearer = {"Authorization": f"Bearer {own}"}
+    with RawClient("127.0.0.1", strict.ports[0]) as raw:
+        sse = raw.request("GET", "/sse", {**bearer, "Accept": "text/event-stream"})
+        assert (sse.status, b"test bench" in sse.body) == (403, True)
+    for method, path, status in (
+        ("POST", "/messages/?session_id=x", 403),
+        ("GET", "/metrics", 403),
+        ("GET", "/admin/", 302),
+    ):
+        with RawClient("127.0.0.1", strict.ports[0]) as raw:
+            assert raw.request(method, path, bearer).status == status, path

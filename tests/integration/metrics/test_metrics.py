@@ -25,6 +25,11 @@ user = User.objects.create(username={name!r})
 user.user_permissions.set(Permission.objects.filter(codename__in={permissions!r}))
 print(issue_api_key(user=user, name="scraper")[1])
 """
+BENCH = """
+from django.contrib.auth.models import User
+from mcp_app.auth.bench import issue_bench_token
+print(issue_bench_token(actor=User.objects.create_superuser("root"))[0])
+"""
 EXPECTED = {
     "mcp_build_info",
     "mcp_database_up",
@@ -169,12 +174,13 @@ def test_a_worker_that_stops_takes_no_count_along(live: LiveServer, halves: list
 
 @pytest.fixture(scope="module")
 def keys(live: LiveServer) -> dict[str, str]:
-    """An API key of a user who may read the metrics, and of one who may read something else."""
+    """A key of a user who may read the metrics, one of a user who may not, and a token of the test bench."""
     wanted = {"allowed": ["view_metrics"], "stranger": ["view_message"]}
-    return {
+    found = {
         name: live.shell(KEY.format(name=name, permissions=permissions)).strip()
         for name, permissions in wanted.items()
     }
+    return {**found, "tried": live.shell(BENCH).strip()}
 
 
 @pytest.mark.parametrize(
@@ -185,6 +191,7 @@ def keys(live: LiveServer) -> dict[str, str]:
         ({"Forwarded": "for=203.0.113.9"}, 401),
         ({"Authorization": "Bearer wrong"}, 401),
         ({"Authorization": "Bearer <stranger>"}, 403),
+        ({"Authorization": "Bearer <tried>"}, 403),
         ({"Authorization": "Bearer <allowed>"}, 200),
         ({"Authorization": "Bearer <allowed>", "X_Forwarded_For": "203.0.113.9"}, 200),
         ({"Host": "elsewhere.example.com"}, 421),

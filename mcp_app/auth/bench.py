@@ -1,0 +1,122 @@
+"""Credentials of the test bench: minted for minutes, signed, never stored; `/mcp` alone takes them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+import time
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+from django.core import signing
+from django.core.exceptions import PermissionDenied
+
+from mcp_app.auth.principal import Principal
+from mcp_app.auth.services import PREFIX, permissions_of
+from mcp_app.models import audit
+
+TRY: Final = "mcp_app.try_entries"
+TRY_AS_OTHERS: Final = "mcp_app.try_as_others"
+RUN_AS: Final = "bench.run_as"
+BENCH_PREFIX: Final = PREFIX + "bench_"
+TOKEN_SECONDS: Final = 900
+_SALT: Final = "mcp_app.auth.bench"
+# What is compared of the hash that changes with the actor's password.
+_PASSWORD_MARK: Final = 16
+
+
+def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
+    """A token with which ``actor`` may talk to `/mcp` as ``user`` (themselves if None), and when it ends.
+
+    Raises PermissionDenied, with words for the actor. Acting as somebody else is audited.
+    """
+    user = user if user is not None else actor
+    refusal = _refusal(actor, user)
+    if refusal:
+        raise PermissionDenied(refusal)
+    ends = time.time() + TOKEN_SECONDS
+    if user.pk != actor.pk:
+        audit(
+            actor=actor,
+            action=RUN_AS,
+            object_kind="user",
+            object_key=user.get_username(),
+            detail={"user": str(user.pk), "seconds": TOKEN_SECONDS},
+        )
+    # The random part makes a token that a log line shows in part worthless: the rest cannot be guessed.
+    claims = {
+        "actor": str(actor.pk),
+        "user": str(user.pk),
+        "ends": int(ends),
+        "mark": _mark(actor),
+        "salt": secrets.token_urlsafe(9),
+    }
+    signed = signing.Signer(salt=_SALT).sign_object(claims)
+    return BENCH_PREFIX + base64.urlsafe_b64encode(signed.encode()).decode().rstrip("="), float(int(ends))
+
+
+def find_bench_principal(token: str) -> Principal | None:
+    """The principal of a bench token, or None: forged, over, or what it rests on was taken away since."""
+    claims = _claims(token)
+    if claims is None or claims["ends"] <= time.time():
+        return None
+    users = get_user_model()._default_manager.in_bulk({claims["actor"], claims["user"]})
+    found = {str(pk): row for pk, row in users.items()}
+    actor, user = found.get(claims["actor"]), found.get(claims["user"])
+    if actor is None or user is None or _mark(actor) != claims["mark"] or _refusal(actor, user):
+        return None
+    return Principal(
+        key=bench_key(actor.pk, user.pk),
+        name=_name(actor, user),
+        permissions=permissions_of(user),
+        user_id=user.pk,
+        expires_at=float(claims["ends"]),
+        bench=True,
+    )
+
+
+def bench_key(actor_id: Any, user_id: Any) -> str:
+    """The key of the principal that is ``user`` as tried by ``actor``; nobody else shares its sessions."""
+    own = f"user:{user_id}/bench"
+    return own if str(actor_id) == str(user_id) else f"{own}/by:{actor_id}"
+
+
+def may_try_as(actor: Any, user: Any) -> bool:
+    """Whether ``actor`` may try entries as ``user``: nobody acts as a superuser without being one."""
+    return not _refusal(actor, user)
+
+
+def _refusal(actor: Any, user: Any) -> str:
+    """Why ``actor`` may not act as ``user``; empty when they may."""
+    if not (actor.is_active and getattr(actor, "is_staff", False) and actor.has_perm(TRY)):
+        return "You may not try entries."
+    if user.pk == actor.pk:
+        return ""
+    if not actor.has_perm(TRY_AS_OTHERS):
+        return "You may not try entries as another user."
+    if not user.is_active:
+        return "That user is not active."
+    if getattr(user, "is_superuser", False) and not getattr(actor, "is_superuser", False):
+        return "Only a superuser may act as a superuser."
+    return ""
+
+
+def _claims(token: str) -> dict[str, Any] | None:
+    text = token.removeprefix(BENCH_PREFIX)
+    try:
+        signed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        claims: dict[str, Any] = signing.Signer(salt=_SALT).unsign_object(signed)
+    except (signing.BadSignature, binascii.Error, ValueError):
+        return None
+    return claims
+
+
+def _mark(actor: Any) -> str:
+    """Changes with the actor's password, so that a new password ends what the old one opened."""
+    return str(actor.get_session_auth_hash())[:_PASSWORD_MARK]
+
+
+def _name(actor: Any, user: Any) -> str:
+    name: str = user.get_username()
+    return name if user.pk == actor.pk else f"{name} (tried by {actor.get_username()})"

@@ -1,0 +1,96 @@
+// The runs of this entry: those made on this page and those the message log has; two of them are compared.
+
+import { comparable } from "./contents.js";
+import { comparison } from "./comparison.js";
+import { element, line, milliseconds } from "./text.js";
+
+const MOST_KEPT = 50;
+const TONES = { ok: "good", cancelled: "warn", "": "plain" };
+const WORDS = { ok: "ok", tool_error: "tool error", error: "error", cancelled: "cancelled", "": "no answer" };
+
+export class Runs {
+  // `load(run)`: put its arguments into the form. `whole(pk)`: resolves to a logged run with its answer.
+  constructor({ card, list, comparisonCard, compared, messageUrl, load, whole }) {
+    Object.assign(this, { card, list, comparisonCard, compared, messageUrl, load, whole });
+    this.chosen = [];
+    this.number = 0;
+  }
+
+  add(run, { last = false } = {}) {
+    run.name = run.message ? `message ${run.message}` : `run ${++this.number}`;
+    run.node = this.row(run);
+    if (last) this.list.append(run.node);
+    else this.list.prepend(run.node);
+    while (this.list.children.length > MOST_KEPT) this.list.lastElementChild.remove();
+    this.card.hidden = false;
+  }
+
+  row(run) {
+    const box = element("input", { type: "checkbox", "aria-label": `Compare ${run.name}` });
+    box.addEventListener("change", () => this.choose(run, box));
+    run.box = box;
+    const said = element("p", { class: "mcp-bench-error", role: "alert", hidden: true });
+    const load = element("button", { class: "mcp-button mcp-bench-small", type: "button" }, "Load these arguments");
+    load.addEventListener("click", () => this.guarded(said, async () => this.load(await this.complete(run))));
+    return element("li", {}, box,
+      element("time", { class: "mcp-time", datetime: run.at }, new Date(run.at).toLocaleString()),
+      element("span", { class: `mcp-badge mcp-badge-${TONES[run.outcome] ?? "bad"}` }, WORDS[run.outcome] ?? line(run.outcome)),
+      element("span", { class: "mcp-time mcp-dim" }, milliseconds(run.milliseconds)),
+      element("span", { class: "mcp-dim" }, line(run.principal ?? "")),
+      element("span", { class: "mcp-spring" }),
+      run.message ? element("a", { href: this.messageUrl.replace("/0/", `/${run.message}/`) }, run.name) : element("span", { class: "mcp-dim" }, run.name),
+      load, said);
+  }
+
+  async guarded(said, act) {
+    said.hidden = true;
+    try {
+      await act();
+    } catch (error) {
+      said.replaceChildren(line(error.message));
+      said.hidden = false;
+    }
+  }
+
+  // A run with arguments and answer; those of the log are fetched when they are wanted.
+  async complete(run) {
+    if (run.message && run.arguments === undefined) Object.assign(run, await this.whole(run.message), { name: run.name });
+    return run;
+  }
+
+  choose(run, box) {
+    this.chosen = this.chosen.filter((each) => each !== run);
+    if (box.checked) this.chosen.push(run);
+    while (this.chosen.length > 2) this.chosen.shift().box.checked = false;
+    this.show();
+  }
+
+  // Chooses two runs as a person would.
+  compare(one, other) {
+    for (const run of this.chosen) run.box.checked = false;
+    this.chosen = [one, other];
+    for (const run of this.chosen) run.box.checked = true;
+    this.show();
+  }
+
+  async show() {
+    // The older one stands left, as what the newer one is compared with.
+    const both = [...this.chosen].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+    this.comparisonCard.hidden = both.length < 2;
+    if (both.length < 2) return;
+    const said = element("p", { class: "mcp-bench-error", role: "alert", hidden: true });
+    this.compared.replaceChildren(said);
+    await this.guarded(said, async () => {
+      const [one, other] = await Promise.all(both.map((run) => this.complete(run)));
+      if (both.some((run) => !this.chosen.includes(run))) return;
+      const section = (title, part) => [element("h3", {}, title), comparison([one.name, other.name], comparable(part(one)), comparable(part(other)))];
+      this.compared.replaceChildren(...section("Answers", (run) => answerOf(run.answer)), ...section("Arguments", (run) => run.arguments));
+    });
+  }
+}
+
+// Of a logged response what was answered: its id differs each time.
+function answerOf(answer) {
+  if (answer === null || typeof answer !== "object") return answer;
+  return answer.result ?? answer.error ?? answer;
+}

@@ -1,0 +1,1 @@
+"""Entries to try in the test bench."""

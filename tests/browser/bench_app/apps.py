@@ -1,0 +1,13 @@
+"""Names the app to Django; its entries are imported by mcp.py."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class BenchAppConfig(AppConfig):
+    """The entries of the bench tests."""
+
+    name = "tests.browser.bench_app"
+    label = "bench_app"
+    verbose_name = "Bench tests"
