@@ -65,7 +65,7 @@ def _write_or_skip(batch_id: str, encoded: bytes) -> None:
     """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
     try:
         with transaction.atomic():
-            _write(orjson.loads(encoded))
+            _write(batch_id, orjson.loads(encoded))
     except REFUSED as error:
         log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
         Message.objects.create(at=datetime.now(UTC), direction="in", kind="skipped", skipped=_size(encoded))
@@ -80,11 +80,13 @@ def _size(encoded: bytes) -> int:
         return 0
 
 
-def _write(batch: dict[str, Any]) -> None:
+def _write(batch_id: str, batch: dict[str, Any]) -> None:
     for fact in batch["facts"]:
         if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
             learn(fact)
     messages = [_message(batch["process"], line) for line in batch["lines"]]
+    for number, message in enumerate(messages):
+        message.position = f"{batch_id}-{number}"
     if messages:
         messages[0].skipped = batch["skipped"]
         Message.objects.bulk_create(messages, batch_size=200)

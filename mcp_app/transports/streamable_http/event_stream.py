@@ -184,6 +184,15 @@ class EventStream:
         messages = [sse.encode_event(jsonrpc.encode_notification(KINDS[kind])) for kind in changed]
         if messages:
             await self._write(b"".join(messages))
+            for kind in changed:
+                self._dispatcher.log.single(
+                    session.id,
+                    session.principal_key,
+                    "out",
+                    "notification",
+                    jsonrpc.encode_notification(KINDS[kind]),
+                    KINDS[kind],
+                )
         await _noted(self._dispatcher.sessions.announced(session, catalogue.revision))
 
     async def _check(self, connection: Connection) -> bool:
