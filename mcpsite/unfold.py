@@ -23,6 +23,12 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app") -> dict[str, 
     }
 
 
+def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
+    """One sidebar line to a page of the console."""
+    link = _link(title, icon, model)
+    return {**link, "link": reverse_lazy(f"mcp_console:{page}")}
+
+
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "MCP server",
     "SITE_HEADER": "MCP server",
@@ -65,6 +71,8 @@ UNFOLD: dict[str, Any] = {
                 "title": "Traffic",
                 "separator": True,
                 "items": [
+                    _console("Live sessions", "sensors", "sessions", "session"),
+                    _console("Live messages", "stream", "messages", "message"),
                     _link("Sessions", "cable", "session"),
                     _link("Calls", "bolt", "call"),
                     _link("Messages", "swap_horiz", "message"),
