@@ -286,7 +286,7 @@ class Dispatcher:
         if error is not None:
             encoded, outcome = jsonrpc.encode_error(error, request.id), "error"
         reply.answer(encoded)
-        facts = (request.method, request.id, "")
+        facts = (request.method, request.id, _named(request))
         tool = _tool(request, principal)
         self._log(session.id, principal, payload, encoded, started, outcome, facts, tool)
         return error
@@ -350,6 +350,12 @@ def _tool(request: jsonrpc.Request, principal: Principal) -> str:
     name = request.params.get("name")
     offered = type(name) is str and catalogue.current().tool(name, principal.permissions)
     return offered.name if offered else OTHER
+
+
+def _named(request: jsonrpc.Request) -> str:
+    """The tool a call names, whether or not there is one, for the log."""
+    name = request.params.get("name") if request.method == "tools/call" else ""
+    return name[:200] if type(name) is str else ""
 
 
 def _encoded(member: jsonrpc.Message | jsonrpc.Invalid) -> bytes:

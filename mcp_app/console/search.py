@@ -58,7 +58,7 @@ _COLUMNS: Final = {
     "process": "process",
 }
 # Where the database calls a column otherwise than a line does.
-_STORED: Final = {"session": "session_id"}
+_STORED: Final = {"session": "session__pk"}
 # Terms the database finds by an index; for the others it reads rows.
 _INDEXED: Final = frozenset({"method", "session", "status"})
 

@@ -31,7 +31,8 @@ def _params(method: str, params: dict[str, Any]) -> str:
         case "notifications/progress":
             value, total = params.get("progress"), params.get("total")
             numbers = f"{value}" if total is None else f"{value} of {total}"
-            return f"{numbers} {params.get('message') or ''}".strip()
+            said = _text(params.get("message") or "")
+            return said if numbers in said else f"{numbers} {said}".strip()
         case "notifications/message":
             return f"{params.get('level', '')}: {_text(params.get('data'))}"
         case "tools/call" | "prompts/get":

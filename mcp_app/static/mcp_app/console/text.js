@@ -32,6 +32,7 @@ export function clock(milliseconds) {
 
 export function span(milliseconds) {
   const ms = Math.max(0, milliseconds);
+  if (ms < 0.1) return "<0.1 ms";
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
