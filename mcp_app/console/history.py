@@ -116,7 +116,7 @@ def related(line: Line) -> list[Line]:
     if not line.session or not line.request_id:
         return []
     rows = Message.objects.filter(session_id=line.session, request_id=line.request_id).order_by("-pk")[:100]
-    return [line_of(row) for row in reversed(rows) if row.position != line.position or not line.position]
+    return [other for other in map(line_of, reversed(rows)) if other.key != line.key]
 
 
 def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:

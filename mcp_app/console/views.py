@@ -133,9 +133,7 @@ def lines(request: HttpRequest) -> HttpResponse:
     if around:
         found = history.around(search, session_id, around)
         if found is None:
-            return JsonResponse(
-                {"rows": [], "older": None, "newer": False, "note": "", "problems": []}, status=404
-            )
+            return JsonResponse({"missing": True})
     elif before.isascii() and before.isdigit() and len(before) < 19:
         found = history.before(search, session_id, int(before))
     else:

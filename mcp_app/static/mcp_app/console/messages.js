@@ -166,12 +166,12 @@ class Messages {
     const { wanted } = this;
     const query = new URLSearchParams({ search: watching, session: this.session });
     if (wanted) query.set("around", wanted);
-    let { ok, status, data } = await fetched(`${this.root.dataset.lines}?${query}`);
+    let { ok, data } = await fetched(`${this.root.dataset.lines}?${query}`);
     if (asked !== this.asked) return; // Another search was made meanwhile.
     if (wanted) {
       this.wanted = "";
       this.detail.open(wanted);
-      if (status === 404) {
+      if (data?.missing) {
         query.delete("around");
         ({ ok, data } = await fetched(`${this.root.dataset.lines}?${query}`));
         if (asked !== this.asked) return;
