@@ -363,7 +363,7 @@ def _traffic(session: Session) -> Message:
     return first
 
 
-def _hostile(user: Any) -> tuple[Session, Message]:
+def hostile_traffic(user: Any) -> tuple[Session, Message]:
     session = _session(
         9,
         user,
@@ -459,7 +459,7 @@ def seed() -> Seed:
         end_reason="DELETE",
     )
     message = _traffic(session)
-    hostile_session, hostile_message = _hostile(root)
+    hostile_session, hostile_message = hostile_traffic(root)
     return Seed(
         root,
         viewer,

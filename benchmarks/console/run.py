@@ -171,7 +171,8 @@ def measure_log(rounds: int, seconds: float) -> bool:
                 emit(work="tools/call echo", round=number + 1, logged_per_second=round(with_log.per_second),
                      unlogged_per_second=round(without.per_second),
                      logged_cpu_us=round(with_log.cpu_microseconds, 1),
-                     unlogged_cpu_us=round(without.cpu_microseconds, 1), ratio=round(ratios[-1], 2))  # fmt: skip
+                     unlogged_cpu_us=round(without.cpu_microseconds, 1),
+                     ratio=round(ratios[-1], 2))  # fmt: skip
         finally:
             if before is not None:
                 os.sched_setaffinity(0, before)

@@ -30,7 +30,7 @@ def sign_in(server: LiveServer) -> str:
 
 
 class Viewer(asyncio.Protocol):
-    """Watches the messages of all sessions; ``seen``: when each request id came; ``skipped``: how many did not."""
+    """Watches the messages of all sessions; ``seen``: when each request id came."""
 
     def __init__(self, port: int, session_key: str) -> None:
         self._port, self._key = port, session_key

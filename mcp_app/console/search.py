@@ -36,7 +36,7 @@ STATUS: Final = {
 DIRECTIONS: Final = {"in": "in", "out": "out"}
 # What each key means, for people.
 KEYS: Final = {
-    "tool": "the tool a tools/call names",
+    "tool": "the tool a call names",
     "target": "the tool, prompt or resource named",
     "status": "ok, error (of either kind), tool_error, protocol_error, cancelled",
     "user": "a user name, or a principal as it is shown",
@@ -57,6 +57,8 @@ _COLUMNS: Final = {
     "kind": "kind",
     "process": "process",
 }
+# Methods of lines that name a tool: calls, and what is sent on their behalf.
+_OF_TOOLS: Final = ("tools/call", "notifications/")
 # Where the database calls a column otherwise than a line does.
 _STORED: Final = {"session": "session__pk"}
 # Terms the database finds by an index; for the others it reads rows.
@@ -159,8 +161,8 @@ def _keyed(key: str, value: str) -> Term:
         case "tool":
             named = _text(key, value)
             return Term(
-                lambda line: line.method == "tools/call" and named.holds(line),
-                named.query & Q(method="tools/call"),
+                lambda line: line.method.startswith(_OF_TOOLS) and named.holds(line),
+                named.query & (Q(method="tools/call") | Q(method__startswith="notifications/")),
             )
     return _text(key, value)
 

@@ -21,6 +21,7 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("tool:ech", {}, False),
     ("tool:ech*", {}, True),
     ("tool:echo", {"method": "prompts/get"}, False),
+    ("tool:echo", {"method": "notifications/progress"}, True),
     ("target:echo", {"method": "prompts/get"}, True),
     ("TOOL:echo", {}, True),
     ("-tool:echo", {}, False),
