@@ -43,10 +43,12 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def connect(self) -> None:
         """Let in who may watch at all; what exactly is asked again with each thing watched."""
         self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
-        if await self._may(SESSIONS) or await self._may(MESSAGES):
-            await self.accept()
-        else:
-            await self.close()
+        try:
+            allowed = await self._may(SESSIONS) or await self._may(MESSAGES)
+        except DatabaseFault as error:
+            log.warning("Who wants to watch cannot be told: %s", error)
+            allowed = False
+        await (self.accept() if allowed else self.close())
 
     async def disconnect(self, code: int) -> None:
         """Forget the viewer."""
@@ -75,11 +77,11 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             case {"drawn": int(frame)}:
                 self._viewer.drawn(frame)
             case {"watch": "sessions"}:
-                await self._watch(SESSIONS)
+                await self._begin(SESSIONS)
             case {"watch": "messages", "search": str(search), "session": str(session)} if (
                 len(search) <= LONGEST and len(session) <= 64
             ):
-                await self._watch(MESSAGES, search, session)
+                await self._begin(MESSAGES, search, session)
             case _:
                 await self._hang_up(NOT_UNDERSTOOD)
 
@@ -89,6 +91,13 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._second, self._said = now, 0
         self._said += 1
         return self._said > MESSAGES_PER_SECOND
+
+    async def _begin(self, permission: str, search: str = "", session: str = "") -> None:
+        try:
+            await self._watch(permission, search, session)
+        except (DatabaseFault, StreamsError) as error:
+            log.warning("Nobody can watch now: %s", error)
+            await self._hang_up(LATER)
 
     async def _watch(self, permission: str, search: str = "", session: str = "") -> None:
         if not await self._may(permission):
@@ -101,12 +110,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             parsed = await aquery(parse, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
-        try:
-            await self._feed.join(self._viewer)
-        except StreamsError as error:
-            log.info("Nobody can watch now: %s", error)
-            await self._hang_up(LATER)
-            return
+        await self._feed.join(self._viewer)
         # The page reads the history when it has this: everything later comes by itself.
         self._viewer.tell("watching", search if permission == MESSAGES else "sessions")
         if not self._tasks and not self._closed:
@@ -126,17 +130,19 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """Logging out, losing the right or the account ends the connection soon."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            if not await self._may(self._permission):
+            try:
+                allowed = await self._may(self._permission)
+            except DatabaseFault as error:
+                # Who cannot be known is not shown what others say; the page comes back by itself.
+                log.warning("Who watches cannot be checked: %s", error)
+                await self._hang_up(LATER)
+                return
+            if not allowed:
                 await self._hang_up(NOT_ALLOWED)
                 return
 
     async def _may(self, permission: str) -> bool:
-        try:
-            return await aquery(may, self._key, permission)
-        except DatabaseFault as error:
-            # Nobody can be asked; who cannot be known is not shown what others say.
-            log.warning("Who watches cannot be checked: %s", error)
-            return False
+        return await aquery(may, self._key, permission)
 
     async def _hang_up(self, code: int) -> None:
         """End the connection; nothing may be sent after that."""

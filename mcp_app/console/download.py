@@ -27,9 +27,9 @@ async def written(form: str, search: Search, session: str) -> AsyncIterator[byte
         if form == "jsonl":
             yield b"".join(orjson.dumps(record(line)) + b"\n" for line in page)
             continue
-        entries = [orjson.dumps(entry(line)) for line in page]
-        yield (b"" if first else b",") + b",".join(entries)
-        first = False
+        if page:
+            yield (b"" if first else b",") + b",".join(orjson.dumps(entry(line)) for line in page)
+            first = False
     if form == "har":
         yield b"]}}"
 

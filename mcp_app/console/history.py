@@ -60,7 +60,7 @@ def before(search: Search, session: str, pk: int | None) -> History:
     base = _base(session)
     if pk is not None:
         base = base.filter(pk__lt=pk)
-    floor = _floor(base) if search.reads_rows else None
+    floor = _floor(base) if _reads_rows(search, session) else None
     found = search.narrow(base if floor is None else base.filter(pk__gte=floor))
     rows = list(found.order_by("-pk")[: PAGE + 1])
     older = rows[PAGE - 1].pk if len(rows) > PAGE else floor
@@ -75,7 +75,7 @@ def around(search: Search, session: str, key: str) -> History | None:
     base = _base(session)
     earlier = before(search, session, row.pk)
     after = base.filter(pk__gt=row.pk)
-    ceiling = _ceiling(after) if search.reads_rows else None
+    ceiling = _ceiling(after) if _reads_rows(search, session) else None
     later = search.narrow(after if ceiling is None else after.filter(pk__lte=ceiling))
     following = [line_of(each) for each in later.order_by("pk")[: EITHER_SIDE + 1]]
     lines = [*earlier.lines[-EITHER_SIDE:], line_of(row), *following[:EITHER_SIDE]]
@@ -115,20 +115,35 @@ def related(line: Line) -> list[Line]:
     """What else belongs to the request of a line: its progress, log messages, questions; oldest first."""
     if not line.session or not line.request_id:
         return []
-    rows = Message.objects.filter(session_id=line.session, request_id=line.request_id).order_by("-pk")[:100]
+    middle = line.pk or Message.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    rows = Message.objects.filter(
+        session_id=line.session,
+        request_id=line.request_id,
+        # A session may have millions of messages; what belongs together is near.
+        pk__gte=middle - LOOKED_AT,
+        pk__lte=middle + LOOKED_AT,
+    ).order_by("-pk")[:100]
     return [other for other in map(line_of, reversed(rows)) if other.key != line.key]
 
 
 def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:
-    """All stored lines that are looked for, newest first, in pages; at most ``most``."""
-    found, pk = search.narrow(_base(session)), None
+    """All stored lines that are looked for, newest first, in pages that may be empty; at most ``most``."""
+    older: int | None = None
     while most > 0:
-        page = found if pk is None else found.filter(pk__lt=pk)
-        rows = list(page.order_by("-pk")[: min(most, 500)])
-        if not rows:
+        page = before(search, session, older)
+        yield page.lines[::-1][:most]
+        most -= len(page.lines)
+        older = page.older
+        if older is None:
             return
-        yield [line_of(row) for row in rows]
-        pk, most = rows[-1].pk, most - len(rows)
+
+
+def _reads_rows(search: Search, session: str) -> bool:
+    """Whether a query would go through rows it does not find; it may go through a bounded number only."""
+    if not search.terms:
+        return False
+    # The database uses one index: that of the session, or that of the one term.
+    return bool(session) or len(search.terms) > 1 or search.reads_rows
 
 
 def _base(session: str) -> QuerySet[Message]:

@@ -146,6 +146,35 @@ def test_a_stranger_is_refused_before_anything_is_opened(
         assert answer.status_code == 403
 
 
+def test_a_long_call_is_seen_from_its_beginning_and_a_resumed_stream_is_marked(
+    live: LiveServer, key: str
+) -> None:
+    with closing(live.mcp(1)) as client, closing(Socket(live.ports[0], key)) as page:
+        client.initialize()
+        page.watch(str(client.session))
+        params = {
+            "name": "count",
+            "arguments": {"to": 30, "delay_seconds": 0.1},
+            "_meta": {"progressToken": "p"},
+        }
+        with client.open_call("tools/call", params) as stream:
+            first = stream.next()
+            assert first is not None
+        with closing(client.via(live.ports[0])) as elsewhere, elsewhere.get_stream(first.id) as stream:
+            while (message := stream.message()) is not None and "result" not in message:
+                pass
+        rows: list[dict[str, Any]] = []
+        while not any(row["kind"] == "request" and row["method"] == "tools/call" for row in rows):
+            rows += page.frame()["rows"]
+    kinds = [row["kind"] for row in rows]
+    assert kinds.count("running") == kinds.count("resumed") == 1
+    (progress,) = {row["method"] for row in rows if row["kind"] == "notification" and row["dir"] == "out"}
+    assert progress == "notifications/progress"
+    # About one a second of the ten.
+    assert 2 <= kinds.count("notification") <= 10
+    assert len({row["id"] for row in rows if row["target"] == "count"}) == 1
+
+
 def test_a_message_larger_than_any_page_sends_ends_the_connection(live: LiveServer, key: str) -> None:
     with closing(Socket(live.ports[0], key)) as page:
         assert isinstance(page.event(), AcceptConnection)
