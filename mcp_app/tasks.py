@@ -74,9 +74,9 @@ def say_alive(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def give_back_lost_jobs(**_: Any) -> None:
-    """Put jobs that wait for a child that is gone back into their queue; a job must bear being run twice."""
+    """Put jobs whose child is gone back into their queue; a job must bear being run twice."""
     for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
-        log.warning("Job %s was lost on the way to its process: it goes back into its queue", request.id)
+        log.warning("Job %s was lost with its process: it goes back into its queue", request.id)
         request.reject(requeue=True)
         state.task_ready(request)
 
