@@ -72,10 +72,12 @@ class Feed:
     async def _stop(self) -> None:
         for stop in self._stops:
             stop()
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        pending, self._tasks = set(self._tasks), []
+        while pending:
+            for task in pending:
+                task.cancel()
+            # Once more, should a library have swallowed it: whoever joins waits for this.
+            _, pending = await asyncio.wait(pending, timeout=1)
         await self._streams.tail.close()
 
     async def _read_on(self) -> None:

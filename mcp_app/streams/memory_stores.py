@@ -297,7 +297,8 @@ class MemoryTail:
         found = await self._messages.read(batch_id, count)
         if not found:
             with suppress(TimeoutError):
-                await asyncio.wait_for(grown.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await grown.wait()
             found = await self._messages.read(batch_id, count)
         return found
 

@@ -75,10 +75,12 @@ class RedisTail:
         """See ``MessageTail.after``."""
         if self._client is None:
             self._client = async_client(self._url, blocking=True)
-        waiting = self._client.xread({MESSAGES: batch_id}, count=count, block=max(1, int(seconds * 1000)))
+        block = max(1, int(seconds * 1000))
         try:
-            # A connection cut without a word must not be waited for longer than for a batch.
-            found: Any = await asyncio.wait_for(waiting, seconds + TIMEOUT)
+            # A connection cut without a word must not be waited for longer than for a batch. Not wait_for:
+            # in Python 3.11 it forgets a cancellation that comes together with the answer.
+            async with asyncio.timeout(seconds + TIMEOUT):
+                found: Any = await self._client.xread({MESSAGES: batch_id}, count=count, block=block)
         except (redis.RedisError, TimeoutError) as error:
             await self.close()
             raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
