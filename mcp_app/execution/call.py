@@ -10,19 +10,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import lru_cache
 from time import perf_counter
 from typing import Any, TypeVar
-
-import orjson
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.call_notes import PROGRESS, note_running, note_sent
-from mcp_app.execution.json_values import encodable, jsonable
+from mcp_app.execution.json_values import sendable
 from mcp_app.execution.reply import Outlet
 from mcp_app.execution.threads import Place, own_place
-from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled
 from mcp_app.protocol.logging import at_least
@@ -77,7 +73,7 @@ class Call:
         "stopped_by",
         "target",
         "task",
-        "thread",
+        "threads",
         "timeout",
     )
 
@@ -115,7 +111,7 @@ class Call:
         self.task: asyncio.Task[Any] | None = None
         self.outcome = ""
         self.stopped_by = ""
-        self.thread: Future[Any] | None = None
+        self.threads: tuple[Future[Any], ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
         self._asked: set[str] = set()
@@ -156,7 +152,12 @@ class Call:
     @property
     def in_thread(self) -> bool:
         """Whether synchronous code of this call runs in a thread, also when nobody waits for it any more."""
-        return self.thread is not None and not self.thread.done()
+        return any(not thread.done() for thread in self.threads)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether code of this call still runs, also after it was answered."""
+        return self.in_thread or (self.task is not None and not self.task.done())
 
     @property
     def stopped(self) -> bool:
@@ -264,7 +265,7 @@ class Call:
             return
         if self._logged == limit + 1:
             level, data = "warning", f"More than {limit} log messages: the rest of this call's are left out."
-        sent = _sendable(data, self.settings.redacted_names)
+        sent = sendable(data, self.settings.redacted_names)
         self.send("notifications/message", {"level": level, "logger": logger, "data": sent})
 
     def close_stream(self, retry_ms: int) -> None:
@@ -328,20 +329,6 @@ async def _away(place: Place, question: Callable[[], Awaitable[T]]) -> T:
     # Not after a cancellation: the thread has only to end then.
     await place.take()
     return answer
-
-
-@lru_cache(maxsize=1)
-def _redactor(names: tuple[str, ...]) -> Redactor:
-    return Redactor(names)
-
-
-def _sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
-    """Log data as JSON without credentials (LOG-05); what has no JSON form is named, not raised."""
-    try:
-        value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
-    except TypeError as error:
-        return f"not sent: {error}"
-    return _redactor(secret_names).value(value)
 
 
 Work = Callable[[], Awaitable[dict[str, Any]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ from django.db.models import Model, QuerySet
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from mcp_app.catalogue.content import ToolError
+from mcp_app.observability.redaction import Redactor
 
 MAX_ROWS = 1_000
 
@@ -51,3 +53,17 @@ def encodable(text: str) -> str:
 def _holds_rows(value: Any) -> bool:
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return isinstance(first, Model)
+
+
+@lru_cache(maxsize=1)
+def _redactor(names: tuple[str, ...]) -> Redactor:
+    return Redactor(names)
+
+
+def sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
+    """Log data as JSON without credentials (LOG-05); what has no JSON form is named, not raised."""
+    try:
+        value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
+    except TypeError as error:
+        return f"not sent: {error}"
+    return _redactor(secret_names).value(value)

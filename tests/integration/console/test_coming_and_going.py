@@ -44,8 +44,8 @@ async def test_the_last_to_leave_and_the_next_to_come_never_block_each_other(cle
         viewer = Viewer()
         viewer.watch_messages(Search(), "")
         await feed.join(viewer)
-        while not orjson.loads(await viewer.next_frame())["rows"]:
-            viewer.drawn(1)
+        while not (frame := orjson.loads(await viewer.next_frame()))["rows"]:
+            viewer.drawn(frame["frame"])
         await feed.leave(viewer)
     done.set()
     await pushing

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -184,11 +183,10 @@ def test_a_message_larger_than_any_page_sends_ends_the_connection(live: LiveServ
         assert closed.code in (1009, 4400)
 
 
-def test_a_watched_process_stops_in_time(live: LiveServer, key: str) -> None:
+def test_a_watched_process_stops_by_itself(live: LiveServer, key: str) -> None:
     with closing(live.mcp(1)) as client, closing(Socket(live.ports[0], key)) as page:
         client.initialize()
         page.watch(str(client.session))
-        began = time.monotonic()
-        live.restart(0)
+        # A process that would not stop is killed after a while; that has another status.
+        assert live.processes[0].stop() == 0
         assert isinstance(page.event(), CloseConnection | TextMessage)
-        assert time.monotonic() - began < PATIENCE

@@ -37,7 +37,7 @@ def test_a_job_that_still_waits_later_is_lost(jobs: LostJobs) -> None:
     assert jobs.among([A, B], []) == [A]
 
 
-@pytest.mark.parametrize("pid", [None, os.getpid()])
+@pytest.mark.parametrize("pid", [None, os.getpid()], ids=["unknown", "alive"])
 def test_a_job_that_was_begun_is_not_lost(jobs: LostJobs, pid: int | None) -> None:
     begun = replace(A, worker_pid=pid)
     jobs.among([begun], [])
