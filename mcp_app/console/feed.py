@@ -43,6 +43,7 @@ class Feed:
         self._stops: list[Callable[[], None]] = []
         self._changing = asyncio.Lock()
         self._position = "0-0"
+        self._noted = ""
         # How many lines each process had handed on after the last batch of it that was seen.
         self._counted: OrderedDict[str, int] = OrderedDict()
 
@@ -81,13 +82,18 @@ class Feed:
         await self._streams.tail.close()
 
     async def _read_on(self) -> None:
+        failed = 0
         while True:
             try:
                 batches = await self._streams.tail.after(self._position, BATCHES, WAIT_SECONDS)
             except StreamsUnavailable:
-                self._tell_all("note", AWAY)
+                failed += 1
+                if failed > 1:  # One cut connection is no outage.
+                    self._note(AWAY)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
+            failed = 0
+            self._note("", after=AWAY)
             for batch_id, encoded in batches:
                 self._position = batch_id
                 self._take(batch_id, encoded)
@@ -162,9 +168,13 @@ class Feed:
                 if viewer.watches_sessions or viewer.session == payload["session"]:
                     viewer.tell("ended", ended)
 
-    def _tell_all(self, kind: str, value: Any) -> None:
+    def _note(self, text: str, *, after: str | None = None) -> None:
+        """Say why nothing new is shown; "" when the reason, ``after``, is gone."""
+        if after is not None and self._noted != after:
+            return
+        self._noted = text
         for viewer in self._viewers:
-            viewer.tell(kind, value)
+            viewer.tell("note", text)
 
     def _say_soon(self) -> None:
         self._said.set()
@@ -175,7 +185,9 @@ class Feed:
             try:
                 await self._streams.hub.publish("watching", {"watching": True})
                 if await self._streams.messages.depth() >= self._streams.limits.log_batches:
-                    self._tell_all("note", FULL)
+                    self._note(FULL)
+                else:
+                    self._note("", after=FULL)
             except StreamsError:
                 pass  # Lines come a little later until it is heard.
             self._said.clear()

@@ -162,3 +162,7 @@ async def test_a_log_that_nobody_writes_down_is_named(feed: Feed, streams: Strea
         await streams.messages.push(numbered(number, before=number))
     viewer = await watching(feed)
     assert "No worker" in (await frame(viewer))["note"]
+    await streams.messages.trim("15-0")
+    newcomer = await watching(feed)  # Whoever comes has the processes told anew, and the queue looked at.
+    assert (await frame(newcomer))["note"] == ""
+    assert (await frame(viewer))["note"] == ""

@@ -126,11 +126,11 @@ class Messages {
 
   frame(frame) {
     if (frame.problems) show(byId("mcp-problems"), frame.problems.join(" "));
-    if (frame.note) show(byId("mcp-note"), frame.note);
+    if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
     if (this.head && frame.live) this.head.heard(frame.live);
     if (this.head && frame.ended) this.head.ended(frame.ended[0].reason);
     if (frame.watching !== undefined) this.read(frame.watching);
-    if (frame.rows.length > 0 && !frame.note) show(byId("mcp-note"), "");
+    if (frame.rows.length > 0 && frame.note === undefined) show(byId("mcp-note"), "");
     if (frame.rows.length > 0 || frame.skipped > 0) this.arrived(frame.rows, frame.skipped);
   }
 

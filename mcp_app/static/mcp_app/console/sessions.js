@@ -45,7 +45,7 @@ class Sessions {
 
   frame(frame) {
     if (frame.watching !== undefined) this.read();
-    if (frame.note) show(byId("mcp-note"), frame.note);
+    if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
     for (const row of frame.opened ?? []) if (this.wants(row)) this.put(row, Date.now());
     for (const { id, reason } of frame.ended ?? []) this.ended(id, reason);
     for (const [id, { at, process }] of Object.entries(frame.seen ?? {})) {
