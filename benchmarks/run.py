@@ -16,6 +16,7 @@ import uvloop
 
 from benchmarks import floor, load, scenarios, streams
 from benchmarks.background import run as background
+from benchmarks.console import run as console
 from benchmarks.processes import cores
 from benchmarks.servers import SIZES, Servers
 from tests.live import cpu_seconds
@@ -182,6 +183,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--streams", type=int, default=2000)
     parser.add_argument("--background-rounds", type=int, default=5)
     parser.add_argument("--background-seconds", type=float, default=3.0)
+    parser.add_argument("--console-rounds", type=int, default=3)
+    parser.add_argument("--console-seconds", type=float, default=5.0)
     wanted = parser.parse_args(arguments)
     streams.allow_open_files(wanted.streams)
     pins = cores()
@@ -197,7 +200,8 @@ def main(arguments: list[str] | None = None) -> int:
             servers.stop()
             if pins:
                 os.sched_setaffinity(0, set(pins))
-    return 0 if background.measure(wanted.background_rounds, wanted.background_seconds) and met else 1
+    met = background.measure(wanted.background_rounds, wanted.background_seconds) and met
+    return 0 if console.measure(wanted.console_rounds, wanted.console_seconds) and met else 1
 
 
 def measure(servers: Servers, wanted: argparse.Namespace) -> bool:

@@ -34,8 +34,8 @@ class Servers:
             )
             self.ours[size] = server.start()
             if pins is not None and server.redis.process is not None:
-                _pin(server.processes[0].pid, pins[0])
-                _pin(server.redis.process.pid, pins[1])
+                pin(server.processes[0].pid, pins[0])
+                pin(server.redis.process.pid, pins[1])
 
     def _plain(self, name: str, application: str, core: int | None, *, lifespan: str = "on") -> int:
         port = free_port()
@@ -72,7 +72,7 @@ class Servers:
             server.stop()
 
 
-def _pin(pid: int, core: int) -> None:
+def pin(pid: int, core: int) -> None:
     """Pin every thread of a process that has started already."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {core})

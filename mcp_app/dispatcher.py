@@ -110,6 +110,7 @@ class Dispatcher:
         hub.subscribe("catalogue", self._heard_catalogue)
         hub.subscribe("cancel", self.services.calls.heard_cancel)
         hub.subscribe("credentials", lambda _: self.authenticator.forget())
+        hub.subscribe("watching", self.log.heard_watching)
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
         self.log.keep_secret((await catalogue.refresh()).secret_names)

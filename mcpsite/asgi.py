@@ -1,10 +1,12 @@
-"""The ASGI application: MCP, /metrics and the health checks go to their endpoints, the rest to Django."""
+"""The ASGI application: MCP, /metrics, health checks and WebSockets have their own, the rest is Django's."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import warnings
 from collections.abc import Awaitable, Callable, MutableMapping
+from importlib import import_module
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
@@ -57,11 +59,23 @@ ROUTES: dict[str, Endpoint] = {
 }
 
 
+async def load_console() -> Endpoint:
+    """The application for WebSockets. Not on the event loop, because loading takes a tenth of a second."""
+    routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
+    if ROUTES["/mcp"] is first_request:
+        await sync_to_async(mirror)()
+    console: Endpoint = routing.Console(mcp.streams)
+    return console
+
+
 class Application:
     """Routes by exact path, before any middleware; starts and stops the MCP service with the server.
 
     Uvicorn announces start and stop (lifespan). Daphne does not: there the first request starts the service.
     """
+
+    def __init__(self) -> None:
+        self._console: asyncio.Task[Endpoint] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -70,11 +84,18 @@ class Application:
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1000})
+            await self._websocket(scope, receive, send)
 
     def drain(self) -> None:
         """The server is about to stop: end open event streams so that clients go to another process."""
         mcp.drain()
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The live console; what it needs is loaded when somebody watches for the first time."""
+        if self._console is None or (self._console.done() and self._console.exception() is not None):
+            self._console = asyncio.create_task(load_console())
+        console = await asyncio.shield(self._console)
+        await console(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.startup":

@@ -39,6 +39,12 @@ def _drafts() -> dict[str, Any]:
     return {**line, "permission": lambda request: any(permitted(request) for permitted in seen)}
 
 
+def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
+    """One sidebar line to a page of the console."""
+    link = _link(title, icon, model)
+    return {**link, "link": reverse_lazy(f"mcp_console:{page}")}
+
+
 UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "MCP server",
     "SITE_HEADER": "MCP server",
@@ -82,6 +88,8 @@ UNFOLD: dict[str, Any] = {
                 "title": "Traffic",
                 "separator": True,
                 "items": [
+                    _console("Live sessions", "sensors", "sessions", "session"),
+                    _console("Live messages", "stream", "messages", "message"),
                     _link("Sessions", "cable", "session"),
                     _link("Calls", "bolt", "call"),
                     {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _waiting},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 from django.views.generic import RedirectView
 
 from mcp_app import views
@@ -11,6 +11,7 @@ from mcp_app import views
 urlpatterns = [
     path("", RedirectView.as_view(url="/admin/")),
     path("admin/", admin.site.urls),
+    path("console/", include("mcp_app.console.urls")),
     path("connect/", views.connect, name="mcp_connect"),
     path("server.json", views.server_document, name="mcp_server_json"),
 ]

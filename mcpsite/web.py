@@ -27,6 +27,8 @@ HEADER_BYTES = 32 * 1024
 SWEEP_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
+# What a page of the console says is short.
+WEBSOCKET_BYTES = 16 * 1024
 
 
 class CannotListen(Exception):
@@ -76,6 +78,11 @@ class JoinedWrites:
         self._transport = transport
         self._head = b""
 
+    @property
+    def plain(self) -> asyncio.Transport:
+        """The transport itself."""
+        return self._transport
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
@@ -100,6 +107,13 @@ class JoinedWrites:
         self._transport.close()
 
 
+def websocket(**facts: Any) -> asyncio.Protocol:
+    """Uvicorn's WebSocket protocol, loaded when a page of the console opens the first one."""
+    from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+
+    return WSProtocol(**facts)
+
+
 class BoundedHeaders(QuickAnswers):
     """HTTP with a bound on the time and bytes that request headers may take; uvicorn waits for ever."""
 
@@ -112,6 +126,13 @@ class BoundedHeaders(QuickAnswers):
         self.joined = JoinedWrites(transport)
         super().connection_made(cast("asyncio.Transport", self.joined))
         self.headers_since = self.loop.time()
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on nothing is an answer with a head and a body."""
+        self.headers_since = None
+        self.joined.release()
+        self.transport = self.joined.plain
+        super().handle_websocket_upgrade()
 
     def on_response_complete(self) -> None:
         """Nothing of an answer stays behind."""
@@ -216,7 +237,7 @@ def announce_ready() -> None:
 
 
 def configuration(settings: environment.Environment) -> uvicorn.Config:
-    """How uvicorn serves: fast parser and loop, no access log, no server header, no WebSocket."""
+    """How uvicorn serves: fast parser and loop, no access log, no server header."""
     options: dict[str, Any] = {}
     if settings.trusted_proxies:
         options["forwarded_allow_ips"] = list(settings.trusted_proxies)
@@ -224,7 +245,9 @@ def configuration(settings: environment.Environment) -> uvicorn.Config:
         "mcpsite.asgi:application",
         loop="auto",
         http=BoundedHeaders,
-        ws="none",
+        ws=cast("Any", websocket),
+        ws_max_size=WEBSOCKET_BYTES,
+        ws_per_message_deflate=False,
         lifespan="on",
         log_config=None,
         log_level="error",

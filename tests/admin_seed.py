@@ -400,7 +400,7 @@ def _traffic(session: Session) -> Message:
     return first
 
 
-def _hostile(user: Any) -> tuple[Session, Message]:
+def hostile_traffic(user: Any) -> tuple[Session, Message]:
     session = _session(
         9,
         user,
@@ -514,7 +514,7 @@ def seed() -> Seed:
     message = _traffic(session)
     count_calls(PERIODS["hour"])
     Session.objects.filter(pk=session.pk).update(messages_logged=session.messages.count())
-    hostile_session, hostile_message = _hostile(root)
+    hostile_session, hostile_message = hostile_traffic(root)
     return Seed(
         root,
         viewer,

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
+from mcp_app.execution.call_notes import PROGRESS, note_running, note_sent
 from mcp_app.execution.json_values import sendable
 from mcp_app.execution.reply import Outlet
 from mcp_app.execution.threads import Place, own_place
@@ -59,6 +60,7 @@ class Call:
         "loop",
         "meta",
         "method",
+        "noted_at",
         "on_timeout",
         "outcome",
         "payload",
@@ -126,12 +128,14 @@ class Call:
         self._flush: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._logged = 0
+        self.noted_at = float("-inf")
         self._questions: set[asyncio.Task[Any]] = set()
 
     def watch(self) -> None:
         """The call is not quick: its deadline counts from now."""
         if self._deadline is None and not self.outcome:
             self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
+            note_running(self, self._requests.log)
 
     def cancel(self, reason: str) -> None:
         """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""
@@ -210,15 +214,17 @@ class Call:
         fitted = downlevel.message(method, params, self.session.version)
         if fitted is not None:
             # Encoded here and now: code may change what it passed, and must be told of what cannot be sent.
-            self._put(jsonrpc.encode_notification(method, fitted))
+            self._put(jsonrpc.encode_notification(method, fitted), method=method)
 
-    def _put(self, encoded: bytes, kind: str = "message") -> None:
+    def _put(self, encoded: bytes, kind: str = "message", method: str = "") -> None:
         if self.outcome:
             return
         if threading.get_ident() != self._thread:
-            self.loop.call_soon_threadsafe(self._put, encoded, kind)
+            self.loop.call_soon_threadsafe(self._put, encoded, kind, method)
             return
         self.reply.send(encoded, kind)
+        if method:
+            note_sent(self, self._requests.log, method, encoded)
 
     def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress; may be called from any thread. Without a token nothing is sent (PROG-01).
@@ -253,7 +259,7 @@ class Call:
 
     def _send_progress(self, params: dict[str, Any]) -> None:
         if not self.stopped_by:
-            self.send("notifications/progress", {"progressToken": self.progress_token, **params})
+            self.send(PROGRESS, {"progressToken": self.progress_token, **params})
 
     def log_message(self, level: str, data: Any, logger: str) -> None:
         """A log message, if the session's level asks for it (LOG-02) and the call's limit allows (LOG-06)."""

@@ -51,6 +51,10 @@ class Calls:
         """How many calls this process runs now."""
         return sum(self._running.values())
 
+    def in_flight(self) -> dict[str, list[Call]]:
+        """The calls this process runs now, by session."""
+        return {name: list(session.in_flight.values()) for name, session in self._sessions.items()}
+
     def start(
         self,
         *,

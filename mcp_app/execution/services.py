@@ -15,10 +15,10 @@ from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import publish_now
 from mcp_app.execution.background import new_stream
-from mcp_app.execution.call_record import DEFAULT_QUEUE, CallRecord, NewCall
+from mcp_app.execution.call_record import DEFAULT_QUEUE, CallRecord, NewCall, request_key
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.statements import FINISH_UNSTARTED
-from mcp_app.models import audit
+from mcp_app.models import Call, audit
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED, State
 from mcp_app.protocol.errors import RequestCancelled
@@ -53,6 +53,27 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         )
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
         transaction.on_commit(lambda: publish_now([call], answer) if ended else _tell_worker(call, reason))
+    return True
+
+
+def cancel_request(
+    *, session_id: str, request_id: str | int, actor: Any, reason: str = "stopped by an operator"
+) -> bool:
+    """Stop whatever runs for a request of a session, in whichever process.
+
+    False when the request was a background call that is over. Of one that runs in a web process nothing is
+    stored: it is told by broadcast, and whether it was there shows in its answer.
+    """
+    found = Call.objects.filter(session_id=session_id, request_key=request_key(request_id))
+    call_id = found.values_list("pk", flat=True).first()
+    if call_id is not None:
+        return cancel_call(call_id=call_id, actor=actor, reason=reason)
+    key = f"{session_id} {request_id!r}"
+    detail = {"session": session_id, "request_id": request_id, "reason": reason}
+    with transaction.atomic():
+        audit(actor=actor, action="request.stop", object_kind="request", object_key=key, detail=detail)
+        payload = {"session": session_id, "request_id": request_id, "reason": reason}
+        transaction.on_commit(lambda: announce("cancel", payload))
     return True
 
 

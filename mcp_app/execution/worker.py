@@ -139,6 +139,7 @@ class Worker:
     async def _start(self) -> None:
         self._streams.hub.subscribe("cancel", self._heard_cancel)
         self._streams.hub.subscribe("session", self._heard_session)
+        self._streams.hub.subscribe("watching", self._log.heard_watching)
         await self._streams.start()
         self._log.start()
         spans.start()

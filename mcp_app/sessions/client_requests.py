@@ -37,7 +37,7 @@ class ClientRequests:
 
     def __init__(self, streams: Streams, log: MessageLog, seconds: float) -> None:
         self._streams = streams
-        self._log = log
+        self.log = log
         self._seconds = seconds
 
     async def ask(
@@ -59,7 +59,7 @@ class ClientRequests:
         except SessionEnded:
             raise NoAnswer("The session has ended.") from None
         encoded = jsonrpc.encode_request(request_id, method, params)
-        self._log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
+        self.log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
         asked.add(request_id)
         send(encoded)
         try:

@@ -25,6 +25,7 @@ from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.observability import tally as cells
 from mcp_app.observability.tally import Tally
 from mcp_app.sessions import rollups
+from mcp_app.sessions.message_log import MARKS
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.message_queue import SyncMessageQueue
 
@@ -79,7 +80,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, tally: Tally) -> None:
     """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
     try:
         with transaction.atomic():
-            counted = _write(orjson.loads(encoded))
+            counted = _write(batch_id, orjson.loads(encoded))
     except REFUSED as error:
         log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
         now, size = datetime.now(UTC), _size(encoded)
@@ -99,15 +100,19 @@ def _size(encoded: bytes) -> int:
         return 0
 
 
-def _write(batch: dict[str, Any]) -> Tally:
+def _write(batch_id: str, batch: dict[str, Any]) -> Tally:
     """Store what a batch tells; what it counts, logged or not."""
     for fact in batch["facts"]:
         if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
             learn(fact)
     counted = Tally()
     messages = [_message(batch["process"], line) for line in batch["lines"]]
+    for number, message in enumerate(messages):
+        message.position = f"{batch_id}-{number}"
     if messages:
         for message in messages:
+            if message.kind in MARKS:
+                continue
             at = message.at.timestamp()
             counted.add(at, message.method, message.target, message.outcome, message.duration_ms)
         messages[0].skipped = batch["skipped"]

@@ -24,6 +24,9 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 FLUSH_SECONDS = 0.25
+# While somebody watches the log grow, and how long one broadcast that says so holds.
+WATCHED_FLUSH_SECONDS = 0.1
+WATCHED_SECONDS = 15.0
 FLUSH_SLICE = 500
 # What may wait for Redis, in lines and in bytes: bodies are large when a hostile client wants them to be.
 MAX_PENDING = 20_000
@@ -34,6 +37,8 @@ MAX_CELLS = 500
 # So that one line fits into a batch, although each character may be escaped to six bytes.
 MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
+# Kinds of lines that are no messages and are not counted: a request takes its time, a stream was resumed.
+MARKS = frozenset({"running", "resumed"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 log = logging.getLogger("mcp.message_log")
@@ -57,6 +62,8 @@ class MessageLog:
         self._flusher: asyncio.Task[None] | None = None
         self._closing = False
         self._due = asyncio.Event()
+        self._watched_until = 0.0
+        self._handed_on = 0
         self.process = f"{socket.gethostname()[:40]}:{os.getpid()}"
 
     def exchange(
@@ -83,11 +90,17 @@ class MessageLog:
         payload: bytes,
         method: str,
         request_id: str = "",
+        target: str = "",
     ) -> None:
-        """One message without a paired answer: a notification, a response, a question to the client."""
+        """One message without a paired answer: a notification, a response, a question to the client.
+
+        What is sent on behalf of a request has its ``request_id`` and ``target``. Besides messages there are
+        two kinds of marks: ``running`` for a request that takes its time, and ``resumed`` for a client that
+        came back for the rest of a stream.
+        """
         if not self.enabled:
             return
-        facts = (method, request_id, "")
+        facts = (method, request_id, target)
         self._add((session_id, principal, time.time(), direction, kind, payload, b"", None, "", facts))
 
     def _add(self, line: tuple[Any, ...]) -> None:
@@ -103,6 +116,8 @@ class MessageLog:
 
     def _leave_out(self, line: tuple[Any, ...]) -> None:
         """Only count it: the figures of operators must stay true when the log cannot keep up."""
+        if line[4] in MARKS:
+            return
         self.left_out += 1
         at, seconds, outcome, (method, _, target) = line[2], line[7], line[8], line[9]
         ms = None if seconds is None else seconds * 1000
@@ -116,6 +131,12 @@ class MessageLog:
     def keep_secret(self, names: Iterable[str]) -> None:
         """Redact these members too: arguments that a tool's schema marks as secret."""
         self._redactor = Redactor((*self._names, *names))
+
+    def heard_watching(self, payload: dict[str, Any]) -> None:
+        """Somebody watches: hand on sooner for a while. Costs nothing when nobody does."""
+        if "resync" not in payload:
+            self._watched_until = time.monotonic() + WATCHED_SECONDS
+            self._due.set()
 
     def start(self) -> None:
         """Begin flushing; needs a running event loop."""
@@ -144,6 +165,7 @@ class MessageLog:
             except StreamsError:
                 return
             self._skipped.subtract(skipped)
+            self._handed_on += lines
             self._pending_bytes -= sum(len(line[5]) + len(line[6]) for line in self._pending[:lines])
             del self._facts[:facts], self._pending[:lines]
             facts_left, lines_left = facts_left - facts, lines_left - lines
@@ -155,7 +177,13 @@ class MessageLog:
         facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
         while True:
             skipped = self._skipped.written() if lines else []  # it is noted beside a line
-            batch: dict[str, Any] = {"process": self.process, "skipped": 0, "facts": facts, "lines": lines}
+            batch: dict[str, Any] = {
+                "process": self.process,
+                "before": self._handed_on,  # so that who reads along can tell what was missed
+                "skipped": 0,
+                "facts": facts,
+                "lines": lines,
+            }
             if skipped:
                 batch |= {"skipped": self._skipped.total, "tally": skipped}
             encoded = orjson.dumps(batch)
@@ -181,10 +209,13 @@ class MessageLog:
     async def _flush_forever(self) -> None:
         while not self._closing:
             with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_SECONDS):
+                async with asyncio.timeout(self._pause()):
                     await self._due.wait()
             self._due.clear()
             await self.flush()
+
+    def _pause(self) -> float:
+        return WATCHED_FLUSH_SECONDS if time.monotonic() < self._watched_until else FLUSH_SECONDS
 
     def _line(
         self,

@@ -315,3 +315,22 @@ class MessageQueue(Protocol):
     async def depth(self) -> int:
         """How many batches wait."""
         ...
+
+
+class MessageTail(Protocol):
+    """The batches of the message log as they come, for who watches; they stay in the queue."""
+
+    async def newest(self) -> str:
+        """The id of the batch that was added last, also when it was written and trimmed since."""
+        ...
+
+    async def after(self, batch_id: str, count: int, seconds: float) -> Sequence[tuple[str, bytes]]:
+        """Up to ``count`` batches after an id, as soon as there is one; none after ``seconds``.
+
+        What was trimmed meanwhile is left out without a word: who reads must count by what batches say.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of what watching needs; the next look takes it up again."""
+        ...

@@ -11,6 +11,7 @@ from mcp_app.streams.base import (
     Figures,
     Hub,
     MessageQueue,
+    MessageTail,
     RequestStore,
     SessionStore,
     StreamLimits,
@@ -24,8 +25,14 @@ from mcp_app.streams.figures import MemoryFigures, RedisFigures
 from mcp_app.streams.hub import RedisHub
 from mcp_app.streams.keys import HEALTH, Channels
 from mcp_app.streams.memory import MemoryHub, MemoryLog
-from mcp_app.streams.memory_stores import MemoryMessages, MemoryRequests, MemorySessions, MemoryWindows
-from mcp_app.streams.message_queue import RedisMessages
+from mcp_app.streams.memory_stores import (
+    MemoryMessages,
+    MemoryRequests,
+    MemorySessions,
+    MemoryTail,
+    MemoryWindows,
+)
+from mcp_app.streams.message_queue import RedisMessages, RedisTail
 from mcp_app.streams.reader import Reader
 from mcp_app.streams.redis_log import RedisLog
 from mcp_app.streams.request_store import RedisRequests
@@ -47,6 +54,7 @@ class Streams:
     requests: RequestStore
     windows: Windows
     messages: MessageQueue
+    tail: MessageTail
     figures: Figures
     limits: StreamLimits
     _batch: Batch | None = None
@@ -69,6 +77,7 @@ class Streams:
             requests=RedisRequests(batch, hub, channels, limits),
             windows=RedisWindows(batch),
             messages=RedisMessages(batch, limits),
+            tail=RedisTail(url, batch),
             figures=RedisFigures(batch),
             limits=limits,
             _batch=batch,
@@ -84,13 +93,15 @@ class Streams:
         log = MemoryLog(hub, limits, is_ended=sessions.is_ended)
         requests = MemoryRequests(hub, is_ended=sessions.is_ended)
         sessions.on_end = (log.drop_session, requests.drop_session)
+        messages = MemoryMessages(limits)
         return cls(
             log=log,
             hub=hub,
             sessions=sessions,
             requests=requests,
             windows=MemoryWindows(),
-            messages=MemoryMessages(limits),
+            messages=messages,
+            tail=MemoryTail(messages),
             figures=MemoryFigures(),
             limits=limits,
         )
@@ -104,6 +115,7 @@ class Streams:
 
     async def close(self) -> None:
         """Disconnect; readers wake once more, later commands raise StreamsUnavailable."""
+        await self.tail.close()
         if self._redis_hub is not None:
             await self._redis_hub.close()
         if self._batch is not None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mcp_app.streams.base import BadName, SessionEnded, StreamLimits, StreamsFull
@@ -251,15 +252,18 @@ class MemoryMessages:
     def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._batches: deque[tuple[int, bytes]] = deque()
-        self._last = 0
+        self.last = 0
+        self.grown = asyncio.Event()  # set, and replaced, with each batch
 
     async def push(self, batch: bytes) -> None:
         """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
         if len(self._batches) >= self._limits.log_batches:
             raise StreamsFull("The message log waits for a worker to write it.")
-        self._last += 1
-        self._batches.append((self._last, batch))
+        self.last += 1
+        self._batches.append((self.last, batch))
+        self.grown.set()
+        self.grown = asyncio.Event()
 
     async def read(self, after_id: str, count: int) -> Sequence[tuple[str, bytes]]:
         """See ``MessageQueue.read``."""
@@ -275,6 +279,31 @@ class MemoryMessages:
     async def depth(self) -> int:
         """See ``MessageQueue.depth``."""
         return len(self._batches)
+
+
+class MemoryTail:
+    """``base.MessageTail`` within one process."""
+
+    def __init__(self, messages: MemoryMessages) -> None:
+        self._messages = messages
+
+    async def newest(self) -> str:
+        """See ``MessageTail.newest``."""
+        return f"{self._messages.last}-0"
+
+    async def after(self, batch_id: str, count: int, seconds: float) -> Sequence[tuple[str, bytes]]:
+        """See ``MessageTail.after``."""
+        grown = self._messages.grown
+        found = await self._messages.read(batch_id, count)
+        if not found:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await grown.wait()
+            found = await self._messages.read(batch_id, count)
+        return found
+
+    async def close(self) -> None:
+        """See ``MessageTail.close``."""
 
 
 def _number(entry_id: str) -> int:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis
+import redis.asyncio
 
 from mcp_app import conf
-from mcp_app.streams.base import StreamLimits, StreamsFull, StreamsUnavailable
+from mcp_app.streams.base import StreamLimits, StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.batch import Batch
-from mcp_app.streams.client import sync_client
+from mcp_app.streams.client import TIMEOUT, async_client, sync_client
 from mcp_app.streams.keys import MESSAGES
 
 Batches = Sequence[tuple[str, bytes]]
+_ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
 class RedisMessages:
@@ -48,6 +53,48 @@ class RedisMessages:
         return int(await self._batch.command("XLEN", MESSAGES))
 
 
+class RedisTail:
+    """``base.MessageTail`` on a connection of its own, which waits inside Redis for the next batch."""
+
+    def __init__(self, url: str, batch: Batch) -> None:
+        self._url, self._batch = url, batch
+        self._client: redis.asyncio.Redis | None = None
+
+    async def newest(self) -> str:
+        """See ``MessageTail.newest``."""
+        try:
+            facts = await self._batch.command("XINFO", "STREAM", MESSAGES)
+        except StreamsUnavailable:
+            raise
+        except StreamsError:
+            return "0-0"  # There is no such stream yet.
+        named = dict(zip(facts[::2], facts[1::2], strict=True))
+        newest: bytes = named[b"last-generated-id"]
+        return newest.decode()
+
+    async def after(self, batch_id: str, count: int, seconds: float) -> Batches:
+        """See ``MessageTail.after``."""
+        if self._client is None:
+            self._client = async_client(self._url, blocking=True)
+        block = max(1, int(seconds * 1000))
+        try:
+            # A connection cut without a word must not be waited for longer than for a batch. Not wait_for:
+            # in Python 3.11 it forgets a cancellation that comes together with the answer.
+            async with asyncio.timeout(seconds + TIMEOUT):
+                found: Any = await self._client.xread({MESSAGES: batch_id}, count=count, block=block)
+        except (redis.RedisError, TimeoutError) as error:
+            await self.close()
+            raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
+        return [(entry.decode(), fields[b"b"]) for _, entries in found or () for entry, fields in entries]
+
+    async def close(self) -> None:
+        """See ``MessageTail.close``."""
+        client, self._client = self._client, None
+        if client is not None:
+            with suppress(redis.RedisError, OSError):
+                await client.aclose()
+
+
 class SyncMessageQueue:
     """The reading end for threads and workers without an event loop. Raises StreamsUnavailable."""
 
@@ -63,6 +110,18 @@ class SyncMessageQueue:
         """Up to ``count`` batches after an id ("0" is the beginning), oldest first."""
         entries: Any = self._ask(lambda: self._client.xrange(MESSAGES, min=f"({after_id or 0}", count=count))
         return [(entry.decode(), fields[b"b"]) for entry, fields in entries]
+
+    def newest(self, count: int) -> Batches:
+        """The last ``count`` batches that wait, oldest first."""
+        entries: Any = self._ask(lambda: self._client.xrevrange(MESSAGES, count=count))
+        return [(entry.decode(), fields[b"b"]) for entry, fields in reversed(entries)]
+
+    def one(self, batch_id: str) -> bytes | None:
+        """The batch of an id, if it still waits; raises ValueError for what is no id."""
+        if not _ID.fullmatch(batch_id):
+            raise ValueError("An id of a log batch is two numbers with a hyphen between them.")
+        entries: Any = self._ask(lambda: self._client.xrange(MESSAGES, min=batch_id, max=batch_id))
+        return entries[0][1][b"b"] if entries else None
 
     def trim(self, through_id: str) -> None:
         """Forget the batches up to and including an id."""

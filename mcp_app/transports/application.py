@@ -8,8 +8,10 @@ from typing import Any
 
 from mcp_app import conf
 from mcp_app.dispatcher import Dispatcher
+from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
+from mcp_app.transports.live_report import LiveReport
 from mcp_app.transports.metrics.endpoint import Metrics
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -24,6 +26,7 @@ class Application:
         self._http_sse: HttpSse | None = None
         self._metrics: Metrics | None = None
         self._dispatcher: Dispatcher | None = None
+        self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -54,6 +57,13 @@ class Application:
         """Connect and load before the first request comes."""
         await self._started()
 
+    async def streams(self) -> Streams:
+        """This process's connection to the event streams, for people who watch; starts the service."""
+        await self._started()
+        if self._dispatcher is None:
+            raise StreamsUnavailable("The service is stopping.")
+        return self._dispatcher.streams
+
     def drain(self) -> None:
         """Close the event streams so that clients resume at another process (R20); safe to repeat."""
         if self._endpoint is not None:
@@ -68,6 +78,9 @@ class Application:
         self.drain()
         dispatcher, self._dispatcher, self._endpoint = self._dispatcher, None, None
         self._starting = self._metrics = self._http_sse = None
+        report, self._report = self._report, None
+        if report is not None:
+            await report.close()
         if dispatcher is not None:
             await dispatcher.close()
 
@@ -87,6 +100,8 @@ class Application:
         self._endpoint = Endpoint(dispatcher)
         self._http_sse = HttpSse(dispatcher, self._endpoint)
         self._metrics = Metrics(dispatcher)
+        self._report = LiveReport(dispatcher, self._endpoint.connections)
+        self._report.start()
         return self._endpoint
 
 

@@ -45,6 +45,13 @@ class Connections:
         """How many are open now."""
         return self._by_principal.total()
 
+    def by_session(self) -> dict[str, tuple[bool, int]]:
+        """Of each session with open streams: whether the standalone one is among them, and how many."""
+        return {
+            session: (any(connection.standalone for connection in found), len(found))
+            for session, found in self._by_session.items()
+        }
+
     def admit(self, principal_key: str) -> None:
         """Raises TooManyRequests when the principal holds as many streams as allowed (SEC-07)."""
         if self._by_principal[principal_key] >= self._max:

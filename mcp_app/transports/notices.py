@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import orjson
+
 from mcp_app.catalogue.current import current
 from mcp_app.protocol import jsonrpc
+from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 
 KINDS = {
@@ -23,3 +26,10 @@ def due(session: Session) -> tuple[list[bytes], int]:
         return [], session.announced
     changed = [kind for kind, revision in catalogue.revisions.items() if revision > session.announced]
     return [jsonrpc.encode_notification(KINDS[kind]) for kind in changed], catalogue.revision
+
+
+def note(log: MessageLog, session: Session, messages: list[bytes]) -> None:
+    """Write down what was told."""
+    for message in messages:
+        method = orjson.loads(message)["method"]
+        log.single(session.id, session.principal_key, "out", "notification", message, method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 LOAD_SECONDS = 15.0
+LOOKS = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor]").length
@@ -73,10 +75,8 @@ class Visitor:
 
     def _failed(self, request: Any) -> None:
         self.loading.discard(request)
-        # Leaving a page ends the look at a running call, or at the figures, that is under way.
-        if any(part in request.url for part in ("/live/?", "/dashboard/?")) and "ERR_ABORTED" in (
-            request.failure or ""
-        ):
+        # Leaving a page ends the look at a running call, at figures, or of the console, under way.
+        if LOOKS.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
             return
         # So it does with the streams of the test bench.
         if request.url.endswith("/mcp") and request.failure == "net::ERR_ABORTED":

@@ -203,6 +203,7 @@ class StdioServer:
                 messages, revision = notices.due(session)
                 for message in messages:
                     await self._write(message)
+                notices.note(self._dispatcher.log, session, messages)
                 if revision != session.announced:
                     await self._dispatcher.sessions.announced(session, revision)
                 for event in await reader.next(LOOK_SECONDS):

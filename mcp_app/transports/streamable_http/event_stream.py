@@ -184,6 +184,7 @@ class EventStream:
             return
         if messages:
             await self._write(b"".join(self._encode(message) for message in messages))
+            notices.note(self._dispatcher.log, self._session, messages)
         await _noted(self._dispatcher.sessions.announced(self._session, revision))
 
     async def _check(self, connection: Connection) -> bool:

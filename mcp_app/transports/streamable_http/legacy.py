@@ -131,8 +131,14 @@ class Legacy:
             async with self._lease(session, token):
                 await self._dispatcher.standalone.listen(session, token, take_over=True)
                 await self._dispatcher.standalone.catch_up(session)
+        self._note_resumed(session, last, head.offset - position.offset)
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
+
+    def _note_resumed(self, session: Session, last: bytes, replayed: int) -> None:
+        """A mark in the message log: here the client had lost its connection and came back for the rest."""
+        mark = jsonrpc.encode({"Last-Event-ID": last.decode("latin-1"), "replayed": replayed})
+        self._dispatcher.log.single(session.id, session.principal_key, "in", "resumed", mark, "")
 
     async def _restored(self, session: Session, stream: str) -> tuple[Session, StreamReference, str]:
         """A background call's stream that Redis lost: its answer is in the database (R12)."""

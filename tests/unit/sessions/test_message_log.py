@@ -207,6 +207,30 @@ async def test_a_count_of_skipped_lines_waits_for_a_line_to_stand_beside(
     assert [batch["skipped"] for batch in await batches(streams)] == [0, 2]
 
 
+async def test_each_batch_says_how_many_lines_came_before_it(log: MessageLog, streams: Streams) -> None:
+    for size in (2, 3, 1):
+        for _ in range(size):
+            exchange(log)
+        await log.flush()
+    assert [batch["before"] for batch in await batches(streams)] == [0, 2, 5]
+
+
+# While somebody watches
+
+
+async def test_lines_are_handed_on_sooner_while_somebody_watches_and_only_then(
+    log: MessageLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert log._pause() == module.FLUSH_SECONDS
+    log.heard_watching({"resync": True})
+    assert log._pause() == module.FLUSH_SECONDS
+    log.heard_watching({"watching": True})
+    assert log._pause() == module.WATCHED_FLUSH_SECONDS < module.FLUSH_SECONDS
+    monkeypatch.setattr(module, "WATCHED_SECONDS", -1.0)
+    log.heard_watching({"watching": True})
+    assert log._pause() == module.FLUSH_SECONDS
+
+
 # When Redis is away
 
 

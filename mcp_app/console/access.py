@@ -1,0 +1,54 @@
+"""Owns who may watch: the person behind a session cookie, asked again while a connection is open (S22)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+from django.http.request import validate_host
+
+MESSAGES, SESSIONS = "mcp_app.view_message", "mcp_app.view_session"
+
+
+def visitor(session_key: str) -> Any | None:
+    """The staff user who is signed in with a session; None when it ended, or the user may no longer sign in.
+
+    Looks at the stored session and user, so what was true when a connection opened does not count.
+    """
+    if not session_key:
+        return None
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(request)
+    return user if user.is_authenticated and user.is_active and user.is_staff else None
+
+
+def may(session_key: str, permission: str) -> bool:
+    """Whether the visitor has a permission now."""
+    user = visitor(session_key)
+    return user is not None and bool(user.has_perm(permission))
+
+
+def is_own_origin(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether a page of this very site asks: a browser sends its cookies also for pages of others.
+
+    Host and port must be those that were asked, or the site must be named as trusted. An allowed host alone
+    would not do: another program on this machine has another port, and cookies do not tell ports apart.
+    """
+    named = {name: value.decode("latin-1") for name, value in headers if name in (b"host", b"origin")}
+    origin, host = named.get(b"origin", ""), named.get(b"host", "")
+    if origin in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    try:
+        parts = urlsplit(origin)
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    allowed = settings.ALLOWED_HOSTS or (["localhost", "127.0.0.1", "[::1]"] if settings.DEBUG else [])
+    if ":" in name:
+        name = f"[{name}]"
+    return parts.scheme in ("http", "https") and parts.netloc == host != "" and validate_host(name, allowed)

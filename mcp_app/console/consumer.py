@@ -1,0 +1,155 @@
+"""Owns one WebSocket of the console: who may open it, what it may say, and what it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import orjson
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.conf import settings
+from django.db import Error as DatabaseFault
+
+from mcp_app.console.access import MESSAGES, SESSIONS, may
+from mcp_app.console.feed import Feed
+from mcp_app.console.search import LONGEST, parse
+from mcp_app.console.viewer import FRAME_SECONDS, Stalled, Viewer
+from mcp_app.database import aquery
+from mcp_app.streams.base import StreamsError
+
+# How soon a right that was taken away, or a sign-out, ends the connection.
+CHECK_SECONDS = 10.0
+LONGEST_MESSAGE = 2_048
+# What a page may say in a second: it confirms ten frames and changes its search now and then.
+MESSAGES_PER_SECOND = 40
+NOT_ALLOWED, TOO_MUCH, NOT_UNDERSTOOD, STALLED, LATER = 4403, 4429, 4400, 4408, 1013
+
+log = logging.getLogger("mcp.console")
+
+
+class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
+    """Sends a page what it watches, in frames; the page confirms each once it is drawn."""
+
+    def __init__(self, feed: Feed) -> None:
+        super().__init__()
+        self._feed = feed
+        self._viewer = Viewer()
+        self._permission = SESSIONS
+        self._tasks: list[asyncio.Task[None]] = []
+        self._second = 0.0
+        self._said = 0
+        self._closed = False
+
+    async def connect(self) -> None:
+        """Let in who may watch at all; what exactly is asked again with each thing watched."""
+        self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
+        try:
+            allowed = await self._may(SESSIONS) or await self._may(MESSAGES)
+        except DatabaseFault as error:
+            log.warning("Who wants to watch cannot be told: %s", error)
+            allowed = False
+        await (self.accept() if allowed else self.close())
+
+    async def disconnect(self, code: int) -> None:
+        """Forget the viewer."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await self._feed.leave(self._viewer)
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """What the page says: what it watches from now on, or which frame it has drawn."""
+        if self._closed:
+            return
+        if text_data is None or len(text_data) > LONGEST_MESSAGE:
+            await self._hang_up(NOT_UNDERSTOOD)
+        elif self._is_too_much():
+            await self._hang_up(TOO_MUCH)
+        else:
+            await self._hear(text_data)
+
+    async def _hear(self, text: str) -> None:
+        try:
+            said = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            said = None
+        match said:
+            case {"drawn": int(frame)}:
+                self._viewer.drawn(frame)
+            case {"watch": "sessions"}:
+                await self._begin(SESSIONS)
+            case {"watch": "messages", "search": str(search), "session": str(session)} if (
+                len(search) <= LONGEST and len(session) <= 64
+            ):
+                await self._begin(MESSAGES, search, session)
+            case _:
+                await self._hang_up(NOT_UNDERSTOOD)
+
+    def _is_too_much(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now - self._second >= 1:
+            self._second, self._said = now, 0
+        self._said += 1
+        return self._said > MESSAGES_PER_SECOND
+
+    async def _begin(self, permission: str, search: str = "", session: str = "") -> None:
+        try:
+            await self._watch(permission, search, session)
+        except (DatabaseFault, StreamsError) as error:
+            log.warning("Nobody can watch now: %s", error)
+            await self._hang_up(LATER)
+
+    async def _watch(self, permission: str, search: str = "", session: str = "") -> None:
+        if not await self._may(permission):
+            await self._hang_up(NOT_ALLOWED)
+            return
+        self._permission = permission
+        if permission == SESSIONS:
+            self._viewer.watch_sessions()
+        else:
+            parsed = await aquery(parse, search)
+            self._viewer.watch_messages(parsed, session)
+            self._viewer.tell("problems", list(parsed.problems))
+        await self._feed.join(self._viewer)
+        # The page reads the history when it has this: everything later comes by itself.
+        self._viewer.tell("watching", search if permission == MESSAGES else "sessions")
+        if not self._tasks and not self._closed:
+            self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._check_on())]
+
+    async def _send_on(self) -> None:
+        try:
+            while True:
+                await self.send(text_data=await self._viewer.next_frame())
+                await asyncio.sleep(FRAME_SECONDS)
+        except Stalled:
+            await self._hang_up(STALLED)
+        except OSError:
+            return  # The page has gone; ``disconnect`` comes.
+
+    async def _check_on(self) -> None:
+        """Logging out, losing the right or the account ends the connection soon."""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            try:
+                allowed = await self._may(self._permission)
+            except DatabaseFault as error:
+                # Who cannot be known is not shown what others say; the page comes back by itself.
+                log.warning("Who watches cannot be checked: %s", error)
+                await self._hang_up(LATER)
+                return
+            if not allowed:
+                await self._hang_up(NOT_ALLOWED)
+                return
+
+    async def _may(self, permission: str) -> bool:
+        return await aquery(may, self._key, permission)
+
+    async def _hang_up(self, code: int) -> None:
+        """End the connection; nothing may be sent after that."""
+        own = asyncio.current_task()
+        for task in self._tasks:
+            if task is not own:
+                task.cancel()
+        if not self._closed:
+            self._closed = True
+            await self.close(code=code)

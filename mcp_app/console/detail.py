@@ -1,0 +1,112 @@
+"""Owns what the console shows of one message: its texts whole, what belongs to it, and what can be done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from django.contrib.admin.utils import quote
+from django.urls import NoReverseMatch, reverse
+
+from mcp_app.console.history import related
+from mcp_app.console.line import Line
+from mcp_app.models import Call, Message, Tool
+from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.templatetags.mcp_text import code_point, indented_json, marked, replace_hidden
+
+# More than a logged payload can hold once indented.
+LONGEST_SHOWN = 200_000
+
+
+def detail(line: Line, user: Any) -> dict[str, Any]:
+    """Everything about one line, as JSON."""
+    others = related(line)
+    running = line.kind == "running" and not any(_answers(other) for other in others)
+    request = request_of(line) if running else None
+    return {
+        "row": line.row(),
+        "blocks": [
+            {"title": title, "text": block(text)}
+            for title, text in (("message", line.payload), ("answer", line.answer))
+            if text
+        ],
+        "related": [other.row() for other in others],
+        "request": request if user.has_perm("mcp_app.change_call") else None,
+        "links": {
+            "session": reverse("mcp_console:session", args=[line.session]) if line.session else None,
+            "admin": reverse("admin:mcp_app_message_change", args=[quote(line.pk)]) if line.pk else None,
+            "call": _call_page(line, user),
+            "replay": _replay_page(line, user),
+        },
+    }
+
+
+def block(text: str) -> str:
+    """Indented text in which every hidden character reads ``⟦U+202E⟧``."""
+    return replace_hidden(indented_json(text, LONGEST_SHOWN), lambda found: f"⟦{code_point(found)}⟧")
+
+
+def request_of(line: Line) -> str | None:
+    """The JSON-RPC id of a request as JSON, so that 1 is not "1"; None when nobody knows it any more."""
+    try:
+        message = orjson.loads(line.payload)
+    except orjson.JSONDecodeError:
+        message = None
+    if isinstance(message, dict) and isinstance(found := message.get("id"), (str, int)):
+        return orjson.dumps(found).decode()
+    # The log cut the message; a background call is stored with its id.
+    for written in (
+        Call.objects.filter(session_id=line.session, tool=line.target)
+        .exclude(state__in=TERMINAL)[:50]
+        .values_list("request_id", flat=True)
+    ):
+        if str(orjson.loads(written))[:120] == line.request_id:
+            return written
+    return None
+
+
+def _answers(other: Line) -> bool:
+    return bool(other.kind == "request" and other.direction == Message.Direction.IN)
+
+
+def _call_page(line: Line, user: Any) -> str | None:
+    """The page of the background call that a request became."""
+    if line.method != "tools/call" or not line.session or not user.has_perm("mcp_app.view_call"):
+        return None
+    calls = Call.objects.filter(session_id=line.session, tool=line.target).order_by("-accepted_at")[:200]
+    for call_id, written in calls.values_list("pk", "request_id"):
+        if str(orjson.loads(written))[:120] == line.request_id:
+            return reverse("admin:mcp_app_call_change", args=[quote(call_id)])
+    return None
+
+
+def _replay_page(line: Line, user: Any) -> str | None:
+    """Where the call can be made again with other arguments: the tool's test bench, for a stored message."""
+    if line.method != "tools/call" or line.kind != "request" or line.pk is None:
+        return None
+    if not user.has_perm("mcp_app.try_entries"):
+        return None
+    tool = Tool.objects.filter(name=line.target).values_list("pk", flat=True).first()
+    if tool is None:
+        return None
+    try:
+        return f"{reverse('admin:mcp_app_tool_try', args=[tool])}?message={line.pk}"
+    except NoReverseMatch:
+        return None
+
+
+def running_calls(session: str) -> list[dict[str, Any]]:
+    """The background calls of a session that are not over."""
+    calls = Call.objects.filter(session_id=session).exclude(state__in=TERMINAL).order_by("-accepted_at")
+    return [
+        {
+            "request": call.request_id,
+            "shown": marked(str(orjson.loads(call.request_id))[:120]),
+            "target": marked(call.tool),
+            "state": "stopping" if call.cancel_requested_at else call.get_state_display(),
+            "since": (call.started_at or call.accepted_at).timestamp() * 1000,
+            "progress": call.progress,
+            "total": call.total,
+        }
+        for call in calls.defer("arguments", "answer", "meta", "session_fields")[:100]
+    ]

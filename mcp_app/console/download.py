@@ -1,0 +1,102 @@
+"""Owns the two forms in which messages are taken home: a line of JSON each, or a HAR file as of a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from mcp_app.console.history import every
+from mcp_app.console.line import Line
+from mcp_app.console.search import Search
+from mcp_app.database import aquery
+
+MOST = 100_000
+TYPES = {"jsonl": "application/x-ndjson", "har": "application/json"}
+
+
+async def written(form: str, search: Search, session: str) -> AsyncIterator[bytes]:
+    """The stored messages, newest first, as a file of one of the TYPES, page by page."""
+    pages = every(search, session, MOST)
+    first = True
+    if form == "har":
+        yield b'{"log":{"version":"1.2","creator":{"name":"django-mcp","version":"1"},"entries":['
+    while (page := await aquery(next, pages, None)) is not None:
+        if form == "jsonl":
+            yield b"".join(orjson.dumps(record(line)) + b"\n" for line in page)
+            continue
+        if page:
+            yield (b"" if first else b",") + b",".join(orjson.dumps(entry(line)) for line in page)
+            first = False
+    if form == "har":
+        yield b"]}}"
+
+
+def record(line: Line) -> dict[str, Any]:
+    """One message with all its facts; a message that was logged whole stands as the JSON it is."""
+    return {
+        "key": line.key,
+        "at": datetime.fromtimestamp(line.at, UTC).isoformat(),
+        "session": line.session,
+        "principal": line.principal,
+        "direction": line.direction,
+        "kind": line.kind,
+        "method": line.method,
+        "request_id": line.request_id,
+        "target": line.target,
+        "status": line.outcome,
+        "ms": line.ms,
+        "process": line.process,
+        "message": _value(line.payload),
+        "answer": _value(line.answer),
+        "skipped_before": line.skipped,
+    }
+
+
+def entry(line: Line) -> dict[str, Any]:
+    """One message as an entry of a HAR file; what it has no member for stands under ``_mcp``.
+
+    The time is when the answer was logged, so a request began its duration earlier.
+    """
+    began = datetime.fromtimestamp(line.at - (line.ms or 0) / 1000, UTC)
+    facts = record(line)
+    for name in ("at", "message", "answer"):
+        del facts[name]
+    return {
+        "startedDateTime": began.isoformat(),
+        "time": line.ms or 0,
+        "request": _side(line.payload)
+        | {"method": "POST" if line.direction == "in" else "SSE", "url": "/mcp"},
+        "response": {
+            "status": 200 if line.answer else 202,
+            "statusText": line.outcome,
+            "content": {"size": len(line.answer), "mimeType": "application/json", "text": line.answer},
+            **_EMPTY,
+            "redirectURL": "",
+        },
+        "cache": {},
+        "timings": {"send": 0, "wait": line.ms or 0, "receive": 0},
+        "_mcp": facts,
+    }
+
+
+_EMPTY: dict[str, Any] = {
+    "httpVersion": "HTTP/1.1",
+    "headers": [],
+    "cookies": [],
+    "headersSize": -1,
+    "bodySize": -1,
+}
+
+
+def _side(text: str) -> dict[str, Any]:
+    return {**_EMPTY, "queryString": [], "postData": {"mimeType": "application/json", "text": text}}
+
+
+def _value(text: str) -> Any:
+    try:
+        return orjson.loads(text) if text else None
+    except (orjson.JSONDecodeError, UnicodeEncodeError):
+        return text

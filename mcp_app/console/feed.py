@@ -1,0 +1,214 @@
+"""Owns the one reader of the live message log in a process, and hands what comes to everybody who watches.
+
+Nothing of it exists while nobody watches. Lines come from the queue that feeds the database, so they cannot
+be dropped without a trace: each batch says how many lines its process handed on before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from mcp_app.console.line import lines_of
+from mcp_app.console.session_rows import opened_row
+from mcp_app.console.viewer import Viewer
+from mcp_app.streams.base import StreamsError, StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+from mcp_app.templatetags.mcp_text import marked
+
+BATCHES = 10
+WAIT_SECONDS = 5.0
+RETRY_SECONDS = 1.0
+# How often the processes are told that somebody watches; they take it as said for three times as long.
+SAY_SECONDS = 5.0
+MOST_PROCESSES = 1_000
+AWAY = "Redis is away: nothing new can be shown until it is back."
+FULL = "No worker writes the message log down: nothing new can be shown until one does."
+
+log = logging.getLogger("mcp.console")
+
+
+class Feed:
+    """What comes, for the viewers of one process; for the event loop it is used on."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._viewers: set[Viewer] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._changing = asyncio.Lock()
+        self._position = "0-0"
+        self._noted = ""
+        # How many lines each process had handed on after the last batch of it that was seen.
+        self._counted: OrderedDict[str, int] = OrderedDict()
+
+    async def join(self, viewer: Viewer) -> None:
+        """Begin to hand on to a viewer; what comes from now on reaches it. Raises StreamsError."""
+        async with self._changing:
+            if not self._tasks:
+                await self._start()
+            self._viewers.add(viewer)
+        self._say_soon()
+
+    async def leave(self, viewer: Viewer) -> None:
+        """Hand nothing on to it any more; the last one ends the reading."""
+        self._viewers.discard(viewer)
+        async with self._changing:
+            if not self._viewers and self._tasks:
+                await self._stop()
+
+    async def _start(self) -> None:
+        self._position = await self._streams.tail.newest()
+        self._counted.clear()
+        hub = self._streams.hub
+        self._stops = [hub.subscribe("live", self._heard_live), hub.subscribe("session", self._heard_session)]
+        self._said = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._read_on()), asyncio.create_task(self._say_that_we_watch())]
+
+    async def _stop(self) -> None:
+        for stop in self._stops:
+            stop()
+        pending, self._tasks = set(self._tasks), []
+        while pending:
+            for task in pending:
+                task.cancel()
+            # Once more, should a library have swallowed it: whoever joins waits for this.
+            _, pending = await asyncio.wait(pending, timeout=1)
+        await self._streams.tail.close()
+
+    async def _read_on(self) -> None:
+        failed = 0
+        while True:
+            try:
+                batches = await self._streams.tail.after(self._position, BATCHES, WAIT_SECONDS)
+            except StreamsUnavailable:
+                failed += 1
+                if failed > 1:  # One cut connection is no outage.
+                    self._note(AWAY)
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            failed = 0
+            self._note("", after=AWAY)
+            for batch_id, encoded in batches:
+                self._position = batch_id
+                self._take(batch_id, encoded)
+                # A batch may hold hundreds of lines; requests go first between two.
+                await asyncio.sleep(0)
+
+    def _take(self, batch_id: str, encoded: bytes) -> None:
+        try:
+            batch = orjson.loads(encoded)
+            missed = self._missed(batch)
+            lines = list(lines_of(batch_id, batch))
+            facts = batch["facts"]
+        except (ValueError, LookupError, TypeError) as error:
+            # The drain leaves a mark in place of such a batch, too.
+            log.warning("A log batch cannot be shown: %s", error)
+            self._missed_by_all(1)
+            return
+        self._missed_by_all(missed)
+        seen: dict[str, dict[str, Any]] = {}
+        for line in lines:
+            if line.session and line.direction == "in":
+                seen[line.session] = {"at": line.at * 1000, "process": marked(line.process)}
+        opened = [opened_row(fact) for fact in facts if fact.get("fact") == "session.opened"]
+        ended = [
+            {"id": str(fact["session"]), "reason": marked(fact.get("reason", ""))}
+            for fact in facts
+            if fact.get("fact") == "session.ended"
+        ]
+        for viewer in self._viewers:
+            viewer.offer(lines)
+            if viewer.watches_sessions:
+                for kind, value in (("seen", seen), ("opened", opened), ("ended", ended)):
+                    if value:
+                        viewer.tell(kind, value)
+            elif own := [each for each in ended if each["id"] == viewer.session]:
+                viewer.tell("ended", own)
+
+    def _missed(self, batch: dict[str, Any]) -> int:
+        """How many lines of a process came between its last batch and this one; a first batch misses none."""
+        process, before = str(batch["process"]), int(batch["before"])
+        counted = self._counted.pop(process, None)
+        self._counted[process] = before + len(batch["lines"])
+        if len(self._counted) > MOST_PROCESSES:
+            self._counted.popitem(last=False)
+        # A process that began again under the same name counts from nothing.
+        return before - counted if counted is not None and before > counted else 0
+
+    def _missed_by_all(self, count: int) -> None:
+        if count:
+            for viewer in self._viewers:
+                viewer.missed(count)
+
+    def _heard_live(self, payload: dict[str, Any]) -> None:
+        """What a process has open: for the list of sessions, and for the page of one of them."""
+        if "process" not in payload:
+            return
+        process, sessions = marked(payload["process"]), payload["sessions"]
+        counts = {
+            name: [found["listening"], found["streams"], found["calls"]] for name, found in sessions.items()
+        }
+        for viewer in self._viewers:
+            if viewer.watches_sessions:
+                viewer.tell("live", {process: {"sessions": counts, "more": payload["more"]}})
+            elif viewer.session:
+                viewer.tell("live", {process: _running(sessions.get(viewer.session))})
+
+    def _heard_session(self, payload: dict[str, Any]) -> None:
+        """An operator ended a session: nobody writes that into the message log."""
+        if payload.get("what") == "ended":
+            ended = [{"id": payload["session"], "reason": marked(payload.get("reason", ""))}]
+            for viewer in self._viewers:
+                if viewer.watches_sessions or viewer.session == payload["session"]:
+                    viewer.tell("ended", ended)
+
+    def _note(self, text: str, *, after: str | None = None) -> None:
+        """Say why nothing new is shown; "" when the reason, ``after``, is gone."""
+        if after is not None and self._noted != after:
+            return
+        self._noted = text
+        for viewer in self._viewers:
+            viewer.tell("note", text)
+
+    def _say_soon(self) -> None:
+        self._said.set()
+
+    async def _say_that_we_watch(self) -> None:
+        """Have the processes hand their lines on sooner, and report what they have open."""
+        while True:
+            try:
+                await self._streams.hub.publish("watching", {"watching": True})
+                if await self._streams.messages.depth() >= self._streams.limits.log_batches:
+                    self._note(FULL)
+                else:
+                    self._note("", after=FULL)
+            except StreamsError:
+                pass  # Lines come a little later until it is heard.
+            self._said.clear()
+            try:
+                async with asyncio.timeout(SAY_SECONDS):
+                    await self._said.wait()
+            except TimeoutError:
+                continue
+
+
+def _running(found: dict[str, Any] | None) -> dict[str, Any]:
+    """What one process has open of one session; a client chose the ids and words of its requests."""
+    if found is None:
+        return {"listening": False, "streams": 0, "running": []}
+    running = [
+        {
+            "id": call["id"],
+            "shown": marked(call["id"]),
+            "method": marked(call["method"]),
+            "target": marked(call["target"]),
+        }
+        for call in found["running"]
+    ]
+    return {"listening": found["listening"], "streams": found["streams"], "running": running}

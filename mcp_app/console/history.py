@@ -1,0 +1,206 @@
+"""Owns reading back: what was logged so far, from the database and from what still waits to be written there.
+
+A page that watches first takes its place at the live tail and then asks for the history, so nothing falls
+between the two: what came before the tail is either still in the queue or, trimmed from it, in the database.
+What is in both has one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import orjson
+from django.db.models import QuerySet
+
+from mcp_app import conf
+from mcp_app.console.line import Line, Place, line_of, lines_of
+from mcp_app.console.search import Search
+from mcp_app.models import LogCursor, Message
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.message_queue import SyncMessageQueue
+
+PAGE = 200
+# Of what still waits in the queue; more than this is left for a reload.
+MOST_BATCHES = 40
+MOST_WAITING = 1_000
+# How many rows one search may look at that are not among the found ones: a page must come soon.
+LOOKED_AT = 20_000
+EITHER_SIDE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Lines, oldest first; ``older`` is where the next page goes on, and ``note`` what is not shown."""
+
+    lines: list[Line]
+    older: int | None = None
+    newer: bool = False
+    note: str = ""
+
+
+def newest(search: Search, session: str = "") -> History:
+    """The last lines that were logged, stored or not."""
+    waiting, note = _waiting()
+    page = before(search, session, None)
+    stored = {line.position for line in page.lines}
+    chosen = [
+        line
+        for line in waiting
+        if line.position not in stored and (not session or line.session == session) and search.holds(line)
+    ]
+    if len(chosen) > MOST_WAITING:
+        note = f"{len(chosen) - MOST_WAITING} messages that are not stored yet are not shown."
+    return History([*page.lines, *chosen[-MOST_WAITING:]], page.older, note=note)
+
+
+def before(search: Search, session: str, pk: int | None) -> History:
+    """The stored lines before a row, or the last ones."""
+    base = _base(session)
+    if pk is not None:
+        base = base.filter(pk__lt=pk)
+    floor = _floor(base) if _reads_rows(search, session) else None
+    found = search.narrow(base if floor is None else base.filter(pk__gte=floor))
+    rows = list(found.order_by("-pk")[: PAGE + 1])
+    older = rows[PAGE - 1].pk if len(rows) > PAGE else floor
+    return History([line_of(row) for row in reversed(rows[:PAGE])], older)
+
+
+def around(search: Search, session: str, key: str) -> History | None:
+    """The stored lines on both sides of one; None when it is not stored (yet, or any more)."""
+    row = stored(key)
+    if row is None or (session and row.session_id != session):
+        return None
+    base = _base(session)
+    earlier = before(search, session, row.pk)
+    after = base.filter(pk__gt=row.pk)
+    ceiling = _ceiling(after) if _reads_rows(search, session) else None
+    later = search.narrow(after if ceiling is None else after.filter(pk__lte=ceiling))
+    following = [line_of(each) for each in later.order_by("pk")[: EITHER_SIDE + 1]]
+    lines = [*earlier.lines[-EITHER_SIDE:], line_of(row), *following[:EITHER_SIDE]]
+    cut = len(earlier.lines) > EITHER_SIDE
+    older = earlier.lines[-EITHER_SIDE].pk if cut else earlier.older
+    return History(lines, older, newer=len(following) > EITHER_SIDE)
+
+
+def find(key: str) -> Line | None:
+    """The line a key names, wherever it is now."""
+    row = stored(key)
+    if row is not None:
+        return line_of(row)
+    place = Place.parse(key)
+    if place is None or place.pk is not None:
+        return None
+    line = _in_queue(place)
+    if line is None:
+        # It may have been written between the two looks.
+        row = stored(key)
+        return line_of(row) if row is not None else None
+    return line
+
+
+def stored(key: str) -> Message | None:
+    """The row of a line."""
+    place = Place.parse(key)
+    if place is None:
+        return None
+    if place.at is None or place.pk is not None:
+        return Message.objects.filter(pk=place.pk or 0).first()
+    # By its moment, which has an index; the position alone would need one more.
+    return Message.objects.filter(at=place.at, position=f"{place.batch}-{place.number}").first()
+
+
+def related(line: Line) -> list[Line]:
+    """What else belongs to the request of a line: its progress, log messages, questions; oldest first."""
+    if not line.session or not line.request_id:
+        return []
+    middle = line.pk or Message.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+    rows = Message.objects.filter(
+        session_id=line.session,
+        request_id=line.request_id,
+        # A session may have millions of messages; what belongs together is near.
+        pk__gte=middle - LOOKED_AT,
+        pk__lte=middle + LOOKED_AT,
+    ).order_by("-pk")[:100]
+    return [other for other in map(line_of, reversed(rows)) if other.key != line.key]
+
+
+def every(search: Search, session: str, most: int) -> Iterator[list[Line]]:
+    """All stored lines that are looked for, newest first, in pages that may be empty; at most ``most``."""
+    older: int | None = None
+    while most > 0:
+        page = before(search, session, older)
+        yield page.lines[::-1][:most]
+        most -= len(page.lines)
+        older = page.older
+        if older is None:
+            return
+
+
+def _reads_rows(search: Search, session: str) -> bool:
+    """Whether a query would go through rows it does not find; it may go through a bounded number only."""
+    if not search.terms:
+        return False
+    # The database uses one index: that of the session, or that of the one term.
+    return bool(session) or len(search.terms) > 1 or search.reads_rows
+
+
+def _base(session: str) -> QuerySet[Message]:
+    messages = Message.objects.all()
+    return messages.filter(session_id=session) if session else messages
+
+
+def _floor(base: QuerySet[Message]) -> int | None:
+    """The oldest row a search may look at; None when there are not that many."""
+    return base.order_by("-pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
+
+
+def _ceiling(base: QuerySet[Message]) -> int | None:
+    return base.order_by("pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
+
+
+def _waiting() -> tuple[list[Line], str]:
+    """The lines that are not in the database yet, and a note when they are not all known."""
+    url = conf.get().redis_url
+    if not url:
+        return [], ""
+    reached = LogCursor.objects.filter(pk=1).values_list("last_id", flat=True).first() or "0-0"
+    try:
+        queue = _queue(url)
+        batches = queue.newest(MOST_BATCHES)
+        many = len(batches) == MOST_BATCHES and queue.depth() > MOST_BATCHES
+    except StreamsUnavailable:
+        return [], "Redis is away: what is not stored yet is not shown."
+    after = _number(reached)
+    lines = [
+        line
+        for batch_id, encoded in batches
+        if _number(batch_id) > after
+        for line in lines_of(batch_id, orjson.loads(encoded))
+    ]
+    return lines, "Messages wait to be stored; not all of them are shown." if many else ""
+
+
+def _in_queue(place: Place) -> Line | None:
+    url = conf.get().redis_url
+    if not url:
+        return None
+    try:
+        encoded = _queue(url).one(place.batch)
+    except StreamsUnavailable:
+        return None
+    if encoded is None:
+        return None
+    lines = list(lines_of(place.batch, orjson.loads(encoded)))
+    return lines[place.number] if place.number < len(lines) else None
+
+
+def _number(batch_id: str) -> tuple[int, int]:
+    time, _, sequence = batch_id.partition("-")
+    return int(time), int(sequence or 0)
+
+
+@lru_cache(maxsize=2)
+def _queue(url: str) -> SyncMessageQueue:
+    return SyncMessageQueue(url)

@@ -1,0 +1,164 @@
+"""Owns one line of the message log as the console shows it, from the queue or from the database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from mcp_app.console.summary import summary
+from mcp_app.models import Message
+from mcp_app.observability.redaction import MARK
+from mcp_app.templatetags.mcp_text import marked
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEY = re.compile(r"([0-9]{1,18})\.([0-9]{1,19}-[0-9]{1,19})-([0-9]{1,5})|([0-9]{1,18})")
+
+
+class Line:
+    """One message, or one mark; ``position`` is its place in the queue, ``pk`` its row once it is stored."""
+
+    __slots__ = (
+        "_encoded",
+        "_text",
+        "answer",
+        "at",
+        "direction",
+        "kind",
+        "method",
+        "ms",
+        "outcome",
+        "payload",
+        "pk",
+        "position",
+        "principal",
+        "process",
+        "request_id",
+        "session",
+        "skipped",
+        "target",
+    )
+
+    def __init__(self, fields: list[Any], *, process: str, position: str, pk: int | None, skipped: int):
+        """``fields`` as the message log writes them."""
+        (
+            self.session,
+            self.principal,
+            self.at,
+            self.direction,
+            self.kind,
+            self.method,
+            self.request_id,
+            self.target,
+            self.payload,
+            self.answer,
+            self.outcome,
+            self.ms,
+        ) = fields
+        self.process = process
+        self.position = position
+        self.pk = pk
+        self.skipped = skipped
+        self._encoded = b""
+        self._text = ""
+
+    @property
+    def key(self) -> str:
+        """What names this line in an address, before and after it is stored."""
+        return f"{self.microseconds}.{self.position}" if self.position else str(self.pk)
+
+    @property
+    def microseconds(self) -> int:
+        """When it was, in microseconds since the epoch, as the database keeps it."""
+        return (datetime.fromtimestamp(self.at, UTC) - EPOCH) // timedelta(microseconds=1)
+
+    @property
+    def text(self) -> str:
+        """What free words are looked for in, in lower case."""
+        if not self._text:
+            self._text = f"{self.method}\n{self.target}\n{self.payload}\n{self.answer}".lower()
+        return self._text
+
+    @property
+    def encoded(self) -> bytes:
+        """The row of the list as JSON; made once, however many people see it."""
+        if not self._encoded:
+            self._encoded = orjson.dumps(self.row())
+        return self._encoded
+
+    def row(self) -> dict[str, Any]:
+        """What the list shows; every text has its hidden characters marked (S11)."""
+        return {
+            "key": self.key,
+            "session": marked(self.session or ""),
+            "who": marked(self.principal),
+            "at": self.at * 1000,
+            "dir": "in" if self.direction == Message.Direction.IN else "out",
+            "kind": marked(self.kind),
+            "method": marked(self.method),
+            "id": marked(self.request_id),
+            "target": marked(self.target),
+            "status": marked(self.outcome),
+            "ms": self.ms,
+            "process": marked(self.process),
+            "summary": marked(summary(self.kind, self.method, self.payload, self.answer, self.outcome)),
+            "size": len(self.payload) + len(self.answer),
+            "redacted": MARK in self.payload or MARK in self.answer or MARK in self.target,
+            "skipped": self.skipped,
+        }
+
+
+def lines_of(batch_id: str, batch: dict[str, Any]) -> Iterator[Line]:
+    """The lines of one batch of the queue."""
+    for number, fields in enumerate(batch["lines"]):
+        skipped = batch["skipped"] if number == 0 else 0
+        yield Line(
+            fields, process=batch["process"], position=f"{batch_id}-{number}", pk=None, skipped=skipped
+        )
+
+
+def line_of(message: Message) -> Line:
+    """The line that a stored message is."""
+    fields = [
+        message.session_id,
+        message.principal,
+        message.at.timestamp(),
+        message.direction,
+        message.kind,
+        message.method,
+        message.request_id,
+        message.target,
+        message.payload,
+        message.answer,
+        message.outcome,
+        message.duration_ms,
+    ]
+    return Line(
+        fields, process=message.process, position=message.position, pk=message.pk, skipped=message.skipped
+    )
+
+
+class Place:
+    """Where a key says that a line is: its row, or its moment with its batch and number in that."""
+
+    __slots__ = ("at", "batch", "number", "pk")
+
+    def __init__(self, pk: int | None, at: datetime | None, batch: str, number: int) -> None:
+        self.pk, self.at, self.batch, self.number = pk, at, batch, number
+
+    @classmethod
+    def parse(cls, key: str) -> Place | None:
+        """The place a key names; None for what is no key."""
+        found = _KEY.fullmatch(key)
+        if found is None:
+            return None
+        if found[4] is not None:
+            return cls(int(found[4]), None, "", 0)
+        try:
+            at = EPOCH + timedelta(microseconds=int(found[1]))
+        except OverflowError:
+            return None
+        return cls(None, at, found[2], int(found[3]))

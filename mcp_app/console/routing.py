@@ -1,0 +1,53 @@
+"""The console's WebSocket application of one process: its own pages only, then by address to a consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from channels.routing import URLRouter
+from channels.sessions import CookieMiddleware
+from django.urls import path
+
+from mcp_app.console.access import is_own_origin
+from mcp_app.console.consumer import LiveConsumer
+from mcp_app.console.feed import Feed
+from mcp_app.streams.gateway import Streams
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+ADDRESS = "console/ws"
+
+
+class Console:
+    """Made at the first WebSocket, because most processes never see one; ``streams`` connects to Redis."""
+
+    def __init__(self, streams: Callable[[], Awaitable[Streams]]) -> None:
+        self._streams = streams
+        self._building = asyncio.Lock()
+        self._built: Any = None
+        self._of: Streams | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one WebSocket; one that is not of our own page, or has no such address, is refused."""
+        if scope["path"] != f"/{ADDRESS}" or not is_own_origin(scope["headers"]):
+            await refuse(receive, send)
+            return
+        await (await self._application())(scope, receive, send)
+
+    async def _application(self) -> Any:
+        async with self._building:
+            streams = await self._streams()
+            # In a test one process serves on several event loops, one after the other.
+            if self._built is None or self._of is not streams:
+                live = LiveConsumer.as_asgi(feed=Feed(streams))
+                self._built, self._of = CookieMiddleware(URLRouter([path(ADDRESS, live)])), streams
+            return self._built
+
+
+async def refuse(receive: Receive, send: Send) -> None:
+    """No WebSocket here (403)."""
+    await receive()
+    await send({"type": "websocket.close", "code": 1008})

@@ -1,0 +1,118 @@
+"""Owns the rows of the live list of sessions; all text is marked (S11)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from mcp_app import conf
+from mcp_app.models import Call, Session
+from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.protocol.versions import is_modern
+from mcp_app.templatetags.mcp_text import marked
+
+MOST = 500
+# Sessions that ended a moment ago stay in sight.
+ENDED_SECONDS = 60
+
+
+def session_rows(words: str = "", state: str = "open") -> tuple[list[dict[str, Any]], bool]:
+    """Sessions that are open (or ``idle``, or ``ended``), last seen first, and whether there are more."""
+    found = Session.objects.filter(_in_state(state))
+    for word in words.split()[:8]:
+        found = found.filter(
+            Q(client_name__icontains=word)
+            | Q(client_version__icontains=word)
+            | Q(principal__icontains=word)
+            | Q(address__icontains=word)
+            | Q(protocol_version=word)
+            | Q(pk=word)
+        )
+    rows = list(found.order_by("-last_seen_at")[: MOST + 1])
+    calls = background_calls([row.pk for row in rows])
+    return [session_row(row, calls.get(row.pk, 0)) for row in rows[:MOST]], len(rows) > MOST
+
+
+def background_calls(sessions: list[str]) -> dict[str, int]:
+    """How many background calls of each session are not over."""
+    calls = Call.objects.filter(session_id__in=sessions).exclude(state__in=TERMINAL)
+    counted = calls.order_by().values_list("session_id").annotate(number=Count("pk"))
+    return dict(counted)
+
+
+def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
+    """One stored session."""
+    return _row(
+        session_id=session.pk,
+        client=f"{session.client_name} {session.client_version}",
+        version=session.protocol_version,
+        principal=session.principal,
+        address=session.address,
+        created=_milliseconds(session.created_at),
+        seen=_milliseconds(session.last_seen_at),
+        ended=_milliseconds(session.ended_at),
+        reason=session.end_reason,
+        calls=calls,
+    )
+
+
+def opened_row(fact: dict[str, Any]) -> dict[str, Any]:
+    """A session that was opened just now, as the message log tells it."""
+    return _row(
+        session_id=str(fact["session"]),
+        client=f"{fact['client_name']} {fact['client_version']}",
+        version=str(fact["version"]),
+        principal=str(fact["principal"]),
+        address=str(fact["address"]),
+        created=float(fact["at"]) * 1000,
+        seen=float(fact["at"]) * 1000,
+        ended=None,
+        reason="",
+        calls=0,
+    )
+
+
+def _row(
+    *,
+    session_id: str,
+    client: str,
+    version: str,
+    principal: str,
+    address: str,
+    created: float | None,
+    seen: float | None,
+    ended: float | None,
+    reason: str,
+    calls: int,
+) -> dict[str, Any]:
+    return {
+        "id": session_id,
+        "client": marked(client.strip()[:120] or "(no name)"),
+        "version": marked(version),
+        "era": "modern" if is_modern(version) else "legacy",
+        "who": marked(principal),
+        "address": marked(address),
+        "created": created,
+        "seen": seen,
+        "ended": ended,
+        "reason": marked(reason),
+        "calls": calls,
+    }
+
+
+def _in_state(state: str) -> Q:
+    idle_since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+    match state:
+        case "idle":
+            return Q(ended_at=None, last_seen_at__lt=idle_since)
+        case "ended":
+            return Q(ended_at__isnull=False)
+    just_ended = timezone.now() - timedelta(seconds=ENDED_SECONDS)
+    return Q(ended_at=None, last_seen_at__gte=idle_since) | Q(ended_at__gte=just_ended)
+
+
+def _milliseconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp() * 1000

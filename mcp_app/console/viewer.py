@@ -1,0 +1,129 @@
+"""Owns what one watching person has yet to be sent: bounded, in order, with a count of what was skipped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from mcp_app.console.line import Line
+from mcp_app.console.search import Search
+
+FRAME_SECONDS = 0.1
+FRAME_ROWS = 200
+# More than a page keeps is not worth keeping for it.
+MOST_WAITING = 1_000
+# Frames on their way: a page that has not said it has drawn them gets no more.
+MOST_FRAMES = 4
+STALLED_SECONDS = 60.0
+
+
+class Stalled(Exception):
+    """The page has not answered for a long time; it may connect again."""
+
+
+class Viewer:
+    """One connection: what it watches, what waits for it, and how fast it draws."""
+
+    def __init__(self) -> None:
+        self._search: Search | None = None
+        self._session = ""
+        self._sessions = False
+        self._waiting: deque[Line] = deque()
+        self._skipped = 0
+        self._news: dict[str, Any] = {}
+        self._sent = self._drawn = 0
+        self._due = asyncio.Event()
+
+    def watch_messages(self, search: Search, session: str) -> None:
+        """From now on show these messages; what waited for another search is dropped."""
+        self._clear()
+        self._search, self._session, self._sessions = search, session, False
+
+    def watch_sessions(self) -> None:
+        """From now on show what becomes of sessions."""
+        self._clear()
+        self._search, self._sessions = None, True
+
+    def _clear(self) -> None:
+        self._waiting.clear()
+        self._skipped = 0
+        self._news = {}
+
+    def offer(self, lines: Iterable[Line]) -> None:
+        """Lines that came; those that are looked for wait to be sent, the newest ones when there are many."""
+        if self._search is None:
+            return
+        for line in lines:
+            if self._session and line.session != self._session:
+                continue
+            if self._search.holds(line):
+                if len(self._waiting) >= MOST_WAITING:
+                    self._waiting.popleft()
+                    self._skipped += 1
+                self._waiting.append(line)
+        if self._waiting:
+            self._due.set()
+
+    def missed(self, count: int) -> None:
+        """So many lines came and were not seen by this process; which of them were looked for is unknown."""
+        if self._search is not None and count:
+            self._skipped += count
+            self._due.set()
+
+    def tell(self, kind: str, value: Any) -> None:
+        """Something besides lines; a newer value takes the place of one of its kind that waits."""
+        if isinstance(value, list):
+            value = [*self._news.get(kind, ()), *value][-MOST_WAITING:]
+        elif isinstance(value, dict):
+            value = {**self._news.get(kind, {}), **value}
+        self._news[kind] = value
+        self._due.set()
+
+    @property
+    def watches_sessions(self) -> bool:
+        """Whether it shows the list of sessions."""
+        return self._sessions
+
+    @property
+    def session(self) -> str:
+        """The one session it shows; "" for all."""
+        return self._session
+
+    def drawn(self, frame: int) -> None:
+        """The page has drawn everything up to a frame."""
+        if self._drawn < frame <= self._sent:
+            self._drawn = frame
+            self._due.set()
+
+    async def next_frame(self) -> str:
+        """The next frame, as soon as there is something in it and the page can take it. Raises Stalled."""
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            if self._sent - self._drawn >= MOST_FRAMES:
+                await self._until_drawn()
+            if self._waiting or self._news or self._skipped:
+                return self._frame()
+
+    async def _until_drawn(self) -> None:
+        try:
+            async with asyncio.timeout(STALLED_SECONDS):
+                while self._sent - self._drawn >= MOST_FRAMES:
+                    await self._due.wait()
+                    self._due.clear()
+        except TimeoutError:
+            raise Stalled from None
+
+    def _frame(self) -> str:
+        self._sent += 1
+        rows = [self._waiting.popleft().encoded for _ in range(min(len(self._waiting), FRAME_ROWS))]
+        skipped, self._skipped = self._skipped, 0
+        news, self._news = self._news, {}
+        if self._waiting:
+            self._due.set()
+        head = orjson.dumps({"frame": self._sent, "skipped": skipped, **news})
+        return (head[:-1] + b',"rows":[' + b",".join(rows) + b"]}").decode()

@@ -1,0 +1,200 @@
+"""The console's pages, what they fetch, and the two things operators do there: stop a call, end a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.template.response import TemplateResponse
+from django.views.decorators.http import require_POST, require_safe
+
+from mcp_app.console import history
+from mcp_app.console.access import MESSAGES, SESSIONS
+from mcp_app.console.detail import detail, running_calls
+from mcp_app.console.download import TYPES, written
+from mcp_app.console.search import DIRECTIONS, KEYS, STATUS, parse
+from mcp_app.console.session_rows import background_calls, session_row, session_rows
+from mcp_app.execution.services import cancel_request
+from mcp_app.models import Session
+from mcp_app.observability.counts import METHODS
+from mcp_app.sessions.services import end_session_now
+
+View = Callable[..., HttpResponseBase]
+LONGEST_ID = 64
+# Besides what clients ask for, what else passes.
+MORE_METHODS = (
+    "elicitation/create",
+    "notifications/cancelled",
+    "notifications/initialized",
+    "notifications/message",
+    "notifications/progress",
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/tools/list_changed",
+    "roots/list",
+    "sampling/createMessage",
+)
+
+
+def _for(*permissions: str) -> Callable[[View], View]:
+    """For staff with every one of the permissions; others are sent to the login, or refused."""
+
+    def decorate(view: View) -> View:
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.user.has_perms(permissions):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        # Never cached, with the check of forged requests, and to the admin's login for strangers.
+        return admin.site.admin_view(guarded)
+
+    return decorate
+
+
+def _page(request: HttpRequest, title: str, **more: Any) -> dict[str, Any]:
+    return {
+        **admin.site.each_context(request),
+        "title": title,
+        "may_read": request.user.has_perm(MESSAGES),
+        "may_list": request.user.has_perm(SESSIONS),
+        "can_cancel": request.user.has_perm("mcp_app.change_call"),
+        **more,
+    }
+
+
+@_for(SESSIONS)
+@require_safe
+def sessions(request: HttpRequest) -> HttpResponse:
+    """The live list of sessions."""
+    return TemplateResponse(request, "mcp_console/sessions.html", _page(request, "Live sessions"))
+
+
+@_for(SESSIONS)
+@require_safe
+def sessions_now(request: HttpRequest) -> HttpResponse:
+    """The rows of that list as they are stored."""
+    rows, more = session_rows(request.GET.get("search", "")[:200], request.GET.get("state", "open"))
+    return JsonResponse({"rows": rows, "more": more})
+
+
+@_for(MESSAGES)
+@require_safe
+def messages(request: HttpRequest) -> HttpResponse:
+    """The messages of all sessions, live."""
+    return _messages(request, "Live messages", "", None)
+
+
+@_for(MESSAGES, SESSIONS)
+@require_safe
+def session(request: HttpRequest, session_id: str) -> HttpResponse:
+    """The messages of one session, live; also of one that was opened a moment ago and is not stored yet."""
+    row = Session.objects.filter(pk=session_id).first()
+    return _messages(request, "Live session", session_id[:LONGEST_ID], row)
+
+
+def _messages(request: HttpRequest, title: str, session_id: str, row: Session | None) -> HttpResponse:
+    context = _page(
+        request,
+        title,
+        session_id=session_id,
+        session=session_row(row) if row is not None else None,
+        search=request.GET.get("search", ""),
+        can_end=request.user.has_perm("mcp_app.change_session"),
+        methods=sorted((*METHODS, *MORE_METHODS)),
+        keys=KEYS,
+        values={"status": STATUS, "dir": DIRECTIONS},
+    )
+    return TemplateResponse(request, "mcp_console/messages.html", context)
+
+
+@_for(MESSAGES, SESSIONS)
+@require_safe
+def session_now(request: HttpRequest, session_id: str) -> HttpResponse:
+    """What may change of one session: whether it ended, and its background calls."""
+    row = Session.objects.filter(pk=session_id).first()
+    if row is None:
+        return JsonResponse({"session": None, "calls": []})
+    shown = session_row(row, background_calls([row.pk]).get(row.pk, 0))
+    return JsonResponse({"session": shown, "calls": running_calls(row.pk)})
+
+
+@_for(MESSAGES)
+@require_safe
+def lines(request: HttpRequest) -> HttpResponse:
+    """Messages that were logged so far: the last ones, those before a row, or those around one."""
+    search, session_id = parse(request.GET.get("search", "")), request.GET.get("session", "")
+    before, around = request.GET.get("before", ""), request.GET.get("around", "")
+    found: history.History | None
+    if around:
+        found = history.around(search, session_id, around)
+        if found is None:
+            return JsonResponse({"missing": True})
+    elif before.isascii() and before.isdigit() and len(before) < 19:
+        found = history.before(search, session_id, int(before))
+    else:
+        found = history.newest(search, session_id)
+    rows = b"[" + b",".join(line.encoded for line in found.lines) + b"]"
+    answer = {
+        "older": found.older,
+        "newer": found.newer,
+        "note": found.note,
+        "problems": search.problems,
+        "rows": orjson.Fragment(rows),
+    }
+    return HttpResponse(orjson.dumps(answer), content_type="application/json")
+
+
+@_for(MESSAGES)
+@require_safe
+def message(request: HttpRequest) -> HttpResponse:
+    """One message whole."""
+    line = history.find(request.GET.get("key", ""))
+    if line is None:
+        return JsonResponse({"note": "There is no such message, or not any more."}, status=404)
+    return JsonResponse(detail(line, request.user))
+
+
+@_for(MESSAGES)
+@require_safe
+def download(request: HttpRequest) -> HttpResponseBase:
+    """The stored messages that are looked for, as a file."""
+    form, session_id = request.GET.get("form", ""), request.GET.get("session", "")
+    search = parse(request.GET.get("search", ""))
+    if form not in TYPES or search.problems:
+        return HttpResponse(
+            " ".join(search.problems) or "Unknown form.", status=400, content_type="text/plain"
+        )
+    return StreamingHttpResponse(
+        written(form, search, session_id),
+        content_type=TYPES[form],
+        headers={"Content-Disposition": f'attachment; filename="mcp-messages.{form}"'},
+    )
+
+
+@_for(MESSAGES, SESSIONS, "mcp_app.change_call")
+@require_POST
+def cancel(request: HttpRequest, session_id: str) -> HttpResponse:
+    """Stop what runs for one request of a session."""
+    try:
+        request_id = orjson.loads(request.POST.get("request", "")[:2_000])
+    except orjson.JSONDecodeError:
+        request_id = None
+    if type(request_id) not in (str, int):
+        return JsonResponse({"note": "This is not the id of a request."}, status=400)
+    told = cancel_request(session_id=session_id[:LONGEST_ID], request_id=request_id, actor=request.user)
+    return JsonResponse({"note": "It was told to stop." if told else "It was over already."})
+
+
+@_for(MESSAGES, SESSIONS, "mcp_app.change_session")
+@require_POST
+def end(request: HttpRequest, session_id: str) -> HttpResponse:
+    """End a session for every process."""
+    if not Session.objects.filter(pk=session_id).exists():
+        return JsonResponse({"note": "There is no such session, or it is not stored yet."}, status=404)
+    ended = end_session_now(session_id=session_id, actor=request.user)
+    return JsonResponse({"note": "The session was ended." if ended else "The session had already ended."})

@@ -1,0 +1,112 @@
+// The pane beside the list: one message whole, what belongs to it, what can be done.
+
+import { lineOf, status } from "./line.js";
+import { byId, clock, element, fetched, marked, span } from "./text.js";
+
+export class Detail {
+  constructor(root, { onChoose, onPin, isPinned }) {
+    this.root = root;
+    this.pane = byId("mcp-detail");
+    this.onPin = onPin;
+    this.isPinned = isPinned;
+    this.pane.addEventListener("click", (event) => {
+      const line = event.target.closest(".mcp-line");
+      if (line) onChoose(line.dataset.key);
+    });
+  }
+
+  async open(key) {
+    this.key = key;
+    const { ok, data } = await fetched(`${this.root.dataset.message}?key=${encodeURIComponent(key)}`);
+    if (this.key !== key) return;
+    if (!ok) {
+      this.pane.replaceChildren(element("p", "mcp-empty", data?.note ?? "The message cannot be read now."));
+      return;
+    }
+    this.draw(data);
+  }
+
+  close() {
+    this.key = "";
+    this.pane.replaceChildren(element("p", "mcp-empty", "Choose a message."));
+  }
+
+  draw({ row, blocks, related, request, links }) {
+    const head = element("div", "mcp-detail-head");
+    head.append(element("span", "mcp-arrow", row.dir === "in" ? "→" : "←"));
+    head.append(marked(row.method || row.kind, element("strong", "mcp-text")));
+    if (row.target) head.append(marked(row.target, element("span", "mcp-text")));
+    head.append(element("span", "mcp-spring"));
+    const shown = status(row);
+    if (shown) head.append(shown);
+    const parts = [head, this.buttons(row, request, links), this.facts(row)];
+    for (const { title, text } of blocks) {
+      parts.push(element("h3", "", title));
+      const block = element("pre", "mcp-pre");
+      block.tabIndex = 0;
+      parts.push(marked(text, block));
+    }
+    if (related.length > 0) {
+      const list = element("ol", "mcp-lines-list");
+      list.append(...related.map((other) => lineOf(other)));
+      parts.push(element("h3", "", "of the same request"), list);
+    }
+    this.pane.replaceChildren(...parts);
+    this.pane.scrollTop = 0;
+  }
+
+  facts(row) {
+    const list = element("dl", "mcp-facts");
+    const facts = [["time (UTC)", clock(row.at)], ["kind", row.kind], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
+      ["principal", row.who], ["process", row.process], ["size", `${row.size} characters`]];
+    for (const [name, text] of facts) {
+      if (!text) continue;
+      const pair = element("div");
+      pair.append(element("dt", "", name), marked(text, element("dd")));
+      list.append(pair);
+    }
+    return list;
+  }
+
+  buttons(row, request, links) {
+    const box = element("p", "mcp-buttons");
+    const button = (words, act, tone = "") => {
+      const made = element("button", `mcp-button ${tone}`, words);
+      made.type = "button";
+      made.addEventListener("click", () => act(made));
+      box.append(made);
+    };
+    const link = (words, address) => {
+      const made = element("a", "mcp-button", words);
+      made.href = address;
+      box.append(made);
+    };
+    if (request !== null && this.root.dataset.cancel) {
+      button("Cancel this call", (made) => this.cancel(made, row.session, request), "mcp-danger");
+    }
+    if (links.replay) link("Replay", links.replay);
+    button(this.isPinned(row.key) ? "Unpin" : "Pin", (made) => {
+      made.textContent = this.onPin(row) ? "Unpin" : "Pin";
+    });
+    button("Copy link", async (made) => {
+      await navigator.clipboard.writeText(this.address(row));
+      made.textContent = "Copied";
+    });
+    if (links.session && links.session !== window.location.pathname && this.root.dataset.page) link("Its session", links.session);
+    if (links.call) link("Its call", links.call);
+    if (links.admin) link("In the admin", links.admin);
+    return box;
+  }
+
+  address(row) {
+    const address = new URL(window.location.pathname, window.location.href);
+    address.searchParams.set("message", row.key);
+    return address.href;
+  }
+
+  async cancel(made, session, request) {
+    made.disabled = true;
+    const { data } = await fetched(this.root.dataset.cancel.replace("SESSION", encodeURIComponent(session)), { request });
+    made.textContent = data?.note ?? "It could not be stopped.";
+  }
+}

@@ -1,0 +1,58 @@
+// One message as a line of a list.
+
+import { badge, clock, element, marked, span } from "./text.js";
+
+const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", running: "info", resumed: "warn" };
+const WORDS = { tool_error: "tool error" };
+
+// A bar on a scale of powers: a millisecond is hardly seen, a minute fills it.
+function share(ms) {
+  return Math.min(1, Math.max(0.03, Math.log10(1 + ms) / 5));
+}
+
+export function status(row) {
+  const name = row.status || (row.kind === "running" || row.kind === "resumed" ? row.kind : "");
+  return name === "" ? null : badge(WORDS[name] ?? name, TONES[name] ?? "plain");
+}
+
+export function took(node, ms) {
+  node.firstElementChild.style.transform = `scaleX(${share(ms)})`;
+  node.lastElementChild.textContent = span(ms);
+}
+
+export function lineOf(row, { across = false } = {}) {
+  const line = element("li", "mcp-line");
+  line.dataset.key = row.key;
+  line.dataset.dir = row.dir;
+  line.dataset.kind = row.kind;
+  if (row.status === "error" || row.status === "tool_error") line.dataset.tone = "bad";
+  const arrow = element("span", "mcp-line-dir", row.dir === "in" ? "→" : "←");
+  arrow.title = row.dir === "in" ? "client → server" : "server → client";
+  const time = element("time", "", clock(row.at));
+  time.dateTime = new Date(row.at).toISOString();
+  time.title = time.dateTime;
+  const words = element("span", "mcp-line-text");
+  if (row.target) words.append(marked(row.target, element("b")), " ");
+  if (across) words.append(marked(row.who, element("span")), " ");
+  marked(row.summary, words);
+  if (row.redacted) words.append(" ", element("span", "mcp-redacted", "redacted"));
+  const bar = element("span", "mcp-took");
+  if (row.ms !== null || row.kind === "running") {
+    bar.append(element("i"), element("span"));
+    took(bar, row.ms ?? Date.now() - row.at);
+  }
+  const state = element("span", "mcp-status");
+  const shown = status(row);
+  if (shown) state.append(shown);
+  const pin = element("button", "mcp-line-pin", "★");
+  pin.type = "button";
+  pin.title = "Pin";
+  pin.setAttribute("aria-label", "Pin");
+  pin.setAttribute("aria-pressed", "false");
+  line.append(arrow, time, marked(row.method || row.kind, element("span", "mcp-badge mcp-badge-info")), words, bar, state, pin);
+  return line;
+}
+
+export function gap(text) {
+  return element("li", "mcp-gap", text);
+}

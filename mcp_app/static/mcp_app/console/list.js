@@ -1,0 +1,110 @@
+// The list of messages: each once, in the order they came, and never more than the page can carry.
+
+import { gap, lineOf, took } from "./line.js";
+import { byId, element } from "./text.js";
+
+const MOST = 1000;
+const NEAR = 40;
+// A request without an answer after this long will not get one: its process died, or the line was lost.
+const LONGEST_RUN = 20 * 60 * 1000;
+
+export class List {
+  constructor({ across, onScroll }) {
+    this.across = across;
+    this.list = byId("mcp-lines");
+    this.box = byId("mcp-scroll");
+    this.rows = new Map();
+    this.running = new Map();
+    this.following = true;
+    this.box.addEventListener("scroll", () => onScroll(this.atEnd()));
+    window.setInterval(() => this.grow(), 1000);
+  }
+
+  atEnd() { return this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < NEAR; }
+
+  toEnd() { this.box.scrollTop = this.box.scrollHeight; }
+
+  clear() {
+    this.list.replaceChildren();
+    this.rows.clear();
+    this.running.clear();
+    byId("mcp-empty").hidden = true;
+  }
+
+  // Appends what is new of some rows; returns how many were.
+  append(rows) {
+    const made = document.createDocumentFragment();
+    const before = this.rows.size;
+    for (const row of rows) this.add(row, made);
+    this.list.append(made);
+    this.drop(this.list.children.length - MOST, () => this.list.firstElementChild);
+    byId("mcp-empty").hidden = this.list.children.length > 0;
+    if (this.following) this.toEnd();
+    return this.rows.size - before;
+  }
+
+  // Puts older rows in front; what does not fit any more goes at the other end. Returns whether something did.
+  prepend(rows) {
+    const made = document.createDocumentFragment();
+    for (const row of rows) this.add(row, made);
+    const height = this.box.scrollHeight;
+    this.list.prepend(made);
+    this.box.scrollTop += this.box.scrollHeight - height;
+    byId("mcp-empty").hidden = this.list.children.length > 0;
+    return this.drop(this.list.children.length - MOST, () => this.list.lastElementChild);
+  }
+
+  mark(text) {
+    const last = this.list.lastElementChild;
+    if (last?.dataset.count && text.count) {
+      // Marks of one kind in a row become one.
+      last.dataset.count = Number(last.dataset.count) + text.count;
+      last.textContent = text.words(Number(last.dataset.count));
+      return;
+    }
+    const node = gap(text.words(text.count));
+    if (text.count) node.dataset.count = text.count;
+    this.list.append(node);
+    byId("mcp-empty").hidden = true;
+    if (this.following) this.toEnd();
+  }
+
+  add(row, into) {
+    if (this.rows.has(row.key)) return;
+    if (row.skipped) into.append(gap(`${row.skipped} messages before this one were not logged.`));
+    const line = lineOf(row, { across: this.across });
+    this.rows.set(row.key, row);
+    into.append(line);
+    const request = `${row.session} ${row.id}`;
+    if (row.kind === "running") {
+      if (Date.now() - row.at < LONGEST_RUN) this.running.set(request, { line, row });
+      else this.over(line, "no answer");
+    } else if (row.kind === "request" && row.dir === "in" && this.running.has(request)) {
+      this.over(this.running.get(request).line, "answered");
+      this.running.delete(request);
+    }
+  }
+
+  over(line, words) {
+    line.classList.add("mcp-over");
+    line.querySelector(".mcp-status").replaceChildren(element("span", "mcp-badge mcp-badge-plain", words));
+  }
+
+  grow() {
+    for (const { line, row } of this.running.values()) {
+      const bar = line.querySelector(".mcp-took");
+      if (bar.firstElementChild) took(bar, Date.now() - row.at);
+    }
+  }
+
+  drop(count, next) {
+    for (let left = count; left > 0; left -= 1) {
+      const line = next();
+      this.rows.delete(line.dataset.key);
+      line.remove();
+    }
+    return count > 0;
+  }
+
+  line(key) { return this.list.querySelector(`[data-key="${CSS.escape(key)}"]`); }
+}

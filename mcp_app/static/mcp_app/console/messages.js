@@ -1,0 +1,280 @@
+// The page of messages, of one session or of all: what was logged so far, then what comes.
+
+import { Connection } from "./connection.js";
+import { Detail } from "./detail.js";
+import { List } from "./list.js";
+import { Pins } from "./pins.js";
+import { SessionHead } from "./session.js";
+import { byId, fetched, show } from "./text.js";
+
+// What may wait while the page is paused; more than a list holds would be dropped at once.
+const MOST_HELD = 1000;
+const TYPING = 250;
+
+class Messages {
+  constructor(root) {
+    this.root = root;
+    this.session = root.dataset.session;
+    const across = this.session === "";
+    this.list = new List({ across, onScroll: (atEnd) => this.scrolled(atEnd) });
+    this.pins = new Pins(this.session || "all", across);
+    this.detail = new Detail(root, {
+      onChoose: (key) => this.choose(key), onPin: (row) => this.pins.toggle(row), isPinned: (key) => this.pins.has(key),
+    });
+    this.head = across ? null : new SessionHead(root);
+    this.held = [];
+    this.heldSkipped = 0;
+    this.paused = false;
+    // Lines that come while the history is on its way; null when it is there.
+    this.early = [];
+    this.older = null;
+    this.asked = 0;
+    this.fromAddress();
+    this.listen();
+    this.connection = new Connection(
+      root.dataset.socket, () => ({ watch: "messages", search: this.search(), session: this.session }),
+      (frame) => this.frame(frame), () => this.lost(),
+    );
+  }
+
+  fromAddress() {
+    const given = new URLSearchParams(window.location.search);
+    for (const name of ["dir", "method"]) byId(`mcp-${name}`).value = given.get(name) ?? "";
+    for (const name of ["dir", "method"]) if (byId(`mcp-${name}`).selectedIndex < 0) byId(`mcp-${name}`).value = "";
+    this.wanted = given.get("message") ?? "";
+    this.links();
+  }
+
+  search() {
+    const parts = [byId("mcp-search").value.trim()];
+    if (byId("mcp-dir").value) parts.push(`dir:${byId("mcp-dir").value}`);
+    if (byId("mcp-method").value) parts.push(`method:${byId("mcp-method").value}`);
+    return parts.filter(Boolean).join(" ");
+  }
+
+  toAddress() {
+    const address = new URL(window.location.pathname, window.location.href);
+    for (const name of ["search", "dir", "method"]) {
+      const value = byId(`mcp-${name}`).value.trim();
+      if (value) address.searchParams.set(name, value);
+    }
+    if (this.detail.key) address.searchParams.set("message", this.detail.key);
+    window.history.replaceState(null, "", address);
+    this.links();
+  }
+
+  links() {
+    for (const form of ["jsonl", "har"]) {
+      const query = new URLSearchParams({ form, session: this.session, search: this.search() });
+      byId(`mcp-${form}`).href = `${this.root.dataset.download}?${query}`;
+    }
+  }
+
+  listen() {
+    let typing = 0;
+    byId("mcp-search").addEventListener("input", () => {
+      window.clearTimeout(typing);
+      typing = window.setTimeout(() => this.searched(), TYPING);
+    });
+    for (const name of ["dir", "method"]) byId(`mcp-${name}`).addEventListener("change", () => this.searched());
+    byId("mcp-pause").addEventListener("click", () => (this.paused ? this.follow() : this.pause(false)));
+    byId("mcp-new").addEventListener("click", () => this.follow());
+    byId("mcp-clear").addEventListener("click", () => { this.list.clear(); this.older = null; byId("mcp-older").hidden = true; });
+    byId("mcp-older").addEventListener("click", () => this.loadOlder());
+    for (const box of [byId("mcp-lines"), byId("mcp-pins")]) box.addEventListener("click", (event) => this.clicked(event));
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  clicked(event) {
+    const line = event.target.closest(".mcp-line");
+    if (!line) return;
+    const { key } = line.dataset;
+    const row = this.list.rows.get(key) ?? this.pins.rows.get(key);
+    if (event.target.closest(".mcp-line-pin")) this.pins.toggle(row);
+    else this.choose(key);
+  }
+
+  key(event) {
+    if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "/") { event.preventDefault(); byId("mcp-search").focus(); }
+    else if (event.key === "Escape") { this.detail.close(); this.chosen(); this.toAddress(); }
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const line = this.detail.key ? this.list.line(this.detail.key) : null;
+      let next = event.key === "ArrowDown" ? line?.nextElementSibling : line?.previousElementSibling;
+      while (next && !next.dataset.key) next = event.key === "ArrowDown" ? next.nextElementSibling : next.previousElementSibling;
+      if (next) { event.preventDefault(); next.scrollIntoView({ block: "nearest" }); this.choose(next.dataset.key); }
+    }
+  }
+
+  choose(key) {
+    this.detail.open(key);
+    this.chosen();
+    this.toAddress();
+    if (window.matchMedia("(max-width: 1023px)").matches) byId("mcp-detail").scrollIntoView({ block: "start" });
+  }
+
+  chosen() {
+    for (const line of document.querySelectorAll(".mcp-line.mcp-chosen")) line.classList.remove("mcp-chosen");
+    if (this.detail.key) this.list.line(this.detail.key)?.classList.add("mcp-chosen");
+  }
+
+  // Another search: the server is told, and answers that it watches for it; then the history is read anew.
+  searched() {
+    this.toAddress();
+    this.connection.again();
+  }
+
+  frame(frame) {
+    if (frame.problems) show(byId("mcp-problems"), frame.problems.join(" "));
+    if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
+    if (this.head && frame.live) this.head.heard(frame.live);
+    if (this.head && frame.ended) this.head.ended(frame.ended[0].reason);
+    if (frame.watching !== undefined) this.read(frame.watching);
+    if (frame.rows.length > 0 && frame.note === undefined) show(byId("mcp-note"), "");
+    if (frame.rows.length > 0 || frame.skipped > 0) this.arrived(frame.rows, frame.skipped);
+  }
+
+  arrived(rows, skipped) {
+    if (this.early !== null) {
+      this.early.push({ rows, skipped });
+    } else if (this.paused) {
+      this.hold(rows, skipped);
+    } else {
+      if (skipped) this.skipped(skipped);
+      this.list.append(rows);
+    }
+  }
+
+  skipped(count) {
+    this.list.mark({ count, words: (number) => `${number} messages skipped: more came than could be sent. They are stored; reload to see them.` });
+  }
+
+  hold(rows, skipped) {
+    this.held.push(...rows);
+    this.heldSkipped += skipped;
+    if (this.held.length > MOST_HELD) this.heldSkipped += this.held.splice(0, this.held.length - MOST_HELD).length;
+    const count = this.held.length + this.heldSkipped;
+    show(byId("mcp-new"), count ? `${count} new` : "");
+  }
+
+  // Reads what was logged so far; the server sends what comes after by itself.
+  async read(watching) {
+    this.asked += 1;
+    const { asked } = this;
+    this.early = this.early ?? [];
+    const again = this.known === watching && this.list.rows.size > 0;
+    const { wanted } = this;
+    const query = new URLSearchParams({ search: watching, session: this.session });
+    if (wanted) query.set("around", wanted);
+    let { ok, data } = await fetched(`${this.root.dataset.lines}?${query}`);
+    if (asked !== this.asked) return; // Another search was made meanwhile.
+    if (wanted) {
+      this.wanted = "";
+      this.detail.open(wanted);
+      if (data?.missing) {
+        query.delete("around");
+        ({ ok, data } = await fetched(`${this.root.dataset.lines}?${query}`));
+        if (asked !== this.asked) return;
+      } else if (data?.newer) {
+        this.pause(true);
+        this.stale = true;
+      }
+    }
+    const early = this.early ?? [];
+    this.early = null;
+    if (!ok) {
+      show(byId("mcp-note"), "What was logged so far cannot be read now.");
+    } else if (again && this.paused) {
+      this.stale = true;
+    } else if (again) {
+      this.rejoin(data);
+    } else {
+      this.list.clear();
+      this.list.append(data.rows);
+      this.setOlder(data.older);
+      show(byId("mcp-note"), data.note);
+    }
+    this.known = watching;
+    for (const { rows, skipped } of early) this.arrived(rows, skipped);
+    this.pins.draw();
+    if (wanted) this.showWanted(wanted);
+  }
+
+  showWanted(key) {
+    this.chosen();
+    this.list.line(key)?.scrollIntoView({ block: "center" });
+    if (!this.list.line(key)) show(byId("mcp-note"), "That message is not in this list: it is older, of another session, or no longer kept.");
+  }
+
+  // After a lost connection: the newest page joins what is there, or there is a gap, which is said.
+  rejoin(data) {
+    const joins = data.rows.length === 0 || data.rows.some((row) => this.list.rows.has(row.key));
+    if (!joins) this.list.mark({ count: 0, words: () => "Messages of the time without a connection may be missing here; reload to see them." });
+    this.list.append(data.rows);
+  }
+
+  lost() { this.early = this.early ?? []; }
+
+  setOlder(older) {
+    this.older = older;
+    byId("mcp-older").hidden = older === null;
+  }
+
+  async loadOlder() {
+    const button = byId("mcp-older");
+    if (this.older === null || button.disabled) return;
+    button.disabled = true;
+    this.pause(true);
+    const query = new URLSearchParams({ search: this.search(), session: this.session, before: this.older });
+    const { ok, data } = await fetched(`${this.root.dataset.lines}?${query}`);
+    button.disabled = false;
+    if (!ok) return;
+    if (this.list.prepend(data.rows)) this.stale = true;
+    this.setOlder(data.older);
+    this.pins.draw();
+  }
+
+  scrolled(atEnd) {
+    if (!atEnd && !this.paused && this.early === null && this.list.rows.size > 0) {
+      // Only people scroll upwards; what is appended is followed before this is told.
+      this.pause(true);
+    } else if (atEnd && this.paused && this.byScroll && !this.stale) {
+      this.follow();
+    }
+  }
+
+  pause(byScroll) {
+    if (this.paused) return;
+    this.paused = true;
+    this.byScroll = byScroll;
+    this.list.following = false;
+    const button = byId("mcp-pause");
+    button.textContent = "Follow";
+    button.setAttribute("aria-pressed", "true");
+  }
+
+  follow() {
+    this.paused = false;
+    this.list.following = true;
+    const button = byId("mcp-pause");
+    button.textContent = "Pause";
+    button.setAttribute("aria-pressed", "false");
+    show(byId("mcp-new"), "");
+    const [held, skipped] = [this.held, this.heldSkipped];
+    this.held = [];
+    this.heldSkipped = 0;
+    if (this.stale) {
+      // The newest lines went to make room for old ones: read anew.
+      this.stale = false;
+      this.known = null;
+      this.connection.again();
+      return;
+    }
+    if (skipped) this.skipped(skipped);
+    this.list.append(held);
+    this.list.toEnd();
+    this.pins.draw();
+  }
+}
+
+new Messages(document.querySelector(".mcp-console"));

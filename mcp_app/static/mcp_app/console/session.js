@@ -1,0 +1,105 @@
+// The head of one session's page: whether it lives, what is open and running, and ending it.
+
+import { badge, byId, element, fetched, marked, span } from "./text.js";
+
+const EVERY = 3000;
+const STALE = 10000;
+
+export class SessionHead {
+  constructor(root) {
+    this.root = root;
+    this.live = new Map();
+    this.calls = [];
+    byId("mcp-end")?.addEventListener("click", (event) => this.end(event.currentTarget));
+    this.look();
+    window.setInterval(() => { if (!document.hidden) this.look(); }, EVERY);
+    window.setInterval(() => this.draw(), 1000);
+  }
+
+  // What the processes report of this session.
+  heard(live) {
+    for (const [process, found] of Object.entries(live)) this.live.set(process, { ...found, heard: Date.now() });
+    this.draw();
+  }
+
+  ended(reason) {
+    const state = byId("mcp-state");
+    state.textContent = "ended";
+    if (reason) this.root.querySelector("[data-fact=reason]").textContent = reason;
+    byId("mcp-end")?.remove();
+  }
+
+  async look() {
+    const { ok, data } = await fetched(this.root.dataset.now);
+    if (!ok || data.session === null) return;
+    for (const node of this.root.querySelectorAll("[data-fact]")) node.textContent = data.session[node.dataset.fact] || (node.dataset.fact === "reason" ? "" : "-");
+    if (data.session.ended) this.ended(data.session.reason);
+    else byId("mcp-state").textContent = "open";
+    this.calls = data.calls;
+    this.draw();
+  }
+
+  draw() {
+    for (const [process, found] of this.live) if (Date.now() - found.heard > STALE) this.live.delete(process);
+    const open = [...this.live].filter(([, found]) => found.streams > 0);
+    byId("mcp-streams").textContent = open.map(([process, found]) => `${found.streams}${found.listening ? " (listening)" : ""} at ${process}`).join(", ") || "none";
+    const running = [...this.live].flatMap(([process, found]) => found.running.map((call) => ({
+      request: JSON.stringify(call.id), shown: call.shown, target: call.target || call.method, state: `running at ${process}`,
+    })));
+    this.drawRunning([...this.calls, ...running]);
+  }
+
+  drawRunning(calls) {
+    const box = byId("mcp-running");
+    // Not drawn anew while nothing changed: a button under the pointer must stay where it is.
+    const said = JSON.stringify(calls);
+    for (const node of box.querySelectorAll("[data-since]")) node.textContent = span(Date.now() - Number(node.dataset.since));
+    if (said === this.said) return;
+    this.said = said;
+    box.hidden = calls.length === 0;
+    box.replaceChildren(...calls.map((call) => this.line(call)));
+  }
+
+  line(call) {
+    const line = element("li");
+    line.append(badge(call.state, "info"), marked(call.target, element("strong", "mcp-text")), marked(`id ${call.shown}`, element("span", "mcp-dim mcp-text")));
+    if (call.progress !== null && call.progress !== undefined) {
+      const bar = element("progress");
+      if (call.total) { bar.max = call.total; bar.value = Math.min(call.progress, call.total); }
+      line.append(bar);
+    }
+    if (call.since) {
+      const since = element("span", "mcp-time", span(Date.now() - call.since));
+      since.dataset.since = call.since;
+      line.append(since);
+    }
+    if (this.root.dataset.cancel) {
+      const stop = element("button", "mcp-button mcp-danger", "Cancel");
+      stop.type = "button";
+      stop.addEventListener("click", () => this.cancel(stop, call.request));
+      line.append(stop);
+    }
+    return line;
+  }
+
+  async cancel(button, request) {
+    button.disabled = true;
+    const { data } = await fetched(this.root.dataset.cancel, { request });
+    button.textContent = data?.note ?? "It could not be stopped.";
+    this.look();
+  }
+
+  async end(button) {
+    if (button.dataset.sure === undefined) {
+      button.dataset.sure = "";
+      button.textContent = "Really end it?";
+      window.setTimeout(() => { delete button.dataset.sure; button.textContent = "End session"; }, 4000);
+      return;
+    }
+    button.disabled = true;
+    const { ok, data } = await fetched(this.root.dataset.end, {});
+    if (ok) this.ended("");
+    else button.textContent = data?.note ?? "It could not be ended.";
+    this.look();
+  }
+}

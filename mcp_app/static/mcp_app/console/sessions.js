@@ -1,0 +1,158 @@
+// The live list of sessions: opened ones appear and ended ones go by themselves.
+
+import { Connection } from "./connection.js";
+import { badge, byId, element, fetched, marked, show, span } from "./text.js";
+
+const EVERY = 20000;
+const STALE = 10000;
+const GONE = 60000;
+const TYPING = 250;
+
+class Sessions {
+  constructor(root) {
+    this.root = root;
+    this.rows = new Map();
+    this.live = new Map();
+    let typing = 0;
+    byId("mcp-search").addEventListener("input", () => {
+      window.clearTimeout(typing);
+      typing = window.setTimeout(() => this.read(), TYPING);
+    });
+    byId("mcp-state").addEventListener("change", () => this.read());
+    new Connection(root.dataset.socket, () => ({ watch: "sessions" }), (frame) => this.frame(frame));
+    window.setInterval(() => this.tick(), 1000);
+    // The truth is in the database: what a lost broadcast did not tell is found here.
+    window.setInterval(() => { if (!document.hidden) this.read(); }, EVERY);
+  }
+
+  async read() {
+    const query = new URLSearchParams({ search: byId("mcp-search").value.trim(), state: byId("mcp-state").value });
+    const asked = query.toString();
+    this.asked = asked;
+    const { ok, data } = await fetched(`${this.root.dataset.sessions}?${asked}`);
+    if (this.asked !== asked) return;
+    if (!ok) { show(byId("mcp-note"), "The sessions cannot be read now."); return; }
+    show(byId("mcp-note"), "");
+    const known = new Set(data.rows.map((row) => row.id));
+    for (const [id, found] of this.rows) {
+      // One that was opened a moment ago may not be stored yet.
+      if (!known.has(id) && !(found.fresh && Date.now() - found.fresh < 5000)) this.remove(id);
+    }
+    for (const row of data.rows) this.put(row);
+    this.more = data.more;
+    this.count();
+  }
+
+  frame(frame) {
+    if (frame.watching !== undefined) this.read();
+    if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
+    for (const row of frame.opened ?? []) if (this.wants(row)) this.put(row, Date.now());
+    for (const { id, reason } of frame.ended ?? []) this.ended(id, reason);
+    for (const [id, { at, process }] of Object.entries(frame.seen ?? {})) {
+      const found = this.rows.get(id);
+      if (found) { found.row.seen = Math.max(found.row.seen, at); found.process = process; }
+    }
+    for (const [process, { sessions }] of Object.entries(frame.live ?? {})) this.live.set(process, { sessions, heard: Date.now() });
+    this.tick();
+    this.count();
+  }
+
+  wants(row) {
+    const words = byId("mcp-search").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const text = [row.client, row.who, row.address, row.version, row.id].join(" ").toLowerCase();
+    return byId("mcp-state").value === "open" && words.every((word) => text.includes(word));
+  }
+
+  ended(id, reason) {
+    const found = this.rows.get(id);
+    if (!found || found.row.ended) return;
+    found.row.ended = Date.now();
+    found.row.reason = reason || found.row.reason;
+    this.draw(found);
+  }
+
+  put(row, fresh = 0) {
+    let found = this.rows.get(row.id);
+    if (!found) {
+      found = { line: element("tr"), fresh, process: "" };
+      found.row = row;
+      found.line.dataset.session = row.id;
+      if (fresh) found.line.classList.add("mcp-fresh");
+      this.rows.set(row.id, found);
+      // Newest first; of two of the same moment, any.
+      const body = byId("mcp-rows");
+      const next = [...body.children].find((other) => (this.rows.get(other.dataset.session)?.row.created ?? 0) < row.created);
+      body.insertBefore(found.line, next ?? null);
+    } else {
+      found.row = { ...row, seen: Math.max(row.seen, found.row.seen), ended: row.ended ?? found.row.ended };
+    }
+    this.draw(found);
+  }
+
+  remove(id) {
+    this.rows.get(id).line.remove();
+    this.rows.delete(id);
+  }
+
+  draw(found) {
+    const { row } = found;
+    const cell = (name, ...content) => {
+      const made = element("td");
+      made.dataset.name = name;
+      made.append(...content);
+      return made;
+    };
+    const client = marked(row.client, element(this.root.dataset.mayRead === undefined ? "span" : "a", "mcp-text"));
+    if (client.tagName === "A") client.href = this.root.dataset.page.replace("SESSION", encodeURIComponent(row.id));
+    const name = cell("client", client);
+    if (row.ended) name.append(" ", badge("ended"), " ", marked(row.reason, element("span", "mcp-dim mcp-text")));
+    [found.age, found.calls, found.streams, found.seen, found.at] = ["age", "calls", "streams", "last seen", "process"].map((each) => cell(each));
+    found.line.replaceChildren(
+      name, cell("protocol", element("bdi", "", row.version), " ", badge(row.era, row.era === "modern" ? "info" : "plain")),
+      cell("principal", marked(row.who, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
+      found.age, found.calls, found.streams, found.seen, found.at,
+    );
+    found.line.classList.toggle("mcp-gone", row.ended !== null);
+    this.refresh(found);
+  }
+
+  // What changes by itself: ages, and what the processes report.
+  refresh(found) {
+    const { row } = found;
+    let [streams, calls, listening, process] = [0, row.calls, false, found.process];
+    for (const [name, { sessions }] of this.live) {
+      const open = sessions[row.id];
+      if (!open) continue;
+      listening = listening || open[0];
+      streams += open[1];
+      calls += open[2];
+      process = process || name;
+    }
+    const now = Date.now();
+    this.say(found.age, span((row.ended ?? now) - row.created));
+    this.say(found.calls, String(calls));
+    this.say(found.streams, streams === 0 ? "-" : `${streams}${listening ? " listening" : ""}`);
+    this.say(found.seen, `${span(now - row.seen)} ago`);
+    this.say(found.at, process || "-");
+  }
+
+  say(node, text) { if (node.textContent !== text) node.textContent = text; }
+
+  tick() {
+    const now = Date.now();
+    for (const [process, { heard }] of this.live) if (now - heard > STALE) this.live.delete(process);
+    for (const [id, found] of this.rows) {
+      if (found.row.ended && byId("mcp-state").value === "open" && now - found.row.ended > GONE) this.remove(id);
+      else this.refresh(found);
+    }
+  }
+
+  count() {
+    const open = [...this.rows.values()].filter(({ row }) => !row.ended).length;
+    const streams = [...this.live.values()].reduce((sum, { sessions }) => sum + Object.values(sessions).reduce((all, open) => all + open[1], 0), 0);
+    byId("mcp-count").textContent = `${this.rows.size} sessions${this.more ? " and more: search for the others" : ""}, ${open} open, ${streams} event streams open`;
+    byId("mcp-empty").hidden = this.rows.size > 0;
+  }
+}
+
+new Sessions(document.querySelector(".mcp-console"));

@@ -1,0 +1,66 @@
+// Small pieces that the console's pages are built of. All text goes in as text, never as markup.
+
+export const byId = (id) => document.getElementById(id);
+
+export function element(tag, className = "", text = null) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== null) made.textContent = text;
+  return made;
+}
+
+export function badge(text, tone = "plain") {
+  return element("span", `mcp-badge mcp-badge-${tone}`, text);
+}
+
+// Text in which the server marked hidden characters (⟦U+202E⟧) and what was taken out ([redacted]).
+const MARKS = /(⟦U\+[0-9A-F]{4,6}⟧|\[redacted\])/;
+export function marked(text, into) {
+  for (const [place, piece] of text.split(MARKS).entries()) {
+    if (place % 2 === 0) into.append(piece);
+    else if (piece === "[redacted]") into.append(element("span", "mcp-redacted", "redacted"));
+    else into.append(element("b", "mcp-mark", piece.slice(1, -1)));
+  }
+  return into;
+}
+
+export function clock(milliseconds) {
+  const at = new Date(milliseconds);
+  const two = (number) => String(number).padStart(2, "0");
+  return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}.${String(at.getUTCMilliseconds()).padStart(3, "0")}`;
+}
+
+export function span(milliseconds) {
+  const ms = Math.max(0, milliseconds);
+  if (ms < 0.1) return "<0.1 ms";
+  if (ms < 10) return `${ms.toFixed(1)} ms`;
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${String(Math.floor(seconds % 60)).padStart(2, "0")} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${String(minutes % 60).padStart(2, "0")} min` : `${Math.floor(hours / 24)} d`;
+}
+
+export function show(node, text) {
+  node.textContent = text;
+  node.hidden = text === "";
+}
+
+// What a page asks of the server; null when it may not or cannot have it.
+export async function fetched(address, body = null) {
+  const options = { headers: { Accept: "application/json" }, redirect: "error" };
+  if (body !== null) {
+    const token = document.querySelector("[name=csrfmiddlewaretoken]").value;
+    options.method = "POST";
+    options.headers["X-CSRFToken"] = token;
+    options.body = new URLSearchParams(body);
+  }
+  try {
+    const answer = await fetch(address, options);
+    return { ok: answer.ok, status: answer.status, data: answer.headers.get("content-type")?.includes("json") ? await answer.json() : null };
+  } catch {
+    return { ok: false, status: 0, data: null };
+  }
+}

@@ -1,0 +1,80 @@
+"""Owns what a process tells people who watch: its open streams and running calls; must not know who watches.
+
+Nobody asks: who watches says so by broadcast, and as long as that is fresh each process broadcasts a report.
+Nothing is stored and nothing runs when nobody watches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import Any
+
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.streams.base import StreamsError
+from mcp_app.transports.connections import Connections
+
+EVERY_SECONDS = 2.0
+# How long one broadcast of a watcher holds.
+WATCHED_SECONDS = 15.0
+MOST_SESSIONS = 500
+MOST_CALLS = 10
+
+
+class LiveReport:
+    """Reports of one process, for the event loop it is started on."""
+
+    def __init__(self, dispatcher: Dispatcher, connections: Connections) -> None:
+        self._dispatcher = dispatcher
+        self._connections = connections
+        self._watched_until = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Listen for people who watch."""
+        self._dispatcher.streams.hub.subscribe("watching", self._heard)
+
+    async def close(self) -> None:
+        """Report no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def report(self) -> dict[str, Any]:
+        """The sessions that have something open here, the busiest part of them when there are many."""
+        streams = self._connections.by_session()
+        calls = self._dispatcher.services.calls.in_flight()
+        named = sorted(calls.keys() | streams.keys(), key=lambda session: session not in calls)
+        sessions = {}
+        for session in named[:MOST_SESSIONS]:
+            listening, open_streams = streams.get(session, (False, 0))
+            running = calls.get(session, [])
+            sessions[session] = {
+                "listening": listening,
+                "streams": open_streams,
+                "calls": len(running),
+                "running": [
+                    {"id": call.request_id, "method": call.method, "target": call.target}
+                    for call in running[:MOST_CALLS]
+                ],
+            }
+        return {
+            "process": self._dispatcher.log.process,
+            "at": time.time(),
+            "sessions": sessions,
+            "more": max(0, len(named) - MOST_SESSIONS),
+        }
+
+    def _heard(self, payload: dict[str, Any]) -> None:
+        if "resync" in payload:
+            return
+        self._watched_until = time.monotonic() + WATCHED_SECONDS
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._report_while_watched())
+
+    async def _report_while_watched(self) -> None:
+        while time.monotonic() < self._watched_until:
+            with suppress(StreamsError):
+                await self._dispatcher.streams.hub.publish("live", self.report())
+            await asyncio.sleep(EVERY_SECONDS)

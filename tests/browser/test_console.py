@@ -1,0 +1,292 @@
+"""The live console in a real browser: a session of another process is watched, narrowed and acted on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.admin_seed import PASSWORD
+from tests.browser.conftest import Visitor
+from tests.browser.test_every_page import picture
+from tests.live import LiveServer
+from tests.raw_http import Mcp
+
+Open = Callable[..., Visitor]
+# The hostile rows of the seed; the demo's own tools stay.
+MAKE = "from tests.admin_seed import hostile_traffic, people; hostile_traffic(people()[0])"
+ACTIVE = """
+from django.contrib.auth import get_user_model
+get_user_model().objects.filter(username="viewer").update(is_active={})
+"""
+HOSTILE_SESSION = f"{9:032x}"
+SLOW = 30_000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    """Two web processes and a worker: the browser is at the first, clients are at the second."""
+    with LiveServer(web_processes=2, worker=True) as live:
+        live.shell(MAKE)
+        yield live
+        assert live.trouble() == []
+
+
+@pytest.fixture(scope="module")
+def cookies(chromium: Browser, server: LiveServer) -> dict[str, Any]:
+    """The cookies of the superuser and of one who may only look."""
+    stored = {}
+    for role in ("root", "viewer"):
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{server.ports[0]}/admin/login/")
+        page.fill("#id_username", role)
+        page.fill("#id_password", PASSWORD)
+        page.click("[type=submit]")
+        page.wait_for_url("**/admin/")
+        stored[role] = context.storage_state()
+        context.close()
+    return stored
+
+
+@pytest.fixture
+def open_page(chromium: Browser, server: LiveServer, cookies: dict[str, Any]) -> Iterator[Open]:
+    contexts: list[BrowserContext] = []
+
+    def start(role: str = "root", scheme: Any = "light", width: int = 1440, **more: Any) -> Visitor:
+        context = chromium.new_context(
+            storage_state=cookies[role], color_scheme=scheme, viewport={"width": width, "height": 900}, **more
+        )
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        return Visitor(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
+
+    yield start
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def client(server: LiveServer) -> Iterator[Mcp]:
+    """A client at the other process than the browser's."""
+    with closing(server.mcp(1)) as made:
+        made.initialize()
+        yield made
+
+
+def _echo(client: Mcp, text: str) -> None:
+    client.call("tools/call", {"name": "echo", "arguments": {"text": text}})
+
+
+def _watch(visitor: Visitor, client: Mcp, query: str = "") -> Page:
+    page = visitor.goto(f"/console/sessions/{client.session}/{query}")
+    expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+    expect(_lines(page).first).to_be_visible(timeout=SLOW)
+    return page
+
+
+def _lines(page: Page, **more: Any) -> Any:
+    return page.locator("#mcp-lines .mcp-line", **more)
+
+
+def test_sessions_appear_and_end_in_the_list_by_themselves(
+    open_page: Open, server: LiveServer, client: Mcp
+) -> None:
+    visitor = open_page()
+    page = visitor.goto("/console/")
+    expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+    mine = page.locator(f'tr[data-session="{client.session}"]')
+    expect(mine).to_contain_text("raw 1", timeout=SLOW)
+    expect(mine).to_contain_text("2025-11-25 legacy")
+    with closing(server.mcp(1)) as another:
+        another.initialize()
+        row = page.locator(f'tr[data-session="{another.session}"]')
+        expect(row).to_contain_text("raw 1")
+        assert page.locator("#mcp-rows tr").first.get_attribute("data-session") == another.session
+        with closing(another.via(server.ports[1])) as listening, listening.get_stream():
+            expect(row).to_contain_text("1 listening", timeout=SLOW)
+        _echo(another, "hello")
+        expect(row.locator('[data-name="process"]')).to_contain_text(f":{server.processes[1].pid}")
+        page.fill("#mcp-search", str(another.session))
+        expect(page.locator("#mcp-rows tr")).to_have_count(1)
+        another.delete()
+        expect(row).to_contain_text("ended")
+        expect(row).to_contain_text("ended by the client")
+    assert visitor.trouble == []
+
+
+def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_pinned(
+    open_page: Open, client: Mcp
+) -> None:
+    visitor = open_page(permissions=["clipboard-read", "clipboard-write"])
+    _echo(client, "before anybody watched")
+    page = _watch(visitor, client)
+    expect(_lines(page, has_text="before anybody watched")).to_have_count(1, timeout=SLOW)
+    _echo(client, "while it is watched")
+    expect(_lines(page, has_text="while it is watched")).to_have_count(1)
+    client.call("tools/call", {"name": "calculate", "arguments": {"expression": "1/0"}})
+    expect(_lines(page, has_text="Division by zero")).to_have_count(1)
+    # Narrowed: what was, and what comes.
+    page.fill("#mcp-search", "tool:echo watched")
+    expect(_lines(page)).to_have_count(2)
+    _echo(client, "not looked for")
+    _echo(client, "looked for: watched")
+    expect(_lines(page)).to_have_count(3)
+    page.fill("#mcp-search", "tol:echo")
+    expect(page.locator("#mcp-problems")).to_contain_text("There is no key “tol”")
+    expect(_lines(page)).to_have_count(0)
+    page.fill("#mcp-search", "")
+    page.select_option("#mcp-method", "initialize")
+    expect(_lines(page)).to_have_count(1)
+    page.select_option("#mcp-method", "")
+    expect(_lines(page, has_text="not looked for")).to_have_count(1)
+    # Paused: nothing moves, and what came meanwhile is counted.
+    page.click("#mcp-pause")
+    for number in range(3):
+        _echo(client, f"paused {number}")
+    expect(page.locator("#mcp-new")).to_have_text("3 new")
+    expect(_lines(page, has_text="paused")).to_have_count(0)
+    page.click("#mcp-new")
+    expect(_lines(page, has_text="paused")).to_have_count(3)
+    # Chosen, pinned, linked to.
+    line = _lines(page, has_text="while it is watched")
+    line.click()
+    detail = page.locator("#mcp-detail")
+    expect(detail.locator(".mcp-pre").first).to_contain_text('"text": "while it is watched"')
+    detail.get_by_role("button", name="Copy link").click()
+    expect(detail.get_by_role("button", name="Copied")).to_be_visible()
+    address = page.evaluate("navigator.clipboard.readText()")
+    detail.get_by_role("button", name="Pin").click()
+    page.reload()
+    expect(page.locator("#mcp-pins .mcp-line")).to_contain_text("while it is watched")
+    page.goto(address)
+    expect(page.locator("#mcp-lines .mcp-chosen")).to_contain_text("while it is watched")
+    expect(detail.locator(".mcp-pre").first).to_contain_text('"text": "while it is watched"')
+    assert visitor.trouble == []
+
+
+def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Open, client: Mcp) -> None:
+    visitor = open_page()
+    page = _watch(visitor, client)
+    params = {
+        "name": "count",
+        "arguments": {"to": 600, "delay_seconds": 0.1},
+        "_meta": {"progressToken": "p"},
+    }
+    with client.open_call("tools/call", params) as stream:
+        running = _lines(page, has_text="running")
+        expect(running).to_contain_text("count", timeout=SLOW)
+        expect(_lines(page, has_text="of 600").first).to_be_visible()
+        expect(page.locator("#mcp-running li")).to_contain_text("count")
+        running.click()
+        detail = page.locator("#mcp-detail")
+        expect(detail.locator(".mcp-line").first).to_contain_text("notifications/progress")
+        picture(page, "console-running-light-1440")
+        detail.get_by_role("button", name="Cancel this call").click()
+        expect(_lines(page, has_text="cancelled")).to_contain_text("count", timeout=SLOW)
+        expect(_lines(page, has_text="answered")).to_have_count(1)
+        expect(page.locator("#mcp-running")).to_be_hidden(timeout=SLOW)
+        while (message := stream.message()) is not None and "error" not in message:
+            pass
+    assert message is not None
+    assert visitor.trouble == []
+
+
+def test_a_busy_session_stays_bounded_and_says_what_it_left_out(open_page: Open, client: Mcp) -> None:
+    visitor = open_page()
+    page = _watch(visitor, client)
+    for number in range(1_100):
+        _echo(client, f"number {number}")
+    expect(_lines(page, has_text="number 1099")).to_have_count(1, timeout=SLOW)
+    assert page.locator("#mcp-lines > li").count() <= 1_000
+    assert visitor.trouble == []
+
+
+def test_the_connection_comes_back_after_its_process_was_restarted(
+    open_page: Open, server: LiveServer, client: Mcp
+) -> None:
+    visitor = open_page()
+    page = _watch(visitor, client)
+    server.restart(0)
+    _echo(client, "after the restart")
+    expect(_lines(page, has_text="after the restart")).to_have_count(1, timeout=SLOW)
+    expect(page.locator("#mcp-connection")).to_have_text("live")
+    assert [
+        trouble for trouble in visitor.trouble if "WebSocket" not in trouble and "REFUSED" not in trouble
+    ] == []
+
+
+def test_a_session_is_ended_from_its_page(open_page: Open, client: Mcp) -> None:
+    visitor = open_page()
+    page = _watch(visitor, client)
+    page.get_by_role("button", name="End session").click()
+    page.get_by_role("button", name="Really end it?").click()
+    expect(page.locator("#mcp-state")).to_have_text("ended")
+    expect(page.locator("[data-fact=reason]")).to_have_text("ended by an operator")
+    assert client.post(client.request_message("ping")).status == 404
+    assert visitor.trouble == []
+
+
+def test_a_page_is_told_that_its_visitor_signed_out(open_page: Open, server: LiveServer, client: Mcp) -> None:
+    visitor = open_page(role="viewer")
+    page = _watch(visitor, client)
+    assert page.locator("#mcp-end, #mcp-running .mcp-danger").count() == 0
+    server.shell(ACTIVE.format(False))
+    expect(page.locator("#mcp-connection")).to_have_text("not allowed any more", timeout=SLOW)
+    server.shell(ACTIVE.format(True))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_broken_and_hostile_text_stays_text(
+    scheme: str, width: int, open_page: Open, client: Mcp
+) -> None:
+    _echo(client, "<script>window.pwned=8</script> \u202e")
+    visitor = open_page(scheme=scheme, width=width)
+    pages = {
+        "sessions": "/console/",
+        "session": f"/console/sessions/{client.session}/",
+        "messages": "/console/messages/",
+        "hostile": f"/console/sessions/{HOSTILE_SESSION}/",
+    }
+    for name, path in pages.items():
+        page = visitor.goto(path)
+        expect(page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+        if name == "sessions":
+            expect(page.locator("#mcp-rows tr").first).to_be_visible()
+        else:
+            _lines(page).last.click()
+            expect(page.locator("#mcp-detail .mcp-pre").first).to_be_visible()
+        wide, window, pwned = page.evaluate(
+            "[document.documentElement.scrollWidth, window.innerWidth, window.pwned ?? null]"
+        )
+        picture(page, f"console-{name}-{scheme}-{width}")
+        assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
+        assert pwned is None, f"{name} executed stored text"
+        assert visitor.trouble == [], name
+    expect(_lines(page).first.locator(".mcp-mark").first).to_have_text(re.compile("^U\\+"))
+
+
+def test_the_download_is_what_was_searched_for(open_page: Open, client: Mcp) -> None:
+    visitor = open_page()
+    _echo(client, "taken home")
+    page = _watch(visitor, client)
+    page.fill("#mcp-search", "home")
+    expect(_lines(page)).to_have_count(1, timeout=SLOW)
+
+    def stored() -> str:
+        answer = page.request.get(f"{visitor.base}{page.locator('#mcp-jsonl').get_attribute('href')}")
+        return answer.text()
+
+    # What is downloaded is what is stored: written by the worker a moment later.
+    for _ in range(100):
+        if text := stored():
+            break
+        page.wait_for_timeout(100)
+    assert json.loads(text)["message"]["params"]["arguments"] == {"text": "taken home"}
+    assert visitor.trouble == []

@@ -1,0 +1,373 @@
+"""The console's pages, what they fetch, and what operators do there, for every kind of visitor (S22, S11)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from django.test import AsyncClient, Client, override_settings
+from django.urls import reverse
+
+from mcp_app.console import history
+from mcp_app.models import AuditEvent, Call, LogCursor, Message, Session
+from mcp_app.sessions.drain import drain_once
+from mcp_app.streams.keys import MESSAGES
+from mcp_app.streams.message_queue import SyncMessageQueue
+from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call, seed
+from tests.unit.console.lines import encoded, fields
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+LINES, ONE, DOWNLOAD = (reverse(f"mcp_console:{name}") for name in ("lines", "message", "download"))
+
+
+@pytest.fixture
+def seeded(db: None) -> Seed:
+    return seed()
+
+
+@pytest.fixture
+def root(seeded: Seed) -> Client:
+    return _client(seeded.root)
+
+
+def _client(user: Any) -> Client:
+    client = Client()
+    client.force_login(user, "django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def _pages(session: Session) -> dict[str, str]:
+    """Each address, and the permissions it needs."""
+    return {
+        reverse("mcp_console:sessions"): "session",
+        reverse("mcp_console:sessions_now"): "session",
+        reverse("mcp_console:messages"): "message",
+        LINES: "message",
+        f"{ONE}?key={Message.objects.latest('pk').pk}": "message",
+        reverse("mcp_console:session", args=[session.pk]): "message session",
+        reverse("mcp_console:session_now", args=[session.pk]): "message session",
+    }
+
+
+def _lines(client: Client, **query: Any) -> dict[str, Any]:
+    answer = client.get(LINES, query)
+    assert answer.status_code == 200, answer.content
+    found: dict[str, Any] = json.loads(answer.content)
+    return found
+
+
+def _ids(client: Client, **query: Any) -> list[str]:
+    return [row["id"] for row in _lines(client, **query)["rows"]]
+
+
+# Who may
+
+
+@pytest.mark.parametrize("held", ["session message", "session", "message", ""])
+def test_staff_see_exactly_what_their_permissions_say(held: str, seeded: Seed) -> None:
+    names = [f"view_{model}" for model in held.split()]
+    every = seeded.viewer.user_permissions.all()
+    seeded.viewer.user_permissions.set(every.filter(codename__in=names))
+    client = _client(seeded.viewer)
+    for address, needed in _pages(seeded.session).items():
+        allowed = set(needed.split()) <= set(held.split())
+        assert client.get(address).status_code == (200 if allowed else 403), address
+
+
+def test_strangers_are_sent_to_the_login_page(client: Client, seeded: Seed) -> None:
+    for address in [*_pages(seeded.session), f"{DOWNLOAD}?form=jsonl"]:
+        answer = client.get(address)
+        assert (answer.status_code, answer["Location"].split("?")[0]) == (302, "/admin/login/"), address
+
+
+def test_those_who_may_only_look_cannot_act_and_meet_no_button_that_does(seeded: Seed) -> None:
+    client = _client(seeded.viewer)
+    page = client.get(reverse("mcp_console:session", args=[seeded.session.pk])).content.decode()
+    assert "data-cancel" not in page
+    assert "mcp-end" not in page
+    end, cancel = (reverse(f"mcp_console:{name}", args=[seeded.session.pk]) for name in ("end", "cancel"))
+    assert client.post(end).status_code == 403
+    assert client.post(cancel, {"request": "4"}).status_code == 403
+    assert Session.objects.get(pk=seeded.session.pk).ended_at is None
+
+
+def test_acting_needs_a_post_with_the_token(seeded: Seed) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(seeded.root, "django.contrib.auth.backends.ModelBackend")
+    for name in ("end", "cancel"):
+        address = reverse(f"mcp_console:{name}", args=[seeded.session.pk])
+        assert strict.post(address, {"request": "4"}).status_code == 403
+        assert strict.get(address).status_code == 405
+
+
+# What they show
+
+
+def test_nothing_stored_becomes_markup_or_keeps_hidden_characters(root: Client, seeded: Seed) -> None:
+    newest = Message.objects.latest("pk").pk
+    call(
+        seeded.hostile_session, 103, payload=json.dumps(HOSTILE, ensure_ascii=False), target=ALL_HOSTILE[:200]
+    )
+    for message in Message.objects.filter(pk__gte=newest):
+        answer = root.get(ONE, {"key": message.pk})
+        assert answer["Content-Type"] == "application/json"
+        assert not set(json.dumps(json.loads(answer.content), ensure_ascii=False)) & set(RAW_HIDDEN)
+    for address in (*_pages(seeded.session), *_pages(seeded.hostile_session)):
+        answer = root.get(address)
+        text = answer.content.decode()
+        assert not set(text) & set(RAW_HIDDEN), address
+        if "text/html" in answer["Content-Type"]:
+            assert not [raw for raw in RAW_MARKUP if raw in text], address
+
+
+def test_the_list_tells_of_each_open_session_what_operators_ask(root: Client, seeded: Seed) -> None:
+    background_call(seeded.session.pk, 40, state="running", finished_at=None)
+    rows = json.loads(root.get(reverse("mcp_console:sessions_now")).content)["rows"]
+    found = {row["id"]: row for row in rows}[seeded.session.pk]
+    assert (found["client"], found["version"], found["era"]) == ("claude-code 2.1.0", "2025-11-25", "legacy")
+    assert (found["who"], found["address"]) == (seeded.session.principal, "127.0.0.1")
+    assert found["calls"] == 3  # Two of the seed, of which one waits, and this one.
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"search": "claude"}, True),
+        ({"search": "claude nobody"}, False),
+        ({"search": "127.0.0.1"}, True),
+        ({"search": "2025-11-25"}, True),
+        ({"state": "ended"}, False),
+        ({"state": "idle"}, False),
+    ],
+)
+def test_the_list_is_searched_and_filtered(
+    query: dict[str, str], found: bool, root: Client, seeded: Seed
+) -> None:
+    rows = json.loads(root.get(reverse("mcp_console:sessions_now"), query).content)["rows"]
+    assert (seeded.session.pk in [row["id"] for row in rows]) is found
+
+
+def test_a_session_that_is_not_stored_yet_has_a_page_all_the_same(root: Client) -> None:
+    answer = root.get(reverse("mcp_console:session", args=["just-opened"]))
+    assert "not stored yet" in answer.content.decode()
+    now = json.loads(root.get(reverse("mcp_console:session_now", args=["just-opened"])).content)
+    assert now == {"session": None, "calls": []}
+
+
+def test_the_history_is_paged_by_key_and_searched(root: Client, seeded: Seed, monkeypatch: Any) -> None:
+    monkeypatch.setattr(history, "PAGE", 40)
+    first = _lines(root, session=seeded.session.pk)
+    assert [row["id"] for row in first["rows"]][-1] == "63"
+    assert len(first["rows"]) == 40
+    second = _lines(root, session=seeded.session.pk, before=first["older"])
+    assert [row["id"] for row in second["rows"]] == [str(number) for number in range(1, 24)]
+    assert second["older"] is None
+    assert _ids(root, search="status:error", session=seeded.session.pk) == ["60", "61"]
+    assert _lines(root, search="tol:x")["problems"][0].startswith("There is no key")
+
+
+def test_a_search_through_text_looks_at_a_bounded_number_of_rows_and_says_where_it_goes_on(
+    root: Client, seeded: Seed, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(history, "LOOKED_AT", 10)
+    first = _lines(root, session=seeded.session.pk, search="initialize")
+    assert first["rows"] == []
+    found, older, pages = [], first["older"], 1
+    while older is not None and not found:
+        page = _lines(root, session=seeded.session.pk, search="initialize", before=older)
+        found, older, pages = page["rows"], page["older"], pages + 1
+    assert [row["id"] for row in found] == ["1"]
+    assert pages > 5
+
+
+def test_a_link_to_a_message_finds_it_among_its_neighbours(
+    root: Client, seeded: Seed, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(history, "EITHER_SIDE", 2)
+    middle = Message.objects.get(request_id="30")
+    found = _lines(root, session=seeded.session.pk, around=middle.pk)
+    assert [row["id"] for row in found["rows"]] == ["28", "29", "30", "31", "32"]
+    assert found["newer"]
+    assert _ids(root, session=seeded.session.pk, before=found["older"])[-1] == "27"
+    for key in ("9999999", "x", "1.1-1-1", f"{10**18 - 1}.1-1-1", str(seeded.hostile_message.pk)):
+        assert _lines(root, session=seeded.session.pk, around=key) == {"missing": True}, key
+
+
+def test_one_message_is_shown_whole_with_what_belongs_to_its_request(root: Client, seeded: Seed) -> None:
+    session = seeded.session
+    call(
+        session, 70, kind="running", request_id="r", answer="", outcome="", payload='{"id":"r","method":"x"}'
+    )
+    call(session, 71, kind="notification", direction="out", method="notifications/progress", request_id="r")
+    found = json.loads(root.get(ONE, {"key": Message.objects.get(kind="running").pk}).content)
+    assert found["request"] == '"r"'
+    assert [row["method"] for row in found["related"]] == ["notifications/progress"]
+    assert found["links"]["session"] == reverse("mcp_console:session", args=[session.pk])
+    call(session, 72, request_id="r", payload='{"password": "[redacted]"}')
+    answered = json.loads(root.get(ONE, {"key": Message.objects.get(kind="running").pk}).content)
+    assert answered["request"] is None  # It is over: there is nothing to cancel.
+    assert answered["related"][1]["redacted"]
+    assert root.get(ONE, {"key": "nothing"}).status_code == 404
+
+
+# What waits to be stored
+
+
+@pytest.fixture
+def queue(clean_redis: str) -> Iterator[SyncMessageQueue]:
+    from mcpsite.settings import MCP
+
+    with override_settings(MCP={**MCP, "REDIS_URL": clean_redis}):
+        made = SyncMessageQueue(clean_redis)
+        yield made
+        made.close()
+
+
+def _push(clean_redis: str, *numbers: int, before: int = 0) -> None:
+    batch = encoded(*(fields(session="s", request_id=f"q{number}") for number in numbers), before=before)
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        client.xadd(MESSAGES, {"b": batch})
+
+
+def test_the_history_joins_what_is_stored_to_what_waits_without_a_gap_or_a_double(
+    root: Client, clean_redis: str, queue: SyncMessageQueue
+) -> None:
+    _push(clean_redis, 1, 2)
+    drain_once(queue)
+    _push(clean_redis, 3, before=2)
+    _push(clean_redis, 4, 5, before=3)
+    expected = ["q1", "q2", "q3", "q4", "q5"]
+    assert _ids(root, session="s") == expected
+    # Written, but not trimmed yet: as when the worker dies in between.
+    entries = queue.newest(10)
+    drain_once(queue)
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        client.delete(MESSAGES)
+        for entry_id, batch in entries:
+            client.xadd(MESSAGES, {"b": batch}, id=entry_id)
+    assert _ids(root, session="s") == expected
+    LogCursor.objects.update(last_id="0-0")  # And as if the cursor had been read a moment earlier.
+    found = _lines(root, session="s")["rows"]
+    assert [row["id"] for row in found] == expected
+    assert len({row["key"] for row in found}) == 5
+
+
+def test_a_message_has_one_key_before_and_after_it_is_stored(
+    root: Client, clean_redis: str, queue: SyncMessageQueue
+) -> None:
+    _push(clean_redis, 1, 2)
+    before = _lines(root, session="s")["rows"][1]
+    shown = json.loads(root.get(ONE, {"key": before["key"]}).content)
+    assert (shown["row"]["id"], shown["links"]["admin"]) == ("q2", None)
+    assert _lines(root, around=before["key"]) == {"missing": True}
+    drain_once(queue)
+    after = _lines(root, session="s")["rows"][1]
+    assert after == before
+    shown = json.loads(root.get(ONE, {"key": before["key"]}).content)
+    assert shown["links"]["admin"] is not None
+    assert _ids(root, session="s", around=before["key"]) == ["q1", "q2"]
+
+
+def test_the_same_microsecond_is_meant_by_the_log_and_by_the_database(
+    root: Client, clean_redis: str, queue: SyncMessageQueue
+) -> None:
+    moments = [1_790_000_000 + number / 1_000_003 for number in range(200)]
+    batch = encoded(*(fields(at=at, request_id=str(at)) for at in moments))
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        client.xadd(MESSAGES, {"b": batch})
+    before = [row["key"] for row in _lines(root, session="s")["rows"]]
+    drain_once(queue)
+    assert [row["key"] for row in _lines(root, session="s")["rows"]] == before
+    assert all(history.stored(key) is not None for key in before)
+
+
+# Downloads
+
+
+async def _downloaded(user: Any, **query: str) -> bytes:
+    client = AsyncClient()
+    await client.aforce_login(user, "django.contrib.auth.backends.ModelBackend")
+    answer: Any = await client.get(DOWNLOAD, query)
+    assert answer.status_code == 200, answer.content
+    assert answer["Content-Disposition"] == f'attachment; filename="mcp-messages.{query["form"]}"'
+    return b"".join([part async for part in answer.streaming_content])
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_messages_are_taken_home_as_lines_of_json_and_as_an_archive() -> None:
+    from asgiref.sync import sync_to_async
+
+    found = await sync_to_async(seed)()
+    session = found.session.pk
+    lines = (await _downloaded(found.root, form="jsonl", session=session)).splitlines()
+    assert len(lines) == 63
+    newest = orjson.loads(lines[0])
+    assert (newest["request_id"], newest["method"], newest["status"]) == ("63", "tools/call", "ok")
+    archive = orjson.loads(await _downloaded(found.root, form="har", session=session, search="status:error"))
+    entries = archive["log"]["entries"]
+    assert [entry["_mcp"]["request_id"] for entry in entries] == ["61", "60"]
+    assert entries[0]["request"]["postData"]["text"].startswith("{")
+    assert {"startedDateTime", "time", "request", "response", "cache", "timings"} <= entries[0].keys()
+    empty = orjson.loads(await _downloaded(found.root, form="har", search="absolutely-nothing"))
+    assert empty["log"]["entries"] == []
+
+
+def test_a_download_of_another_form_or_of_a_wrong_search_is_refused(root: Client) -> None:
+    assert root.get(DOWNLOAD, {"form": "exe"}).status_code == 400
+    answer = root.get(DOWNLOAD, {"form": "har", "search": "tol:x"})
+    assert (answer.status_code, b"There is no key" in answer.content) == (400, True)
+
+
+# What operators do
+
+
+def test_a_background_call_is_cancelled_once_and_it_is_written_down_who_did_it(
+    root: Client, seeded: Seed
+) -> None:
+    address = reverse("mcp_console:cancel", args=[seeded.session.pk])
+    waiting = seeded.waiting_call
+    Call.objects.filter(pk=waiting.pk).update(request_key=_key(5))
+    notes = [json.loads(root.post(address, {"request": "5"}).content)["note"] for _ in range(2)]
+    assert notes == ["It was told to stop.", "It was over already."]
+    assert Call.objects.get(pk=waiting.pk).state == "cancelled"
+    assert AuditEvent.objects.get(action="call.stop").actor == seeded.root
+
+
+def test_a_request_in_a_web_process_is_told_to_stop_and_it_is_written_down(
+    root: Client, seeded: Seed
+) -> None:
+    address = reverse("mcp_console:cancel", args=[seeded.session.pk])
+    assert root.post(address, {"request": '"abc"'}).status_code == 200
+    event = AuditEvent.objects.get(action="request.stop")
+    assert (event.actor, event.detail["request_id"]) == (seeded.root, "abc")
+
+
+@pytest.mark.parametrize("request_id", ["", "{}", "[1]", "null", "true", "1.5", "x"])
+def test_what_is_no_request_id_stops_nothing(request_id: str, root: Client, seeded: Seed) -> None:
+    address = reverse("mcp_console:cancel", args=[seeded.session.pk])
+    assert root.post(address, {"request": request_id}).status_code == 400
+
+
+def test_a_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
+    address = reverse("mcp_console:end", args=[seeded.session.pk])
+    notes = [json.loads(root.post(address).content)["note"] for _ in range(2)]
+    assert notes == ["The session was ended.", "The session had already ended."]
+    assert root.post(reverse("mcp_console:end", args=["unknown"])).status_code == 404
+    assert "data-end" in root.get(reverse("mcp_console:session", args=[seeded.session.pk])).content.decode()
+
+
+def test_the_admin_page_of_a_session_leads_to_the_console(root: Client, seeded: Seed) -> None:
+    page = root.get(reverse("admin:mcp_app_session_change", args=[seeded.session.pk])).content.decode()
+    assert reverse("mcp_console:session", args=[seeded.session.pk]) in page
+    for name in ("sessions", "messages"):
+        assert reverse(f"mcp_console:{name}") in page
+
+
+def _key(request_id: int) -> str:
+    from mcp_app.execution.records import request_key
+
+    return request_key(request_id)

@@ -1,0 +1,192 @@
+"""The console's WebSocket on real servers: uvicorn with two processes, and Daphne beside them."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import (
+    AcceptConnection,
+    CloseConnection,
+    Event,
+    Ping,
+    RejectConnection,
+    Request,
+    TextMessage,
+)
+
+from benchmarks.console.viewer import sign_in
+from tests.live import ROOT, LiveServer, eventually
+from tests.process.installation import free_port
+from tests.raw_http import RawClient
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    with LiveServer(web_processes=2, worker=True, concurrency=1) as server:
+        yield server
+        assert server.trouble() == []
+
+
+@pytest.fixture(scope="module")
+def key(live: LiveServer) -> str:
+    return sign_in(live)
+
+
+@pytest.fixture(scope="module")
+def daphne(live: LiveServer) -> Iterator[int]:
+    """The port of a Daphne process that nobody has asked anything yet but whether it lives."""
+    port = free_port()
+    command = str(Path(sys.executable).with_name("daphne"))
+    with (live.folder / "daphne.log").open("wb") as log:
+        server = subprocess.Popen(
+            [command, "-b", "127.0.0.1", "-p", str(port), "mcpsite.asgi:application"],
+            cwd=ROOT, env=live.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        eventually(lambda: _answers(port), PATIENCE, "Daphne answers")
+        yield port
+    finally:
+        server.terminate()
+        server.wait(15)
+    assert "Traceback" not in (live.folder / "daphne.log").read_text(errors="replace")
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), RawClient("127.0.0.1", port, patience=5) as raw:
+        return raw.request("GET", "/healthz").status == 200
+    return False
+
+
+class Socket:
+    """One WebSocket by hand."""
+
+    def __init__(self, port: int, key: str, *, origin: str = "", path: str = "/console/ws") -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self._wire = WSConnection(ConnectionType.CLIENT)
+        host = f"127.0.0.1:{port}"
+        headers = [
+            (b"origin", (origin or f"http://{host}").encode()),
+            (b"cookie", f"sessionid={key}".encode()),
+        ]
+        self._events: list[Event] = []
+        self.send(Request(host=host, target=path, extra_headers=headers))
+
+    def send(self, event: Event) -> None:
+        self._socket.sendall(self._wire.send(event))
+
+    def event(self) -> Event:
+        while not self._events:
+            data = self._socket.recv(65_536)
+            self._wire.receive_data(data or None)
+            self._events += [each for each in self._wire.events() if not isinstance(each, Ping)]
+        return self._events.pop(0)
+
+    def say(self, **said: Any) -> None:
+        self.send(TextMessage(orjson.dumps(said).decode()))
+
+    def frame(self) -> dict[str, Any]:
+        text = ""
+        while True:
+            event = self.event()
+            assert isinstance(event, TextMessage), event
+            text += event.data
+            if event.message_finished:
+                frame: dict[str, Any] = orjson.loads(text)
+                self.say(drawn=frame["frame"])
+                return frame
+
+    def watch(self, session: str) -> None:
+        assert isinstance(self.event(), AcceptConnection)
+        self.say(watch="messages", search="", session=session)
+        while "watching" not in self.frame():
+            pass
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "daphne"])
+def test_a_page_is_shown_what_another_process_serves(
+    server: str, live: LiveServer, daphne: int, key: str
+) -> None:
+    port = live.ports[0] if server == "uvicorn" else daphne
+    with closing(live.mcp(1)) as client:
+        client.initialize()
+        with closing(Socket(port, key)) as page:
+            page.watch(str(client.session))
+            client.call("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
+            while not (rows := [row for row in page.frame()["rows"] if row["method"] == "tools/call"]):
+                pass
+    assert rows[0]["process"].endswith(f":{live.processes[1].pid}")
+    assert rows[0]["summary"] == '{"text":"hello"}'
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "daphne"])
+@pytest.mark.parametrize("wrong", ["origin", "cookie", "path"])
+def test_a_stranger_is_refused_before_anything_is_opened(
+    wrong: str, server: str, live: LiveServer, daphne: int, key: str
+) -> None:
+    port = live.ports[0] if server == "uvicorn" else daphne
+    more = {"origin": {"origin": "http://127.0.0.1:1"}, "path": {"path": "/mcp"}}.get(wrong, {})
+    with closing(Socket(port, "" if wrong == "cookie" else key, **more)) as page:
+        answer = page.event()
+        assert isinstance(answer, RejectConnection)
+        assert answer.status_code == 403
+
+
+def test_a_long_call_is_seen_from_its_beginning_and_a_resumed_stream_is_marked(
+    live: LiveServer, key: str
+) -> None:
+    with closing(live.mcp(1)) as client, closing(Socket(live.ports[0], key)) as page:
+        client.initialize()
+        page.watch(str(client.session))
+        params = {
+            "name": "count",
+            "arguments": {"to": 30, "delay_seconds": 0.1},
+            "_meta": {"progressToken": "p"},
+        }
+        with client.open_call("tools/call", params) as stream:
+            first = stream.next()
+            assert first is not None
+        with closing(client.via(live.ports[0])) as elsewhere, elsewhere.get_stream(first.id) as stream:
+            while (message := stream.message()) is not None and "result" not in message:
+                pass
+        rows: list[dict[str, Any]] = []
+        while not any(row["kind"] == "request" and row["method"] == "tools/call" for row in rows):
+            rows += page.frame()["rows"]
+    kinds = [row["kind"] for row in rows]
+    assert kinds.count("running") == kinds.count("resumed") == 1
+    (progress,) = {row["method"] for row in rows if row["kind"] == "notification" and row["dir"] == "out"}
+    assert progress == "notifications/progress"
+    # About one a second of the ten.
+    assert 2 <= kinds.count("notification") <= 10
+    assert len({row["id"] for row in rows if row["target"] == "count"}) == 1
+
+
+def test_a_message_larger_than_any_page_sends_ends_the_connection(live: LiveServer, key: str) -> None:
+    with closing(Socket(live.ports[0], key)) as page:
+        assert isinstance(page.event(), AcceptConnection)
+        page.send(TextMessage("x" * 20_000))
+        closed = page.event()
+        assert isinstance(closed, CloseConnection)
+        assert closed.code in (1009, 4400)
+
+
+def test_a_watched_process_stops_by_itself(live: LiveServer, key: str) -> None:
+    with closing(live.mcp(1)) as client, closing(Socket(live.ports[0], key)) as page:
+        client.initialize()
+        page.watch(str(client.session))
+        # A process that would not stop is killed after a while; that has another status.
+        assert live.processes[0].stop() == 0
+        assert isinstance(page.event(), CloseConnection | TextMessage)

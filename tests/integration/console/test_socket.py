@@ -1,0 +1,199 @@
+"""The console's WebSocket: who may open it, what ends it, what it is sent (S22)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import Client
+
+from mcp_app.console import consumer
+from mcp_app.streams import Streams
+from tests.integration.console.conftest import OpenPage
+from tests.unit.console.lines import encoded, fields
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "sessions", "messages"),
+    [
+        ("root", True, True),
+        ("viewer", True, True),
+        ("reader", False, True),
+        ("outsider", False, False),
+        ("visitor", False, False),
+        ("", False, False),
+    ],
+)
+async def test_only_staff_with_the_permission_may_watch(
+    name: str, sessions: bool, messages: bool, page: OpenPage
+) -> None:
+    for said, allowed in (
+        ({"watch": "sessions"}, sessions),
+        ({"watch": "messages", "search": "", "session": ""}, messages),
+    ):
+        opened = page(name)
+        assert await opened.open() is (sessions or messages)
+        if sessions or messages:
+            await opened.say(said)
+            heard = await opened.until(lambda frame: "watching" in frame)
+            assert ("watching" in heard) is allowed
+            assert allowed or heard == {"closed": 4403}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://elsewhere.example"},
+        {"origin": "http://testserver:9999"},
+        {"origin": "http://testserver.elsewhere.example"},
+        {"origin": "null"},
+        {"origin": ""},
+        {"origin": "http://[::1"},
+        {"origin": "http://evil.example", "host": "evil.example"},
+        {"origin": "file://testserver"},
+    ],
+    ids=str,
+)
+async def test_a_page_of_another_site_may_not_use_the_cookies_of_this_one(
+    headers: dict[str, str], page: OpenPage
+) -> None:
+    assert not await page("root", **headers).open()
+
+
+async def test_there_is_no_other_websocket(page: OpenPage) -> None:
+    assert not await page("root", path="/console/ws/").open()
+    assert not await page("root", path="/mcp").open()
+
+
+async def test_a_trusted_origin_may(page: OpenPage, settings: Any) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["https://mcp.example.com"]
+    assert await page("root", origin="https://mcp.example.com").open()
+
+
+async def _log_out(client: Client, _: Any) -> None:
+    await sync_to_async(client.logout)()
+
+
+async def _lose_the_right(_: Client, user: Any) -> None:
+    await user.user_permissions.aclear()
+
+
+async def _be_deactivated(_: Client, user: Any) -> None:
+    user.is_active = False
+    await user.asave()
+
+
+async def _leave_the_staff(_: Client, user: Any) -> None:
+    user.is_staff = False
+    await user.asave()
+
+
+async def _change_the_password(_: Client, user: Any) -> None:
+    user.set_password("another one altogether")
+    await user.asave()
+
+
+@pytest.mark.parametrize(
+    "how", [_log_out, _lose_the_right, _be_deactivated, _leave_the_staff, _change_the_password]
+)
+async def test_an_open_connection_ends_when_its_visitor_may_watch_no_more(
+    how: Any,
+    page: OpenPage,
+    clients: dict[str, Client],
+    users: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer, "CHECK_SECONDS", 0.05)
+    opened = page("viewer")
+    assert await opened.open()
+    assert "watching" in await opened.watch()
+    await how(clients["viewer"], users["viewer"])
+    assert await opened.until(lambda frame: False) == {"closed": 4403}
+
+
+def test_the_check_is_made_often_enough() -> None:
+    assert consumer.CHECK_SECONDS <= 15
+
+
+async def test_messages_come_filtered_by_the_server(page: OpenPage, streams: Streams) -> None:
+    everything, narrowed, one = page("root"), page("viewer"), page("root")
+    for opened in (everything, narrowed, one):
+        assert await opened.open()
+    assert (await everything.watch())["watching"] == ""
+    assert (await narrowed.watch("status:error"))["problems"] == []
+    await one.watch("", "t")
+    await streams.messages.push(
+        encoded(
+            fields(request_id="1"),
+            fields(request_id="2", outcome="tool_error"),
+            fields(request_id="3", session="t"),
+        )
+    )
+    for opened, expected in ((everything, ["1", "2", "3"]), (narrowed, ["2"]), (one, ["3"])):
+        frame = await opened.until(lambda frame: frame.get("rows"))
+        assert [row["id"] for row in frame["rows"]] == expected
+
+
+async def test_another_search_takes_effect_on_the_same_connection(page: OpenPage, streams: Streams) -> None:
+    opened = page("root")
+    await opened.open()
+    await opened.watch("id:1")
+    await opened.watch("id:2")
+    await streams.messages.push(encoded(fields(request_id="1"), fields(request_id="2")))
+    frame = await opened.until(lambda frame: frame.get("rows"))
+    assert [row["id"] for row in frame["rows"]] == ["2"]
+
+
+async def test_a_wrong_key_is_named_and_nothing_is_shown_for_it(page: OpenPage, streams: Streams) -> None:
+    opened = page("root")
+    await opened.open()
+    assert "There is no key" in (await opened.watch("tol:echo"))["problems"][0]
+    await streams.messages.push(encoded(fields()))
+    assert (await opened.watch("tool:echo"))["rows"] == []
+
+
+async def test_what_was_skipped_is_said(page: OpenPage, streams: Streams) -> None:
+    opened = page("root")
+    await opened.open()
+    await opened.watch()
+    await streams.messages.push(encoded(fields(), before=0))
+    await streams.messages.push(encoded(fields(), before=6))
+    skipped = rows = 0
+    while rows < 2:
+        frame = await opened.heard()
+        skipped, rows = skipped + frame["skipped"], rows + len(frame["rows"])
+    assert skipped == 5
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "not json",
+        "[]",
+        "1",
+        '{"watch": "everything"}',
+        '{"watch": "messages", "search": 1, "session": ""}',
+        '{"watch": "messages", "search": "", "session": "%s"}' % ("s" * 65),
+        '{"watch": "messages", "search": "%s", "session": ""}' % ("s" * 301),
+        '{"drawn": "1"}',
+        "x" * 3_000,
+        '{"a":' * 400,
+    ],
+    ids=lambda said: said[:30],
+)
+async def test_a_page_that_says_something_else_is_hung_up_on(said: str, page: OpenPage) -> None:
+    opened = page("root")
+    assert await opened.open()
+    await opened.say(said)
+    assert await opened.heard() == {"closed": 4400}
+
+
+async def test_a_page_that_says_too_much_is_hung_up_on(page: OpenPage) -> None:
+    opened = page("root")
+    assert await opened.open()
+    for _ in range(consumer.MESSAGES_PER_SECOND + 1):
+        await opened.say({"drawn": 1})
+    assert await opened.heard() == {"closed": 4429}

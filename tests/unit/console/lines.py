@@ -1,0 +1,46 @@
+"""Lines of the message log for tests of the console, as the log itself makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from mcp_app.console.line import Line, lines_of
+
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}'
+
+
+def fields(**changes: Any) -> list[Any]:
+    """One line as it stands in a batch."""
+    known = {
+        "session": "s",
+        "principal": "user:1/key:2",
+        "at": 1_790_000_000.25,
+        "direction": "in",
+        "kind": "request",
+        "method": "tools/call",
+        "request_id": "1",
+        "target": "echo",
+        "payload": CALL.decode(),
+        "answer": "{}",
+        "outcome": "ok",
+        "ms": 12.5,
+    }
+    return list((known | changes).values())
+
+
+def batch(*lines: list[Any], **changes: Any) -> dict[str, Any]:
+    """A batch as the message log hands it on."""
+    return {"process": "host:1", "before": 0, "skipped": 0, "facts": [], "lines": list(lines)} | changes
+
+
+def line(**changes: Any) -> Line:
+    """One line of a batch of its own."""
+    (made,) = lines_of("1-0", batch(fields(**changes)))
+    return made
+
+
+def encoded(*lines: list[Any], **changes: Any) -> bytes:
+    """A batch as it travels."""
+    return orjson.dumps(batch(*lines, **changes))

@@ -1,0 +1,168 @@
+"""The one reader of a process: what comes reaches every viewer, and what was missed is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+import pytest
+
+from mcp_app.console.feed import Feed
+from mcp_app.console.search import Search
+from mcp_app.console.viewer import Viewer
+from mcp_app.streams import StreamLimits, Streams
+from tests.streams_contract.waiting import until
+from tests.unit.console.lines import encoded, fields
+
+
+@pytest.fixture
+async def streams() -> Streams:
+    made = Streams.in_memory(StreamLimits(log_batches=20))
+    await made.start()
+    return made
+
+
+@pytest.fixture
+async def feed(streams: Streams) -> AsyncIterator[Feed]:
+    made = Feed(streams)
+    yield made
+    for viewer in list(made._viewers):
+        await made.leave(viewer)
+
+
+async def watching(feed: Feed, session: str = "") -> Viewer:
+    viewer = Viewer()
+    viewer.watch_messages(Search(), session)
+    await feed.join(viewer)
+    return viewer
+
+
+async def frame(viewer: Viewer) -> dict[str, Any]:
+    async with asyncio.timeout(5):
+        found: dict[str, Any] = orjson.loads(await viewer.next_frame())
+    viewer.drawn(found["frame"])
+    return found
+
+
+def numbered(*numbers: int, before: int, **changes: Any) -> bytes:
+    return encoded(*(fields(request_id=str(number)) for number in numbers), before=before, **changes)
+
+
+async def test_what_comes_reaches_every_viewer_and_what_was_before_does_not(
+    feed: Feed, streams: Streams
+) -> None:
+    await streams.messages.push(numbered(1, before=0))
+    viewers = [await watching(feed) for _ in range(3)]
+    await streams.messages.push(numbered(2, 3, before=1))
+    for viewer in viewers:
+        found = await frame(viewer)
+        assert [row["id"] for row in found["rows"]] == ["2", "3"]
+        assert found["rows"][1]["key"] == "1790000000250000.2-0-1"
+        assert found["skipped"] == 0
+
+
+async def test_a_batch_that_was_trimmed_before_it_was_read_is_counted(feed: Feed, streams: Streams) -> None:
+    viewer = await watching(feed)
+    await streams.messages.push(numbered(1, before=0))
+    assert (await frame(viewer))["skipped"] == 0
+    await streams.messages.push(numbered(5, before=4))
+    found = await frame(viewer)
+    assert (found["skipped"], [row["id"] for row in found["rows"]]) == (3, ["5"])
+    await streams.messages.push(numbered(7, before=3, process="host:2"))
+    assert (await frame(viewer))["skipped"] == 0  # Another process, seen for the first time.
+    await streams.messages.push(numbered(1, before=0))
+    assert (await frame(viewer))["skipped"] == 0  # The first one began again.
+
+
+async def test_a_batch_of_another_form_leaves_a_mark_and_the_rest_goes_on(
+    feed: Feed, streams: Streams
+) -> None:
+    viewer = await watching(feed)
+    await streams.messages.push(b"not json")
+    await streams.messages.push(
+        orjson.dumps({"process": "x", "before": 0, "lines": [[1, 2]], "facts": [], "skipped": 0})
+    )
+    await streams.messages.push(numbered(9, before=0))
+    skipped, rows = 0, []
+    while not rows:
+        found = await frame(viewer)
+        skipped, rows = skipped + found["skipped"], found["rows"]
+    assert (skipped, rows[0]["id"]) == (2, "9")
+
+
+async def test_nothing_reads_and_nobody_is_told_when_the_last_viewer_left(
+    feed: Feed, streams: Streams
+) -> None:
+    heard: list[Any] = []
+    streams.hub.subscribe("watching", heard.append)
+    first, second = await watching(feed), await watching(feed)
+
+    async def told() -> bool:
+        return bool(heard)
+
+    await until(told)
+    tasks = list(feed._tasks)
+    await feed.leave(first)
+    assert not any(task.done() for task in tasks)
+    await feed.leave(second)
+    assert all(task.done() for task in tasks)
+    assert feed._tasks == []
+    # Whoever comes next is shown what comes from then on.
+    await streams.messages.push(numbered(1, before=0))
+    again = await watching(feed)
+    await streams.messages.push(numbered(2, before=1))
+    assert [row["id"] for row in (await frame(again))["rows"]] == ["2"]
+
+
+async def test_the_list_of_sessions_hears_what_becomes_of_them(feed: Feed, streams: Streams) -> None:
+    viewer = Viewer()
+    viewer.watch_sessions()
+    await feed.join(viewer)
+    opened = {
+        "fact": "session.opened",
+        "at": 1_790_000_000.0,
+        "session": "s",
+        "principal": "loopback",
+        "user": None,
+        "version": "2025-11-25",
+        "client_name": "raw\u202e",
+        "client_version": "1",
+        "fields": {},
+        "address": "127.0.0.1",
+    }
+    ended = {"fact": "session.ended", "at": 1_790_000_001.0, "session": "t", "reason": "bye"}
+    await streams.messages.push(encoded(fields(), facts=[opened, ended, {"fact": "unknown", "at": 1}]))
+    found = await frame(viewer)
+    assert (found["opened"][0]["id"], found["opened"][0]["client"]) == ("s", "raw⟦U+202E⟧ 1")
+    assert found["ended"] == [{"id": "t", "reason": "bye"}]
+    assert found["seen"] == {"s": {"at": 1_790_000_000_250, "process": "host:1"}}
+    await streams.hub.publish("session", {"session": "s", "what": "ended", "reason": "an operator"})
+    assert (await frame(viewer))["ended"] == [{"id": "s", "reason": "an operator"}]
+
+
+async def test_what_the_processes_report_reaches_the_list_and_the_page_of_its_session(
+    feed: Feed, streams: Streams
+) -> None:
+    everywhere, page, other = Viewer(), await watching(feed, "s"), await watching(feed, "t")
+    everywhere.watch_sessions()
+    await feed.join(everywhere)
+    running = [{"id": "\u202e", "method": "tools/call", "target": "echo"}]
+    report = {"s": {"listening": True, "streams": 2, "calls": 1, "running": running}}
+    await streams.hub.publish("live", {"process": "host:1", "at": 1, "sessions": report, "more": 0})
+    assert (await frame(everywhere))["live"] == {"host:1": {"sessions": {"s": [True, 2, 1]}, "more": 0}}
+    (shown,) = (await frame(page))["live"]["host:1"]["running"]
+    assert (shown["id"], shown["shown"]) == ("\u202e", "⟦U+202E⟧")
+    assert (await frame(other))["live"]["host:1"]["streams"] == 0
+
+
+async def test_a_log_that_nobody_writes_down_is_named(feed: Feed, streams: Streams) -> None:
+    for number in range(20):
+        await streams.messages.push(numbered(number, before=number))
+    viewer = await watching(feed)
+    assert "No worker" in (await frame(viewer))["note"]
+    await streams.messages.trim("15-0")
+    newcomer = await watching(feed)  # Whoever comes has the processes told anew, and the queue looked at.
+    assert (await frame(newcomer))["note"] == ""
+    assert (await frame(viewer))["note"] == ""

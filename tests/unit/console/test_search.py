@@ -1,0 +1,127 @@
+"""The search language: what each term means, for lines that come and for stored ones alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from django.contrib.auth import get_user_model
+
+from mcp_app.console.search import KEYS, LONGEST, MOST_TERMS, parse
+from mcp_app.models import Message
+from mcp_app.sessions.drain import _write
+from tests.unit.console.lines import batch, fields, line
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+CASES: list[tuple[str, dict[str, Any], bool]] = [
+    ("", {}, True),
+    ("tool:echo", {}, True),
+    ("tool:ech", {}, False),
+    ("tool:ech*", {}, True),
+    ("tool:echo", {"method": "prompts/get"}, False),
+    ("tool:echo", {"method": "notifications/progress"}, True),
+    ("target:echo", {"method": "prompts/get"}, True),
+    ("TOOL:echo", {}, True),
+    ("-tool:echo", {}, False),
+    ("-tool:add", {}, True),
+    ("status:error", {"outcome": "error"}, True),
+    ("status:error", {"outcome": "tool_error"}, True),
+    ("status:ERROR", {"outcome": "tool_error"}, True),
+    ("status:tool_error", {"outcome": "error"}, False),
+    ("status:protocol_error", {"outcome": "error"}, True),
+    ("status:ok", {}, True),
+    ("status:cancelled", {}, False),
+    ("user:ada", {"principal": "user:7/key:1"}, True),
+    ("user:ada", {"principal": "user:7"}, True),
+    ("user:ada", {"principal": "user:77/key:1"}, False),
+    ("user:7", {"principal": "user:7/key:1"}, True),
+    ("user:loopback", {"principal": "loopback"}, True),
+    ("user:nobody", {}, False),
+    ("method:tools/*", {}, True),
+    ("method:tools/call", {}, True),
+    ("method:ping", {}, False),
+    ("dir:in", {}, True),
+    ("dir:out", {}, False),
+    ("dir:OUT", {"direction": "out"}, True),
+    ("id:1", {}, True),
+    ('id:"a b"', {"request_id": "a b"}, True),
+    ("session:s", {}, True),
+    ("session:other", {}, False),
+    ("session:s*", {}, True),
+    ("-session:s", {"session": None}, True),
+    ("session:s*", {"session": None}, False),
+    ("-ms:>1", {"ms": None}, True),
+    ("kind:running", {"kind": "running"}, True),
+    ("process:host:1", {}, True),
+    ("ms:>12", {}, True),
+    ("ms:>13", {}, False),
+    ("ms:<13", {}, True),
+    ("ms:>2s", {"ms": 2500.0}, True),
+    ("ms:>1", {"ms": None}, False),
+    ("hi", {}, True),
+    ("HI", {}, True),
+    ("absent", {}, False),
+    ("-absent", {}, True),
+    ('"text\\":"', {}, False),
+    ("arguments hi tool:echo", {}, True),
+    ("arguments absent", {}, False),
+    ("100%", {"answer": "100 of 200"}, False),
+    ("a_b", {"answer": "axb"}, False),
+]
+
+
+@pytest.fixture
+def ada(db: None) -> None:
+    get_user_model().objects.create_user("ada", pk=7)
+
+
+@pytest.mark.parametrize(("text", "changes", "found"), CASES)
+def test_a_term_holds_alike_for_a_line_that_comes_and_for_the_same_line_when_it_is_stored(
+    text: str, changes: dict[str, Any], found: bool, ada: None
+) -> None:
+    search = parse(text)
+    assert search.problems == ()
+    assert search.holds(line(**changes)) is found
+    _write("1-0", orjson.loads(orjson.dumps(batch(fields(**changes)))))
+    assert search.narrow(Message.objects.all()).exists() is found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tol:echo", "There is no key “tol”. Keys: tool, target"),
+        ("http://example.com", "Put a text in quotes"),
+        ("status:bad", "status is one of ok, error"),
+        ("dir:up", "dir is one of in, out"),
+        ("ms:fast", "ms is a number"),
+        ('tool:""', "needs a value"),
+        ("\u202ex:1 tool:echo", ""),
+        ("x\u202e:1", ""),
+        ("x" * (LONGEST + 1), "at most 300 characters"),
+        ("a " * (MOST_TERMS + 1), "at most 12 terms"),
+    ],
+)
+def test_a_term_that_means_nothing_is_named_and_finds_nothing(text: str, words: str) -> None:
+    search = parse(text)
+    if words:
+        assert words in " ".join(search.problems)
+        assert not search.holds(line())
+        assert not search.narrow(Message.objects.all()).exists()
+    assert "\u202e" not in " ".join(search.problems)
+
+
+def test_every_key_is_explained_and_known() -> None:
+    for key, meaning in KEYS.items():
+        value = {"status": "ok", "dir": "in", "ms": "1"}.get(key, "x")
+        assert parse(f"{key}:{value}").problems == ()
+        assert meaning
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [("", False), ("method:ping", False), ("status:ok", False), ("hi", True), ("-status:ok", True)],
+)
+def test_a_search_knows_whether_it_reads_rows_it_does_not_find(text: str, reads: bool) -> None:
+    assert parse(text).reads_rows is reads
