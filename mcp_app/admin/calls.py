@@ -24,12 +24,12 @@ from mcp_app.admin.call_page import (
     content,
     lasted,
     live,
-    read_position,
     request_id_of,
     waited,
 )
 from mcp_app.admin.queues import box
 from mcp_app.admin.shown import badge, moment, span
+from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal

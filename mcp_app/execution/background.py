@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +12,7 @@ from django.db import DatabaseError, connection
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.execution import failpoints, records
+from mcp_app.execution.acceptance import PREFIX
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import CallRecord, NewCall
@@ -23,7 +23,6 @@ from mcp_app.streams.base import Position, StreamsError
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
-PREFIX = "call-"
 # The member of a session that says it accepted background calls.
 MARK = "calls"
 # Who may be refused is refused soon (R15); work that was accepted waits longer.
@@ -32,11 +31,6 @@ PATIENCE = 1.5
 SQLITE_SECONDS = 5.0
 
 log = logging.getLogger("mcp.background")
-
-
-def new_stream() -> str:
-    """The name of the stream of a new call."""
-    return PREFIX + secrets.token_hex(9)
 
 
 class Background:
