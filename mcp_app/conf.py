@@ -47,6 +47,8 @@ class Settings:
     max_streams_per_principal: int = 5_000
     max_running_calls_per_principal: int = 100
     max_subscriptions: int = 100
+    api_requests_per_minute: int = 600
+    api_refusals_per_minute: int = 60
 
     # Limits of what goes out.
     max_result_bytes: int = 8 * 1024 * 1024
