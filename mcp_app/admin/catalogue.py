@@ -14,6 +14,7 @@ from mcp_app.admin.entry_admin import EntryAdmin
 from mcp_app.admin.entry_filters import PresetFilter
 from mcp_app.admin.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
 from mcp_app.admin.shown import json_block
+from mcp_app.admin.transfer import TransferPages
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -26,7 +27,7 @@ def _copied(entry: Any, *names: str) -> dict[str, Any]:
 
 
 @admin.register(Tool)
-class ToolAdmin(EntryAdmin):
+class ToolAdmin(TransferPages, EntryAdmin):
     """Tools; a tool added here is a preset of another."""
 
     kind = "tool"

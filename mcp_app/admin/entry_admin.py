@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import ModelAdmin, ObjectView
 from mcp_app.admin.entry_filters import DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.shown import badge, block, diff, json_block, moment
+from mcp_app.admin.transfer import buttons
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue.services import accept_definition, delete_entries, delete_entry, set_enabled
 from mcp_app.models import CatalogueChange, Source
@@ -47,6 +48,7 @@ class EntryAdmin(ModelAdmin[Any]):
     own_fields: ClassVar[tuple[str, ...]] = ()
     definition_fields: ClassVar[tuple[str, ...]] = ("shown_definition",)
 
+    change_list_template = "mcp_admin/entries.html"
     change_form_template = "mcp_admin/entry_form.html"
     add_form_template = "mcp_admin/entry_form.html"
     list_display_links = ("key",)
@@ -128,6 +130,13 @@ class EntryAdmin(ModelAdmin[Any]):
         delete_entries(entries=list(queryset), actor=request.user)
 
     # The list.
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list under the buttons of the whole catalogue."""
+        links = buttons(request, self.admin_site.name)
+        return super().changelist_view(request, {**links, **(extra_context or {})})
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """The columns; the switch is a button only for those who may use it."""

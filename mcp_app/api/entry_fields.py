@@ -101,7 +101,7 @@ class EntryGiven(serializers.ModelSerializer[Any]):
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """The values; raises ValidationError by field."""
         if not isinstance(data, dict):
-            raise serializers.ValidationError("The body must be an object.")
+            raise serializers.ValidationError({"non_field_errors": ["The body must be an object."]})
         values: dict[str, Any] = {}
         errors: dict[str, list[str]] = {}
         for name, value in data.items():
