@@ -1,4 +1,4 @@
-"""Owns the export of the catalogue and the page that imports one: what would change first, then the change."""
+"""Owns the export of the catalogue and the page that imports one: what would change, then the change."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from mcp_app.templatetags.mcp_text import marked
 
 MOST_SHOWN = 200
 TONES = {"added": "good", "changed": "info", "removed": "bad"}
+NOT_WHOLE = "What was looked at did not come back whole."
 TOO_LARGE = "This is too large for a page: use the API (/api/catalogue/import/) or manage.py mcp_import."
 
 
@@ -86,7 +87,9 @@ class ConfirmForm(forms.Form):
             opened = zlib.decompressobj()
             content = opened.decompress(b64decode(self.cleaned_data.get("packed", "")), MAX_BYTES + 1)
         except (ValueError, zlib.error) as error:
-            raise forms.ValidationError("What was looked at did not come back whole.") from error
+            raise forms.ValidationError(NOT_WHOLE) from error
+        if not opened.eof:
+            raise forms.ValidationError(NOT_WHOLE)
         return {**self.cleaned_data, "content": content}
 
 
@@ -179,7 +182,7 @@ class TransferPages(ModelAdmin[Any]):
             confirmed = ConfirmForm(request.POST)
             if confirmed.is_valid():
                 return self._import(request, confirmed.cleaned_data)
-            self.message_user(request, "What was looked at did not come back whole.", messages.ERROR)
+            self.message_user(request, NOT_WHOLE, messages.ERROR)
             return self._page(request, ImportForm())
         form = ImportForm(request.POST, request.FILES)
         return self._look(request, form, form.cleaned_data) if form.is_valid() else self._page(request, form)

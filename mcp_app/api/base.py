@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from rest_framework import exceptions
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,6 +15,7 @@ from rest_framework.viewsets import GenericViewSet
 from mcp_app.api import problems
 from mcp_app.api.authentication import ApiKeyAuthentication, BrowserAuthentication
 from mcp_app.api.described import Described
+from mcp_app.api.filtering import NoFilter, asked
 from mcp_app.api.formats import JsonParser, JsonRenderer
 from mcp_app.api.paging import KeysetPages
 from mcp_app.api.permissions import HasNeeded, Need
@@ -76,23 +76,15 @@ class ApiViewSet(Guarded, GenericViewSet[Any]):
 
     pagination_class: Any = KeysetPages
     filter_backends: Any = ()
-    filters: ClassVar[type[Serializer[Any]] | None] = None
+    filters: ClassVar[type[Serializer[Any]]] = NoFilter
 
     def page(self, rows: Any, serializer: Any = None) -> Response:
         """One page of ``rows`` that fit the query."""
-        found = self.paginate_queryset(self.narrowed(rows))
+        found = self.paginate_queryset(self._narrowed(rows))
         shown = (serializer or self.get_serializer)(found, many=True)
         return self.get_paginated_response(shown.data)
 
-    def narrowed(self, rows: Any) -> Any:
-        """The rows that the query asks for; raises ValidationError for a parameter nobody knows."""
-        given = dict(self.request.query_params.items())
-        for name in ("cursor", "limit"):
-            given.pop(name, None)
-        known = self.filters(data=given) if self.filters is not None and self.action == "list" else None
-        if unknown := sorted(given.keys() - (known.fields.keys() if known is not None else ())):
-            raise exceptions.ValidationError({unknown[0]: ["There is no such parameter."]})
-        if known is None:
-            return rows
-        known.is_valid(raise_exception=True)
+    def _narrowed(self, rows: Any) -> Any:
+        form = self.filters if self.action == "list" else NoFilter
+        known = asked(form, self.request, "cursor", "limit")
         return known.narrow(rows) if hasattr(known, "narrow") else rows.filter(**known.validated_data)

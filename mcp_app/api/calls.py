@@ -20,7 +20,7 @@ from mcp_app import conf
 from mcp_app.api.base import ApiViewSet
 from mcp_app.api.call_fields import CallGiven, CallListed, CallShown, FollowedShown
 from mcp_app.api.described import described
-from mcp_app.api.filtering import CallFilter
+from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
 from mcp_app.execution.call_log import Said, read_position, said, wait_for_more, write_position
@@ -114,16 +114,14 @@ class CallViews(ApiViewSet):
         return self._made(call_id, 202 if is_new else 200)
 
     @described(parameters=[FollowQuery], responses=FollowedShown)
-    @action(detail=True, filters=None)
+    @action(detail=True)
     def follow(self, request: Request, pk: UUID) -> Response:
         """What the call said since, waiting for it if asked to; `over` says when to stop asking."""
-        query = FollowQuery(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        asked = query.validated_data
-        after = read_position(asked.get("after"))
+        how = asked(FollowQuery, request).validated_data
+        after = read_position(how.get("after"))
         call = self.get_object()
-        if asked["wait"] and not is_terminal(call.state):
-            call = _waited(call, after, asked["wait"])
+        if how["wait"] and not is_terminal(call.state):
+            call = _waited(call, after, how["wait"])
         heard = _heard(call, after)
         return Response(
             {

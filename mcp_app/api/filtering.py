@@ -8,11 +8,29 @@ from typing import Any
 from django.db.models import Q
 from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.request import Request
 
 from mcp_app import conf
 from mcp_app.models import Message, Source
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import LEGACY
+
+
+def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str) -> Any:
+    """What the query says, as a checked ``form``; raises ValidationError, also for a parameter nobody knows.
+
+    ``more`` are parameters that somebody else looks at.
+    """
+    given = {name: value for name, value in request.query_params.items() if name not in more}
+    checked = form(data=given)
+    if unknown := sorted(given.keys() - checked.fields.keys()):
+        raise serializers.ValidationError({unknown[0]: ["There is no such parameter."]})
+    checked.is_valid(raise_exception=True)
+    return checked
+
+
+class NoFilter(serializers.Serializer[Any]):
+    """Of a list that cannot be narrowed."""
 
 
 def _text(longest: int, source: str | None = None) -> Any:

@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from mcp_app.api.base import ApiView
 from mcp_app.api.described import described
+from mcp_app.api.filtering import asked
 from mcp_app.api.formats import JsonFileParser, YamlFileParser
 from mcp_app.api.permissions import Need
 from mcp_app.catalogue.transfer import NOTATIONS, Imported, export_catalogue, import_catalogue
@@ -68,16 +69,6 @@ class ImportedShown(serializers.Serializer[Any]):
     differences = DifferenceShown(many=True)
 
 
-def _asked(query: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
-    given = dict(request.query_params.items())
-    form = query(data=given)
-    if unknown := sorted(given.keys() - form.fields.keys()):
-        raise serializers.ValidationError({unknown[0]: ["There is no such parameter."]})
-    form.is_valid(raise_exception=True)
-    asked: dict[str, Any] = form.validated_data
-    return asked
-
-
 class Export(ApiView):
     """The catalogue as administrators edit it."""
 
@@ -92,7 +83,7 @@ class Export(ApiView):
     )
     def get(self, request: Request) -> HttpResponse:
         """A catalogue file, as `manage.py mcp_export` writes it."""
-        notation = _asked(ExportQuery, request)["notation"]
+        notation = asked(ExportQuery, request).validated_data["notation"]
         return HttpResponse(
             export_catalogue(notation),
             content_type=f"application/{notation}; charset=utf-8",
@@ -117,14 +108,14 @@ class Import(ApiView):
         Needs besides: to add, change or delete each kind of entry of which the file adds, changes or, with
         `prune`, deletes one.
         """
-        asked = _asked(ImportQuery, request)
+        how = asked(ImportQuery, request).validated_data
         file: Any = request.data
         if not hasattr(file, "notation"):
             raise serializers.ValidationError({"": ["The body must be a catalogue file."]})
         imported = import_catalogue(
-            file.content, file.notation, actor=request.user, may=request.user.has_perm, **asked
+            file.content, file.notation, actor=request.user, may=request.user.has_perm, **how
         )
-        return Response(_shown(imported, asked["dry_run"], request.user))
+        return Response(_shown(imported, how["dry_run"], request.user))
 
 
 def _shown(imported: Imported, dry_run: bool, user: Any) -> dict[str, Any]:
