@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import extend_schema
 
+LINE = "\n"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -17,9 +18,18 @@ class Described(AutoSchema):
     view: Any
 
     def get_description(self) -> str:  # type: ignore[override]  # The library's own has this signature.
-        """The first lines of the method's text, and who may."""
+        """What follows the first line of the method's text, and who may."""
         need = self.view.needs.get(getattr(self.view, "action", self.method.lower()))
-        return f"{super().get_description()}\n\n{need}".strip()
+        return f"{super().get_description().partition(LINE)[2].strip()}{LINE}{LINE}{need}".strip()
+
+    def get_summary(self) -> str:
+        """The first line of the method's text."""
+        return super().get_description().partition(LINE)[0]
+
+    def get_tags(self) -> list[str]:
+        """The first part of the address; what is about the API itself stands together."""
+        found = super().get_tags()
+        return ["api"] if found in ([], ["schema"]) else found
 
     def get_auth(self) -> list[Any]:
         """The same for every operation: the document says it once."""

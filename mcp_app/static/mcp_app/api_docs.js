@@ -12,7 +12,8 @@
     // Nothing is sent to anybody else.
     validatorUrl: null,
     requestInterceptor(request) {
-      if (new URL(request.url, location.href).origin === location.origin) {
+      const isHere = new URL(request.url, location.href).origin === location.origin;
+      if (isHere && request.method && request.method !== "GET") {
         request.headers["X-CSRFToken"] = place.dataset.csrf;
       }
       return request;
