@@ -23,13 +23,14 @@ class Settings:
     public_url: str = ""
     connect_page: bool = True
     metrics: bool = True
+    http_sse: bool = True
 
     # What the server says of itself.
     server_name: str = "django-mcp"
     server_title: str = ""
     server_version: str = "0.1.0"
     instructions: str = ""
-    versions: tuple[str, ...] = ("2025-11-25", "2025-06-18", "2025-03-26")
+    versions: tuple[str, ...] = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
     # Stores.
     redis_url: str = ""
@@ -46,6 +47,7 @@ class Settings:
     max_sessions_per_principal: int = 1_000
     max_streams_per_principal: int = 5_000
     max_running_calls_per_principal: int = 100
+    max_open_background_calls_per_principal: int = 1_000
     max_subscriptions: int = 100
     api_requests_per_minute: int = 600
     api_refusals_per_minute: int = 60

@@ -17,9 +17,14 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from django.db import close_old_connections, connections
+from django.db.backends.signals import connection_created
+from django.dispatch import receiver
 
 # As many connections as one process keeps at most.
 THREADS = 8
+# Whom a locked table keeps waiting is told, and refuses its client or tries again: eight that wait are all
+# there are (R15). SQLite waits by its own setting.
+LOCK_MILLISECONDS = 1_500
 CLOSING_SECONDS = 3.0
 
 P = ParamSpec("P")
@@ -59,6 +64,7 @@ def close() -> None:
         wait([_pool.submit(_close_own, together) for _ in range(THREADS)], CLOSING_SECONDS)
 
 
+_thread = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _making = threading.Lock()
 
@@ -88,9 +94,17 @@ def _threads() -> ThreadPoolExecutor:
 
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
+    _thread.keeps = True
     for connection in connections.all():
         kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
         connection.settings_dict = {**connection.settings_dict, **kept}
+
+
+@receiver(connection_created)
+def _be_impatient(connection: Any, **_: Any) -> None:
+    if getattr(_thread, "keeps", False) and connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
 
 
 def _close_own(together: threading.Barrier) -> None:

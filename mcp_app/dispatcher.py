@@ -134,13 +134,19 @@ class Dispatcher:
         await asyncio.to_thread(database.close)
 
     async def initialize(
-        self, principal: Principal, request: jsonrpc.Request, payload: bytes, address: str
+        self,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        address: str,
+        session: Session | None = None,
     ) -> Answered:
-        """Open a session (LIFE-01)."""
+        """Open a session (LIFE-01), or begin the one that the transport has opened."""
         started = perf_counter()
-        session: Session | None = None
         try:
-            session, result = await lifecycle.initialize(self.services, principal, request.params, address)
+            session, result = await lifecycle.initialize(
+                self.services, principal, request.params, address, session
+            )
             encoded, error = jsonrpc.encode_result(request.id, result), None
         except McpError as refused:
             encoded, error = jsonrpc.encode_error(refused, request.id), refused

@@ -10,7 +10,7 @@ from typing import Any
 
 from billiard import current_process
 from celery import shared_task
-from celery.signals import heartbeat_sent, worker_ready, worker_shutting_down
+from celery.signals import heartbeat_sent, worker_process_shutdown, worker_ready, worker_shutting_down
 from celery.worker import state
 
 from mcp_app import conf
@@ -74,9 +74,9 @@ def say_alive(**_: Any) -> None:
 
 @heartbeat_sent.connect
 def give_back_lost_jobs(**_: Any) -> None:
-    """Put jobs that wait for a child that is gone back into their queue; a job must bear being run twice."""
+    """Put jobs whose child is gone back into their queue; a job must bear being run twice."""
     for request in _lost_jobs.among([*state.reserved_requests], [*state.active_requests]):
-        log.warning("Job %s was lost on the way to its process: it goes back into its queue", request.id)
+        log.warning("Job %s was lost with its process: it goes back into its queue", request.id)
         request.reject(requeue=True)
         state.task_ready(request)
 
@@ -85,6 +85,13 @@ def give_back_lost_jobs(**_: Any) -> None:
 def run_call(call_id: str) -> str:
     """Run one attempt of a background call; returns its outcome, "" when there was nothing to do."""
     return _worker().run(call_id)
+
+
+@worker_process_shutdown.connect
+def close_worker(**_: Any) -> None:
+    """A child that ends in good order writes what it still holds."""
+    if _worker.cache_info().currsize:
+        _worker().close()
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The ASGI application: /mcp, /metrics and the health checks go to their endpoints, the rest to Django."""
+"""The ASGI application: MCP, /metrics and the health checks go to their endpoints, the rest to Django."""
 
 from __future__ import annotations
 
@@ -35,16 +35,23 @@ async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
     Nobody ran ``prepare`` since the developer's last edit, so the catalogue is brought up to date here.
     """
     await sync_to_async(mirror)()
-    ROUTES.update({"/mcp": mcp, "/metrics": mcp.metrics})
+    ROUTES.update({"/mcp": mcp, **OTHERS})
     await ROUTES[scope["path"]](scope, receive, send)
 
 
 # A static file is read from disk in one go; that is what the warning says, and they are small.
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
+OTHERS: dict[str, Endpoint] = {
+    "/metrics": mcp.metrics,
+    "/sse": mcp.http_sse,
+    "/messages": mcp.http_sse,
+    "/messages/": mcp.http_sse,
+    "/message": mcp.http_sse,
+}
 ROUTES: dict[str, Endpoint] = {
     "/mcp": first_request,
-    "/metrics": first_request,
+    **dict.fromkeys(OTHERS, first_request),
     "/healthz": healthz,
     "/readyz": readyz,
 }
@@ -73,7 +80,7 @@ class Application:
         while (await receive())["type"] != "lifespan.startup":
             pass
         await mcp.start()
-        ROUTES.update({"/mcp": mcp.endpoint or mcp, "/metrics": mcp.metrics})
+        ROUTES.update({"/mcp": mcp.endpoint or mcp, **OTHERS})
         await send({"type": "lifespan.startup.complete"})
         while (await receive())["type"] != "lifespan.shutdown":
             pass

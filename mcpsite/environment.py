@@ -36,6 +36,7 @@ REMEDIES = {
     "DEMO": "on or off",
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
+    "HTTP_SSE": "on or off",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -70,6 +71,7 @@ class Environment(BaseSettings):
     demo: bool = True
     connect_page: bool = True
     metrics: bool = True
+    http_sse: bool = True
 
     @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
     @classmethod
@@ -269,7 +271,8 @@ def database_from_url(url: str) -> dict[str, Any]:
         "HOST": options.pop("host", unquote(parts.hostname or "")),
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"connect_timeout": 5, **options},
+        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
+        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 

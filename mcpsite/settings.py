@@ -155,6 +155,7 @@ MCP = {
     "PUBLIC_URL": ENVIRONMENT.client_url,
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
+    "HTTP_SSE": ENVIRONMENT.http_sse,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }
@@ -178,12 +179,16 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 2.0
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 960,  # Longer than any tool may run, so that none is started twice while it works.
+    "visibility_timeout": 960,  # Longer than any tool may run: what works is not given out once more.
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
     # Who hands a call on must not wait for a broker that is away: the call's row is found again (R11).
     "max_retries": 1,
     "interval_start": 0.1,
+    # A connection that a firewall forgot says nothing any more, not even that it is gone (R11).
+    "socket_timeout": 5.0,
+    "socket_connect_timeout": 2.0,
+    "socket_keepalive": True,
 }
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE = {"purge-expired": {"task": "mcp_app.tasks.purge_expired", "schedule": 300.0}}

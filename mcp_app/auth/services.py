@@ -124,6 +124,16 @@ def principal_of_key(row: ApiKey) -> Principal:
     )
 
 
+def user_principal(user: Any, way: str) -> Principal:
+    """The principal of a user who is known without a key, by the ``way`` they came in."""
+    return Principal(
+        key=f"user:{user.pk}/{way}",
+        name=user.get_username(),
+        permissions=_permissions(user),
+        user_id=user.pk,
+    )
+
+
 def _permissions(user: AbstractBaseUser) -> Any:
     if getattr(user, "is_superuser", False):
         return EVERYTHING

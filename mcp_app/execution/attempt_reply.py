@@ -9,10 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import TypeVar
 
 import orjson
 from django.db import DatabaseError
 
+from mcp_app import conf
 from mcp_app.database import aquery
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.published import Published
@@ -21,6 +25,7 @@ from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
+T = TypeVar("T")
 STORE_SECONDS = 60.0
 STORE_PAUSE = 0.5
 STATES = {
@@ -115,6 +120,38 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     return True
 
 
+def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None) -> int:
+    """Publish stored answers from a thread without an event loop; returns how many were. Blocks.
+
+    Without Redis there is nothing to do; while it is away the reaper does it later.
+    """
+
+    async def published(streams: Streams) -> int:
+        return sum([await publish(streams, call, answer or call.answer) for call in calls])
+
+    return _connected(published) or 0
+
+
+def fence_off_now(call: CallRecord, attempt: int) -> None:
+    """As ``fence_off``, from a thread without an event loop. Blocks."""
+    _connected(lambda streams: fence_off(streams, call, attempt))
+
+
+def _connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
+    """Do something with connections of its own; None without Redis."""
+    url = conf.get().redis_url
+
+    async def done() -> T:
+        streams = Streams.connect(url)
+        await streams.start()
+        try:
+            return await work(streams)
+        finally:
+            await streams.close()
+
+    return asyncio.run(done()) if url else None
+
+
 async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     try:
         await streams.log.finish(call.session_id, call.stream, encoded)
@@ -123,6 +160,12 @@ async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> 
     except StreamsError:
         return False
     return True
+
+
+async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:
+    """From now on no attempt before this one can write to the call's stream (R5), even before it does."""
+    with suppress(StreamsError):
+        await streams.log.keep(call.session_id, call.stream, fence=attempt)
 
 
 async def reported_progress(streams: Streams, call: CallRecord) -> float | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 
 from django.db import DatabaseError, connection
 
@@ -14,17 +15,20 @@ from mcp_app.database import aquery
 from mcp_app.execution import failpoints, records
 from mcp_app.execution.acceptance import PREFIX
 from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, Unavailable
-from mcp_app.streams.base import Position, StreamsError
+from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
+from mcp_app.sessions.session import HAD_CALLS
+from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
 # The member of a session that says it accepted background calls.
-MARK = "calls"
+MARK = HAD_CALLS
 # Who may be refused is refused soon (R15); work that was accepted waits longer.
 PATIENCE = 1.5
 # Python's own patience with a locked SQLite file.
@@ -40,23 +44,28 @@ class Background:
         self._streams = streams
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
+        self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[str, Position]:
         """Accept a call; returns its stream and the position to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
         queued after it: a job without a row cannot exist, a row without a job is found by the reaper.
-        Raises InvalidRequest when the id was used for other work (R7), Unavailable and StreamsUnavailable.
+        Raises InvalidRequest when the id was used for other work (R7), TooManyRequests, Unavailable and
+        StreamsUnavailable.
         """
         position, _ = await asyncio.gather(
             self._streams.log.open(new.session_id, new.stream),
             self._streams.sessions.update(new.session_id, {MARK: "1"}),
         )
         try:
-            call, is_new = await aquery(_accept, new)
+            call, is_new = await aquery(_accept, new, self._backlog)
         except DatabaseError as error:
             log.warning("A call was not accepted: %s", error)
             raise Unavailable(NO_DATABASE) from error
+        except TooManyRequests:
+            await self._streams.log.drop(new.session_id, new.stream)
+            raise
         if is_new:
             return call.stream, position
         await self._streams.log.drop(new.session_id, new.stream)
@@ -69,26 +78,45 @@ class Background:
 
     async def restore(self, call: CallRecord) -> Position:
         """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
-        head = await self._streams.log.head(call.session_id, call.stream)
-        if head is not None:
-            return Position(head.epoch, 0)
         position = await self._streams.log.open(call.session_id, call.stream)
         if call.is_over:
+            # Also where a stream is: a Redis that was set back in time has one without its end.
             await publish(self._streams, call, call.answer)
-        return position
+        return Position(position.epoch, 0)
 
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
         """A stream that is no longer in Redis but belongs to a stored call; None for any other."""
         if not stream.startswith(PREFIX):
             return None
-        call = await aquery(records.find_by_stream, session_id, stream)
+        try:
+            call = await aquery(records.find_by_stream, session_id, stream)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
         return None if call is None else (call.stream, await self.restore(call))
 
-    async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
-        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none."""
-        if not self.available:
+    async def complete(self, session_id: str, stream: str) -> bool:
+        """Give a stream that Redis has the answer it may lack; False when it is no background call's.
+
+        While the database is away the stream has to do as it is.
+        """
+        if not stream.startswith(PREFIX):
             return False
-        call = await aquery(records.request_cancel, session_id, request_id, reason)
+        with suppress(Unavailable):
+            return await self.lost_stream(session_id, stream) is not None
+        return True
+
+    async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
+        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none.
+
+        False, too, while the database cannot be asked: then a broadcast is all that can be done.
+        """
+        if not self.available or not await self._had_calls(session_id):
+            return False
+        try:
+            call = await aquery(_request_cancel, session_id, request_id, reason)
+        except DatabaseError as error:
+            log.warning("A cancel was not stored: %s", error)
+            return False
         if call is not None:
             await self._stop(call, reason)
         return call is not None
@@ -102,7 +130,10 @@ class Background:
 
     async def _had_calls(self, session_id: str) -> bool:
         """Whether to ask the database at all; sessions come and go much more often than calls."""
-        fields = await self._streams.sessions.load(session_id)
+        try:
+            fields = await self._streams.sessions.load(session_id)
+        except StreamsUnavailable:
+            return True
         return fields is None or MARK in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
@@ -118,16 +149,22 @@ class Background:
         """A call that no worker has begun is over at once; its job finds nothing to do."""
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
         ended = await aquery(
-            lambda: records.finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer)
+            partial(records.finish, statement=FINISH_UNSTARTED),
+            call.id,
+            call.attempt,
+            State.CANCELLED,
+            "cancelled",
+            answer,
         )
         if ended:
             await publish(self._streams, call, answer)
         return ended
 
 
-def _accept(new: NewCall) -> tuple[CallRecord, bool]:
+def _accept(new: NewCall, backlog: Backlog) -> tuple[CallRecord, bool]:
     """Store the call and queue its job; returns it and whether it is new."""
     with _impatience():
+        backlog.admit(new.principal)
         call, is_new = records.accept(new)
     if is_new:
         failpoints.reach("after-accept")
@@ -135,9 +172,14 @@ def _accept(new: NewCall) -> tuple[CallRecord, bool]:
     return call, is_new
 
 
+def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
+    with _impatience():
+        return records.request_cancel(session_id, request_id, reason)
+
+
 @contextmanager
 def _impatience() -> Iterator[None]:
-    """Inside, a locked database is an error after PATIENCE."""
+    """Inside, a locked database is an error after PATIENCE; PostgreSQL's connections are always like that."""
     if connection.vendor != "sqlite":
         yield
         return

@@ -75,7 +75,7 @@ class Call:
         "stopped_by",
         "target",
         "task",
-        "thread",
+        "threads",
         "timeout",
     )
 
@@ -113,7 +113,7 @@ class Call:
         self.task: asyncio.Task[Any] | None = None
         self.outcome = ""
         self.stopped_by = ""
-        self.thread: Future[Any] | None = None
+        self.threads: tuple[Future[Any], ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
         self._asked: set[str] = set()
@@ -152,7 +152,12 @@ class Call:
     @property
     def in_thread(self) -> bool:
         """Whether synchronous code of this call runs in a thread, also when nobody waits for it any more."""
-        return self.thread is not None and not self.thread.done()
+        return any(not thread.done() for thread in self.threads)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether code of this call still runs, also after it was answered."""
+        return self.in_thread or (self.task is not None and not self.task.done())
 
     @property
     def stopped(self) -> bool:

@@ -21,7 +21,10 @@ class BrokerUnavailable(Exception):
 
 
 def enqueue(call: CallRecord, delay: float = 0) -> None:
-    """Queue one job for a call, by its id only. Blocks for a millisecond or two; raises BrokerUnavailable."""
+    """Queue one job for a call, by its id only; raises BrokerUnavailable.
+
+    Blocks for a millisecond or two, and for seconds when Redis does not answer.
+    """
     try:
         current_app.send_task(
             TASK,
@@ -62,10 +65,10 @@ def hand_on(call: CallRecord, delay: float = 0) -> bool:
 
 
 def waiting(queue: str) -> int:
-    """How many jobs of a queue no worker has taken; raises BrokerUnavailable."""
-    try:
-        with current_app.connection_for_write() as connection:
+    """How many jobs of a queue no worker has taken; raises BrokerUnavailable. May block as ``enqueue``."""
+    with current_app.connection_for_write() as connection:
+        try:
             count: int = connection.default_channel.queue_declare(queue, durable=True).message_count
-    except OperationalError as error:
-        raise BrokerUnavailable(str(error)) from error
+        except (OperationalError, *connection.connection_errors, *connection.channel_errors) as error:
+            raise BrokerUnavailable(str(error)) from error
     return count

@@ -37,18 +37,24 @@ class Keeper:
     """Watches one attempt. ``call`` is there once the attempt has made it, and then is watched, too.
 
     ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
-    other call (a prefork child runs one job at a time).
+    other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
     """
 
     def __init__(
-        self, record: CallRecord, tell: Callable[[Callable[[], None]], None], *, may_exit: bool
+        self,
+        record: CallRecord,
+        tell: Callable[[Callable[[], None]], None],
+        *,
+        may_exit: bool,
+        claimed_at: float | None = None,
     ) -> None:
         self.call: Call | None = None
         self._record = record
         self._tell = tell
         self._may_exit = may_exit
         self._stopped_at: float | None = None
-        self._renewed_at = self._looked_at = time.monotonic()
+        self._looked_at = time.monotonic()
+        self._renewed_at = self._looked_at if claimed_at is None else claimed_at
         self._told_to_stop = self._gave_up = False
         self._deadline = time.monotonic() + record.timeout
 
@@ -66,7 +72,7 @@ class Keeper:
 
     def _check(self, call: Call, now: float) -> None:
         self._look(call, now)
-        if call.outcome and not call.in_thread:
+        if call.outcome and not call.goes_on:
             return  # Only the answer is left to store, however long the database is away (R15).
         if call.stopped or self._told_to_stop or now > self._deadline:
             if self._stopped_at is None:

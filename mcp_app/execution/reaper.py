@@ -5,7 +5,6 @@ Synchronous passes over the rows, each change a compare-and-set, so that two rea
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import time
@@ -13,16 +12,15 @@ from collections import defaultdict
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app import conf
 from mcp_app.execution import records
-from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.attempt_reply import fence_off_now, publish_now
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
 from mcp_app.execution.records import CallRecord
 from mcp_app.execution.results import error_result
+from mcp_app.execution.statements import FINISH_LOST
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import RequestCancelled
-from mcp_app.streams.gateway import Streams
 
 SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
@@ -39,17 +37,25 @@ def sweep(*, leases: bool = True) -> int:
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
-    unpublished = records.unpublished(PUBLISH_SECONDS)
-    if unpublished:
-        helped += asyncio.run(_publish(unpublished))
+    if unpublished := records.unpublished(PUBLISH_SECONDS):
+        helped += publish_now(unpublished)
     return helped
 
 
 def run_forever(stop: threading.Event) -> None:
     """Sweep until ``stop`` is set; survives the loss of Redis and of the database."""
     well_since: float | None = None
+    slept_at = time.time()
     while not stop.wait(SWEEP_SECONDS):
-        well_since = turn(well_since)
+        if time.time() - slept_at > SWEEP_SECONDS + SLOW_SECONDS:
+            # The machine slept, or its clock was set: every lease looks old, and its keeper just woke up.
+            well_since = None
+        try:
+            well_since = turn(well_since)
+        except Exception:
+            log.exception("A sweep failed")  # Without this thread nobody would sweep here any more.
+            well_since = None
+        slept_at = time.time()
 
 
 def turn(well_since: float | None) -> float | None:
@@ -93,14 +99,15 @@ def _reap(call: CallRecord) -> int:
     """A lease ran out: start again if that is allowed, else end the call with an error (R4, R6)."""
     if records.release(call.id, call.attempt):
         log.warning("Attempt %d of call %s (%s) was lost: it starts again", call.attempt, call.id, call.tool)
+        fence_off_now(call, call.attempt + 1)
         return int(hand_on(call))
     state, outcome, answer = _ending(call)
-    ended = records.finish(call.id, call.attempt, state, outcome, answer, lost=True)
+    ended = records.finish(call.id, call.attempt, state, outcome, answer, statement=FINISH_LOST)
     if ended:
         log.warning(
             "Attempt %d of call %s (%s) was lost: it ends as %s", call.attempt, call.id, call.tool, outcome
         )
-        asyncio.run(_publish([call], answer))
+        publish_now([call], answer)
     return int(ended)
 
 
@@ -113,12 +120,3 @@ def _ending(call: CallRecord) -> tuple[State, str, bytes]:
     )
     result = downlevel.result("tools/call", error_result(words), version)
     return State.FAILED, "tool_error", jsonrpc.encode_result(call.request_id, result)
-
-
-async def _publish(calls: list[CallRecord], answer: bytes | None = None) -> int:
-    streams = Streams.connect(conf.get().redis_url)
-    await streams.start()
-    try:
-        return sum([await publish(streams, call, answer or call.answer) for call in calls])
-    finally:
-        await streams.close()

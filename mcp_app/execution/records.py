@@ -1,8 +1,8 @@
 """The only writers of Call rows: accept, claim, renew, finish, cancel. Each is one short transaction.
 
 Every change is a compare-and-set on the row's state and attempt, so of any two racing writers one wins and
-the other learns it (R5, R9). Times come from the database host's own processes and are compared with margins
-of seconds only.
+the other learns it (R5, R9). Times come from each process's own clock and are compared with margins of
+seconds only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import UUID
 
 import orjson
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 from django.utils import timezone
 
 from mcp_app import conf
@@ -140,11 +140,6 @@ def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
     return record(row) if row else None
 
 
-def open_count(principal: str) -> int:
-    """How many calls of a principal are not over."""
-    return Call.objects.filter(OPEN, principal=principal).count()
-
-
 def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
     """The call whose answer travels on a stream of a session."""
     row = Call.objects.filter(session_id=session_id, stream=stream).first()
@@ -237,15 +232,22 @@ def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
 
 
 def finish(
-    call_id: UUID, attempt: int, state: State, outcome: str, answer: bytes, *, lost: bool = False
+    call_id: UUID,
+    attempt: int,
+    state: State,
+    outcome: str,
+    answer: bytes,
+    *,
+    statement: str = statements.FINISH,
 ) -> bool:
-    """Store the one outcome of a call; False when it has one, or a newer attempt took over (R5, R9).
+    """Store the one outcome of a running call; False when it has one, or its attempt lost it (R5, R9).
 
-    ``lost``: only if the attempt's lease is still out, for it may have been renewed since it was looked at.
+    ``statement`` says of which call: FINISH_UNSTARTED of one that waits for a worker, FINISH_LOST of one
+    whose lease is still out, for it may have been renewed since it was looked at.
     """
     return bool(
         statements.execute(
-            statements.FINISH_LOST if lost else statements.FINISH,
+            statement,
             state=state,
             outcome=outcome,
             answer=answer.decode(),
@@ -310,16 +312,31 @@ def expired(limit: int = 100) -> list[CallRecord]:
 
 
 def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Accepted calls whose job never reached the broker, or must have been lost by it."""
-    since = timezone.now() - timedelta(seconds=older_than)
-    lost = Q(enqueued_at=None, accepted_at__lt=since) | Q(enqueued_at__lt=since - timedelta(seconds=60))
-    return [record(row) for row in Call.objects.filter(lost, state=State.ACCEPTED)[:limit]]
+    """Accepted calls whose job never reached the broker, or may have been lost by it; oldest first.
+
+    The longer a call waits, the more seldom it is given another job: where many wait long, none of their jobs
+    is lost, and one more for each every minute would be most of the queue.
+    """
+    now = timezone.now()
+    since = now - timedelta(seconds=older_than)
+    waited = ExpressionWrapper(F("enqueued_at") - F("accepted_at"), DurationField())
+    since_then = ExpressionWrapper(Value(now) - F("enqueued_at"), DurationField())
+    rows = Call.objects.filter(state=State.ACCEPTED).annotate(waited=waited, since_then=since_then)
+    again = Q(enqueued_at__lt=since - timedelta(seconds=60), since_then__gt=F("waited"))
+    lost = rows.filter(Q(enqueued_at=None, accepted_at__lt=since) | again)
+    return [record(row) for row in lost.order_by("accepted_at")[:limit]]
 
 
 def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
-    """Accepted calls whose job the broker was given a while ago."""
+    """Accepted calls whose job the broker was given a while ago, oldest first."""
     since = timezone.now() - timedelta(seconds=older_than)
-    return [record(row) for row in Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)[:limit]]
+    rows = Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)
+    return [record(row) for row in rows.order_by("accepted_at")[:limit]]
+
+
+def open_of(principal: str) -> int:
+    """How many calls of a principal are not over."""
+    return Call.objects.filter(OPEN, principal=principal).count()
 
 
 def probe() -> None:

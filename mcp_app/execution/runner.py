@@ -50,8 +50,10 @@ class Runner:
             keywords[function.context_name] = context
         if function.is_async:
             return await function.call(**keywords)
-        call.thread = await self._threads.start(_in_thread, function.call, keywords)
-        return await asyncio.wrap_future(call.thread)
+        thread = await self._threads.start(_in_thread, function.call, keywords)
+        # All of them: a tool in a thread may read a resource that has one of its own.
+        call.threads = (*(each for each in call.threads if not each.done()), thread)
+        return await asyncio.wrap_future(thread)
 
     async def run_tool(
         self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import secrets
 from enum import StrEnum
@@ -18,9 +17,10 @@ from mcp_app.catalogue.current import refresh_now
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution import records
 from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.attempt_reply import publish_now
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.records import CallRecord, NewCall
+from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import audit
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
@@ -29,7 +29,6 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.announce import announce
 from mcp_app.streams.counting import count
-from mcp_app.streams.gateway import Streams
 
 # Progress of a call that nobody asked for is kept under this token, for the operator to see.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
@@ -76,10 +75,15 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
             return False
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
         ended = call.state == State.ACCEPTED and records.finish(
-            call.id, call.attempt, State.CANCELLED, "cancelled", answer
+            call.id,
+            call.attempt,
+            State.CANCELLED,
+            "cancelled",
+            answer,
+            statement=FINISH_UNSTARTED,
         )
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
-        transaction.on_commit(lambda: _publish_now(call, answer) if ended else _tell_worker(call, reason))
+        transaction.on_commit(lambda: publish_now([call], answer) if ended else _tell_worker(call, reason))
     return True
 
 
@@ -163,7 +167,7 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
         raise StartRefused(Refusal.UNKNOWN_TOOL, f"There is no tool {tool[:128]!r} for you.")
     if problem := entry.check(arguments):
         raise StartRefused(Refusal.ARGUMENTS, problem)
-    if records.open_count(principal.key) >= settings.max_running_calls_per_principal:
+    if records.open_of(principal.key) >= settings.max_open_background_calls_per_principal:
         raise StartRefused(Refusal.TOO_MANY, "Too many calls are not over: wait for one to end, or stop one.")
     # The same window as that of calls over MCP.
     limit = entry.calls_per_minute
@@ -194,20 +198,3 @@ def _audit(actor: Any, action: str, call: CallRecord, detail: dict[str, Any]) ->
 
 def _tell_worker(call: CallRecord, reason: str) -> None:
     announce("cancel", {"session": call.session_id, "request_id": call.request_id, "reason": reason})
-
-
-def _publish_now(call: CallRecord, answer: bytes) -> None:
-    """Let a client that waits read the answer now; without Redis the reaper does it later."""
-    url = conf.get().redis_url
-    if not url:
-        return
-
-    async def published() -> None:
-        streams = Streams.connect(url)
-        await streams.start()
-        try:
-            await publish(streams, call, answer)
-        finally:
-            await streams.close()
-
-    asyncio.run(published())

@@ -20,7 +20,8 @@ FINISH = """
     UPDATE mcp_app_call
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = %(finished_at)s,
         lease_until = NULL, published = %(published)s
-    WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('accepted', 'running', 'input_required')"""
+    WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
+FINISH_UNSTARTED = FINISH.replace("IN ('running', 'input_required')", "= 'accepted'")
 FINISH_LOST = f"{FINISH} AND lease_until < %(finished_at)s"
 
 RETURNING = ("sqlite", "postgresql")

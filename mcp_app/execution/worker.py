@@ -24,7 +24,7 @@ from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import query
 from mcp_app.execution import failpoints, records
-from mcp_app.execution.attempt_reply import AttemptReply, reported_progress
+from mcp_app.execution.attempt_reply import AttemptReply, fence_off, reported_progress
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
@@ -55,6 +55,7 @@ PLACE_SECONDS = 1.0
 # Below the time after which the reaper takes a queued job for lost.
 PLACE_SECONDS_MAX = 8.0
 LOOKS_PER_SECOND = 50
+CLOSE_SECONDS = 2.0
 
 log = logging.getLogger("mcp.worker")
 
@@ -92,7 +93,7 @@ class Worker:
     def _claim(self, call_id: UUID | str) -> tuple[Keeper, Future[str]] | None:
         """Take the call, also when the database is away for a while: its job comes only once (R15)."""
         deadline = monotonic() + CLAIM_SECONDS
-        claimed: list[CallRecord] = []
+        claimed: list[tuple[CallRecord, float]] = []
         while True:
             try:
                 return query(self._claim_now, call_id, claimed)
@@ -102,7 +103,9 @@ class Worker:
                 log.warning("Call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
 
-    def _claim_now(self, call_id: UUID | str, claimed: list[CallRecord]) -> tuple[Keeper, Future[str]] | None:
+    def _claim_now(
+        self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]]
+    ) -> tuple[Keeper, Future[str]] | None:
         """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
         if not claimed:
             offered = catalogue.refresh_now()
@@ -111,16 +114,17 @@ class Worker:
             record = records.claim(call_id, self.name, offered.max_running)
             if record is None:
                 return None
-            claimed.append(record)
-        record = claimed[0]
+            claimed.append((record, monotonic()))
+        record, claimed_at = claimed[0]
         principal = principal_of(record.principal, record.user_id, record.api_key_id)
         failpoints.reach("after-claim")
-        keeper = Keeper(record, self._tell, may_exit=self._may_exit)
+        keeper = Keeper(record, self._tell, may_exit=self._may_exit, claimed_at=claimed_at)
         return keeper, self._begin(self._run(record, principal, keeper))
 
     def close(self) -> None:
-        """Hand on what is buffered and stop the loop."""
-        self._begin(self._close()).result()
+        """Hand on what is buffered and stop the loop; takes CLOSE_SECONDS at most."""
+        with suppress(TimeoutError):
+            self._begin(self._close()).result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         database.close()
 
@@ -147,15 +151,15 @@ class Worker:
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply)
         if record.attempt > 1:
+            await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
         if ended or record.cancel_reason:
             call.cancel(record.cancel_reason or "the session ended")
         await self._attempt(record, call)
         if await reply.done():  # The answer of an attempt that lost its call is nobody's.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
-        if call.thread is not None:
-            # The keeper ends this process if the thread never does. What the thread raises came too late.
-            await asyncio.gather(asyncio.wrap_future(call.thread), return_exceptions=True)
+        # The keeper ends this process if a thread never does. What a thread raises came too late.
+        await asyncio.gather(*map(asyncio.wrap_future, call.threads), return_exceptions=True)
         return call.outcome
 
     def _call(self, record: CallRecord, principal: Principal, session: Session, reply: AttemptReply) -> Call:

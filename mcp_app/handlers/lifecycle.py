@@ -10,7 +10,7 @@ from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol.capabilities import server_capabilities
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, negotiate
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import Session, negotiated_fields
 
 MAX_CLIENT_TEXT = 200
 # What a client can declare that means something here.
@@ -18,9 +18,12 @@ CLIENT_CAPABILITIES = {"roots": (), "sampling": ("tools", "context"), "elicitati
 
 
 async def initialize(
-    services: Services, principal: Principal, params: Params, address: str
+    services: Services, principal: Principal, params: Params, address: str, session: Session | None = None
 ) -> tuple[Session, dict[str, Any]]:
-    """Open a session; returns it with the InitializeResult (LIFE-01, LIFE-02, VER-02)."""
+    """Open a session; returns it with the InitializeResult (LIFE-01, LIFE-02, VER-02).
+
+    ``session`` is given where the transport had to have one before: it takes what was negotiated.
+    """
     requested = params.get("protocolVersion")
     capabilities = params.get("capabilities")
     client_info = params.get("clientInfo")
@@ -33,13 +36,18 @@ async def initialize(
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
     version = negotiate(requested, services.settings.versions)
-    session = await services.sessions.create(
-        version=version,
-        principal_key=principal.key,
-        client_info=_bounded(client_info),
-        capabilities=_known(capabilities),
-        announced=current().revision,
-    )
+    client, declared = _bounded(client_info), _known(capabilities)
+    if session is None:
+        session = await services.sessions.create(
+            version=version,
+            principal_key=principal.key,
+            client_info=client,
+            capabilities=declared,
+            announced=current().revision,
+        )
+    else:
+        fields = negotiated_fields(version=version, client_info=client, capabilities=declared)
+        await services.sessions.change(session, **fields)
     services.log.fact(
         "session.opened",
         session=session.id,

@@ -15,9 +15,16 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-def encode_event(data: bytes, id: str | None = None, retry: int | None = None) -> bytes:  # noqa: A002
-    """One event; ``retry`` is in milliseconds. Raises ValueError for an id that would break its line."""
-    head = b"" if id is None else b"id: %b\n" % _line(id)
+def encode_event(
+    data: bytes,
+    id: str | None = None,  # noqa: A002
+    retry: int | None = None,
+    event: str | None = None,
+) -> bytes:
+    """One event; ``retry`` is in milliseconds. Raises ValueError for an id or name that breaks a line."""
+    head = b"" if event is None else b"event: %b\n" % _line(event)
+    if id is not None:
+        head += b"id: %b\n" % _line(id)
     if retry is not None:
         head += b"retry: %d\n" % retry
     if b"\n" in data or b"\r" in data:
@@ -37,7 +44,7 @@ def encode_retry(milliseconds: int) -> bytes:
 
 def _line(text: str) -> bytes:
     if not text.isprintable():
-        raise ValueError("An event id must not hold control characters.")
+        raise ValueError("An event's id and name must not hold control characters.")
     return text.encode()
 
 

@@ -58,6 +58,10 @@ def run_forever(stop: threading.Event) -> None:
             log.warning("The message log waits: %s", error)
             pause = RETRY_SECONDS
             close_old_connections()
+        except Exception:
+            log.exception("The message log waits")  # Without this thread nobody would write it any more.
+            pause = RETRY_SECONDS
+            close_old_connections()
     close_old_connections()
 
 

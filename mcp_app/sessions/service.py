@@ -14,7 +14,7 @@ from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.sessions.record import find_record
-from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.sessions.session import HAD_CALLS, Session, stored_fields
 from mcp_app.streams.base import SessionEnded
 from mcp_app.streams.gateway import Streams
 
@@ -67,6 +67,7 @@ class Sessions:
         client_info: dict[str, Any],
         capabilities: dict[str, Any],
         announced: int,
+        transport: str = "",
     ) -> Session:
         """Open a session; raises TooManyRequests at the cap and Unavailable without Redis."""
         session_id = secrets.token_urlsafe(24)
@@ -78,6 +79,7 @@ class Sessions:
             client_info=client_info,
             capabilities=capabilities,
             announced=announced,
+            transport=transport,
         )
         await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return self._remember(Session(session_id, fields))
@@ -131,6 +133,7 @@ class Sessions:
             client_info=session.client_info,
             capabilities=session.raw_capabilities,
             announced=session.announced,
+            transport=session.transport,
         )
         return fields | {
             "created": repr(session.created_at),
@@ -181,8 +184,10 @@ class Sessions:
         if record is None:
             self._forget(session_id)
             raise SessionNotFound
-        await self._streams.sessions.create(session_id, record, self._settings.session_idle_seconds)
-        return record
+        # Whether it had background calls is not in the record: perhaps.
+        fields = {**record, HAD_CALLS: "1"}
+        await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
+        return fields
 
     def _remember(self, session: Session) -> Session:
         if len(self._cache) >= CACHE_LIMIT:

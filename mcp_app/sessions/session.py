@@ -10,16 +10,21 @@ import orjson
 from mcp_app.protocol.capabilities import ClientCapabilities
 
 STANDALONE = "standalone"
+# The member of a stored session that says it may have background calls.
+HAD_CALLS = "calls"
+HTTP_SSE = "http+sse"
 
 
 class Session:
     """The live copy of one session in this process; the stored copy is the truth.
 
     ``announced`` is the catalogue revision its client was last told of. ``in_flight`` holds the running
-    calls of this session in this process by JSON-RPC id.
+    calls of this session in this process by JSON-RPC id. ``transport`` is empty for Streamable HTTP. Of
+    HTTP+SSE a session is there before its client has sent ``initialize``: ``client_info`` is empty till then.
     """
 
     __slots__ = (
+        "_negotiated",
         "announced",
         "capabilities",
         "checked_at",
@@ -31,18 +36,18 @@ class Session:
         "log_level",
         "principal_key",
         "raw_capabilities",
+        "transport",
         "version",
         "warned_version",
     )
 
     def __init__(self, session_id: str, fields: dict[str, str]) -> None:
         self.id = session_id
-        self.version = fields["version"]
         self.principal_key = fields["principal"]
         self.created_at = float(fields["created"])
-        self.client_info: dict[str, Any] = orjson.loads(fields["client"])
-        self.raw_capabilities: dict[str, Any] = orjson.loads(fields["capabilities"])
-        self.capabilities = ClientCapabilities.parse(self.raw_capabilities, self.version)
+        self.transport = fields.get("transport", "")
+        self._negotiated = ("", "", "")
+        self._learn(fields["version"], fields["client"], fields["capabilities"])
         self.in_flight: dict[str | int, Any] = {}
         self.warned_version = False
         self.checked_at = time.monotonic()
@@ -50,10 +55,22 @@ class Session:
 
     def refresh(self, fields: dict[str, str]) -> None:
         """Take over the members that change during a session's life."""
+        if "version" in fields:
+            self._learn(fields["version"], fields["client"], fields["capabilities"])
         self.log_level = fields.get("log_level", "info")
         self.initialized = fields.get("initialized") == "1"
         self.announced = int(fields.get("announced", "0"))
         self.checked_at = time.monotonic()
+
+    def _learn(self, version: str, client: str, capabilities: str) -> None:
+        """What ``initialize`` negotiated."""
+        if self._negotiated == (version, client, capabilities):
+            return
+        self._negotiated = (version, client, capabilities)
+        self.version = version
+        self.client_info: dict[str, Any] = orjson.loads(client)
+        self.raw_capabilities: dict[str, Any] = orjson.loads(capabilities)
+        self.capabilities = ClientCapabilities.parse(self.raw_capabilities, version)
 
     @property
     def client_name(self) -> str:
@@ -61,15 +78,31 @@ class Session:
         return str(self.client_info.get("name", ""))
 
 
+def negotiated_fields(
+    *, version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
+) -> dict[str, str]:
+    """The stored form of what ``initialize`` negotiated."""
+    return {
+        "version": version,
+        "client": orjson.dumps(client_info).decode(),
+        "capabilities": orjson.dumps(capabilities).decode(),
+    }
+
+
 def stored_fields(
-    *, version: str, principal: str, client_info: dict[str, Any], capabilities: dict[str, Any], announced: int
+    *,
+    version: str,
+    principal: str,
+    client_info: dict[str, Any],
+    capabilities: dict[str, Any],
+    announced: int,
+    transport: str = "",
 ) -> dict[str, str]:
     """The stored form of a new session."""
     return {
-        "version": version,
+        **negotiated_fields(version=version, client_info=client_info, capabilities=capabilities),
         "principal": principal,
-        "client": orjson.dumps(client_info).decode(),
-        "capabilities": orjson.dumps(capabilities).decode(),
+        "transport": transport,
         "created": repr(time.time()),
         "initialized": "0",
         "log_level": "info",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-MESSAGE, CLOSE, FINAL = "message", "close", "final"
+MESSAGE, CLOSE, FOLLOW, FINAL = "message", "close", "follow", "final"
 
 
 class StreamsError(Exception):
@@ -54,7 +54,8 @@ class Event:
     """One stored event.
 
     ``kind`` is "message", "close" (``data`` is a retry time in milliseconds to announce before the connection
-    is closed; the stream goes on) or "final" (nothing follows; ``data`` may be empty).
+    is closed; the stream goes on), "follow" (``data`` names another stream that belongs in here) or "final"
+    (nothing follows; ``data`` may be empty).
     """
 
     epoch: int
@@ -125,8 +126,8 @@ class EventLog(Protocol):
         """Up to ``count`` events after an offset; raises StreamUnknown when ``epoch`` is not this life."""
         ...
 
-    async def keep(self, session: str, stream: str) -> None:
-        """Let the stream live for its full time from now (a reader is connected)."""
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
+        """Let the stream live for its full time from now; attempts below ``fence`` write to it no more."""
         ...
 
     async def drop(self, session: str, stream: str) -> None:

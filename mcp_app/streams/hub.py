@@ -17,7 +17,7 @@ import hiredis
 import orjson
 import redis
 
-from mcp_app.streams.base import Callback, Position, StreamsUnavailable
+from mcp_app.streams.base import Callback, Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.batch import Batch
 from mcp_app.streams.client import Endpoint, sync_client
 from mcp_app.streams.keys import EVERYONE, Channels
@@ -211,7 +211,7 @@ class RedisHub:
             chunk = [waiter for waiter in waiting[start : start + SWEEP_CHUNK] if waiter.epoch >= 0]
             try:
                 heads = await self._heads([(waiter.session, waiter.name) for waiter in chunk])
-            except StreamsUnavailable:
+            except StreamsError:
                 return
             for waiter, head in zip(chunk, heads, strict=True):
                 if waiter.behind(head):

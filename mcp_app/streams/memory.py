@@ -15,6 +15,7 @@ import orjson
 from mcp_app.streams.base import (
     CLOSE,
     FINAL,
+    FOLLOW,
     MESSAGE,
     Callback,
     Event,
@@ -107,7 +108,7 @@ class MemoryLog:
         self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
     ) -> Position:
         """See ``EventLog.append``."""
-        if kind not in (MESSAGE, CLOSE):
+        if kind not in (MESSAGE, CLOSE, FOLLOW):
             raise ValueError("Only finish() may add the final event.")
         found = self._writable(session, stream)
         if found.final:
@@ -149,11 +150,12 @@ class MemoryLog:
             return Page(events, finished=events[-1].kind == FINAL, gap=events[0].offset > after + 1)
         return Page(events, finished=found.final and after >= found.last, gap=False)
 
-    async def keep(self, session: str, stream: str) -> None:
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         """See ``EventLog.keep``."""
         found = self._find(session, stream)
         if found is not None:
             found.expires = self._clock() + self.limits.ttl
+            found.fence = max(found.fence, fence)
 
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""

@@ -18,8 +18,8 @@ from mcp_app.streams.base import (
 from mcp_app.streams.batch import Batch
 from mcp_app.streams.keys import Channels, stream_keys
 
-_SHORT = {"message": "m", "close": "c"}
-_LONG = {b"m": "message", b"c": "close", b"f": "final"}
+_SHORT = {"message": "m", "close": "c", "follow": "w"}
+_LONG = {b"m": "message", b"c": "close", b"w": "follow", b"f": "final"}
 _REASONS = {
     b"final": "The stream is final.",
     b"ended": "The session ended.",
@@ -103,10 +103,10 @@ class RedisLog:
             raise StreamUnknown("There is no such stream, or not any more.")
         return _page(entries, after, last=int(facts[1]), final=facts[2] == b"1")
 
-    async def keep(self, session: str, stream: str) -> None:
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         """See ``EventLog.keep``."""
         keys = stream_keys(session, stream)
-        await self._batch.script(scripts.KEEP, keys, *self._common(session, stream))
+        await self._batch.script(scripts.KEEP, keys, *self._common(session, stream), fence)
 
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""

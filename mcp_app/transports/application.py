@@ -1,4 +1,4 @@
-"""The /mcp ASGI application of this process: built at its start or first request, closed at its end."""
+"""The MCP ASGI application of this process: built at its start or first request, closed at its end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from mcp_app import conf
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.streams.gateway import Streams
+from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.metrics.endpoint import Metrics
 from mcp_app.transports.streamable_http.answers import Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -20,6 +21,7 @@ class Application:
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
+        self._http_sse: HttpSse | None = None
         self._metrics: Metrics | None = None
         self._dispatcher: Dispatcher | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
@@ -35,6 +37,13 @@ class Application:
             await self._started()
         if self._metrics is not None:
             await self._metrics(scope, receive, send)
+
+    async def http_sse(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request of the transport of 2024-11-05."""
+        if self._http_sse is None:
+            await self._started()
+        if self._http_sse is not None:
+            await self._http_sse(scope, receive, send)
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -58,7 +67,7 @@ class Application:
         """Finish running calls, write what is buffered, disconnect."""
         self.drain()
         dispatcher, self._dispatcher, self._endpoint = self._dispatcher, None, None
-        self._starting = self._metrics = None
+        self._starting = self._metrics = self._http_sse = None
         if dispatcher is not None:
             await dispatcher.close()
 
@@ -76,6 +85,7 @@ class Application:
         await dispatcher.start()
         self._dispatcher = dispatcher
         self._endpoint = Endpoint(dispatcher)
+        self._http_sse = HttpSse(dispatcher, self._endpoint)
         self._metrics = Metrics(dispatcher)
         return self._endpoint
 

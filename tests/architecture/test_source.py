@@ -104,6 +104,7 @@ def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> N
     boundaries = {
         "mcp_app/dispatcher.py",
         "mcp_app/execution",
+        "mcp_app/sessions/drain.py",
         "mcp_app/transports/streamable_http/endpoint.py",
     }
     broad = [

@@ -18,6 +18,7 @@ class Proxy:
         self._target = target
         self._budget = budget
         self.muted = False
+        self._pairs: list[_Pair] = []
         self.cuts = 0
         self.swallowed = 0
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -33,6 +34,11 @@ class Proxy:
         self._closed = True
         self._listening.close()
 
+    def forget(self) -> None:
+        """From now on every connection made so far is silent, and says nothing of its end."""
+        for pair in self._pairs:
+            pair.forgotten = True
+
     def _accept(self) -> None:
         while not self._closed:
             try:
@@ -46,6 +52,7 @@ class Proxy:
                 continue
             server.settimeout(None)
             pair = _Pair(self, client, server, self._budget())
+            self._pairs.append(pair)
             threading.Thread(target=pair.upwards, daemon=True).start()
             threading.Thread(target=pair.downwards, daemon=True).start()
 
@@ -58,19 +65,25 @@ class _Pair:
     ) -> None:
         self._proxy, self._client, self._server, self._budget = proxy, client, server, budget
         self._subscriber = False
+        self.forgotten = False
 
     def upwards(self) -> None:
         with suppress(OSError):
             while data := self._client.recv(PIECE):
                 # Redis: from here on the connection only listens.
                 self._subscriber = self._subscriber or b"SUBSCRIBE\r\n" in data
-                self._server.sendall(data)
+                if not self.forgotten:
+                    self._server.sendall(data)
+        if self.forgotten:
+            return
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_WR)
 
     def downwards(self) -> None:
         with suppress(OSError):
             while data := self._server.recv(PIECE):
+                if self.forgotten:
+                    continue
                 if self._subscriber and self._proxy.muted:
                     self._proxy.swallowed += len(data)
                     continue

@@ -74,7 +74,7 @@ def test_a_job_that_no_process_begins_is_given_back_and_holds_no_place(
     callers = [
         call(cluster, session, f"lost-{number}", "work_once", steps=2, patience=90) for number in range(2)
     ]
-    eventually(lambda: cluster.logs().count("was lost on the way to its process") >= 2, 40, "lost jobs")
+    eventually(lambda: cluster.logs().count("was lost with its process") >= 2, 40, "lost jobs")
     for pid in children:
         cluster.kill(pid, "worker child")
     for caller in callers:

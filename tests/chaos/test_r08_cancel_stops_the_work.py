@@ -9,7 +9,16 @@ from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
 
-BOUNDS = {"work": 1.0, "work_in_thread": 2.0, "spin": 7.0, "doze": 7.0, "listen": 7.0, "hog": 7.0}
+BOUNDS = {
+    "work": 1.0,
+    "work_in_thread": 2.0,
+    "spin": 7.0,
+    "doze": 7.0,
+    "listen": 7.0,
+    "hog": 7.0,
+    "ignore": 7.0,
+    "read_and_doze": 7.0,
+}
 AIR_SECONDS = 0.7
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import Caller, call, open_session
+from tests.chaos.proxy import Proxy
 from tests.live import eventually
 
 CALLS = 12
@@ -67,3 +68,31 @@ def _answers(cluster: Cluster, session: object) -> bool:
     except (OSError, AssertionError):
         return False
     return "result" in answer
+
+
+def test_calls_are_served_again_soon_after_a_firewall_forgot_every_connection(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    proxies: list[Proxy] = []
+
+    def through(port: int) -> int:
+        proxies.append(Proxy(port))
+        return proxies[0].port
+
+    cluster = start_cluster(through=through)
+    session = open_session(cluster)
+    running = call(cluster, session, "running", "work_once", steps=100)
+    cluster.wait_for("running", number=3)
+    proxies[0].forget()
+    cluster.strike("connections forgotten")
+    forgotten = time.monotonic()
+    later = [
+        call(cluster, session, f"later-{number}", "work_once", steps=2, patience=90, retry_refused=True)
+        for number in range(3)
+    ]
+    for caller in (running, *later):
+        caller.join()
+        assert cluster.history.of(caller.nonce, "answer"), caller.nonce
+    assert time.monotonic() - forgotten < 60
+    cluster.check(SHED)
+    proxies[0].close()

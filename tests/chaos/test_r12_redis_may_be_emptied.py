@@ -1,10 +1,12 @@
-"""R12: Redis emptied in the middle: every accepted call, running or waiting, is still answered."""
+"""R12: Redis emptied or set back: every accepted call, running or waiting, is still answered."""
 
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
@@ -57,3 +59,54 @@ def test_a_call_answered_before_the_loss_is_answered_again_after_it(
     assert answer["id"] == "r12"
     assert answer["result"]["content"][0]["text"].startswith("r12 ")
     assert len(cluster.lines("r12", "start")) == 1
+
+
+def test_a_call_whose_answer_redis_forgot_is_answered_again(
+    start_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = start_cluster(web_processes=1)
+    session = open_session(cluster)
+    caller = call(cluster, session, "r12", "work_once", steps=40)
+    cluster.wait_for("r12", number=10)
+    eventually(lambda: caller.last_id, 10, "an event id")
+    early = caller.last_id
+    time.sleep(1.2)  # What Redis had is on its disk after a second.
+    cluster.kill_redis()
+    (kept,) = [path for path in cluster.redis.directory.iterdir() if path.name.startswith("appendonly")]
+    _copy(kept, tmp_path / "kept")
+    cluster.revive_redis()
+    caller.join()
+    assert caller.answered
+    eventually(lambda: "True" in cluster.shell(PUBLISHED), 20, "the note that the answer is in its stream")
+    cluster.kill_redis()
+    _copy(tmp_path / "kept", kept)
+    cluster.strike("set redis back")
+    cluster.revive_redis()
+    eventually(lambda: _serves(cluster), 20, "service")
+    for position in (caller.last_id, early):
+        with session.via(cluster.ports[0]).get_stream(position) as stream:
+            answer = stream.messages()[-1]
+        assert answer["id"] == "r12"
+        assert answer["result"]["content"][0]["text"].startswith("r12 ")
+    again = call(cluster, session, "r12", "work_once", steps=40).join()
+    assert again.answered
+    assert len(cluster.lines("r12", "start")) == 1
+
+
+PUBLISHED = "from mcp_app.models import Call; print(Call.objects.get().published)"
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+    else:
+        shutil.copy(source, target)
+
+
+def _serves(cluster: Cluster) -> bool:
+    try:
+        open_session(cluster)
+    except (OSError, AssertionError):
+        return False
+    return True

@@ -16,6 +16,7 @@ from tests import postgres
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
+from tests.live import eventually
 
 OUTAGE_SECONDS = 45.0  # Three times as long as a lease.
 POINTS = ("after-accept", "before-claim", "after-claim", "before-append", "before-store", "after-store")
@@ -86,3 +87,21 @@ def test_running_calls_survive_an_outage_of_the_database_and_new_ones_are_refuse
     again = call(cluster, session, "refused", "work_once", steps=1).join()
     assert again.answered
     cluster.check(Promise(most_starts=1))
+
+
+def test_a_cancel_reaches_its_call_also_while_the_database_is_locked(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster()
+    session = open_session(cluster)
+    caller = call(cluster, session, "r15", "work_once", steps=900, patience=120)
+    cluster.wait_for("r15", number=3)
+    with cluster.locked_database():
+        asked = time.monotonic()
+        caller.cancel()
+        eventually(
+            lambda: cluster.lines("r15", "stopped"), REFUSED_SECONDS + AIR_SECONDS, "the end of the work"
+        )
+        assert time.monotonic() - asked < REFUSED_SECONDS + AIR_SECONDS
+    caller.join()
+    assert cluster.history.of("r15", "error")

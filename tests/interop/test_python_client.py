@@ -7,6 +7,7 @@ from typing import Any, Literal
 import mcp_types as types
 import pytest
 from mcp import Client
+from mcp.client.sse import sse_client
 
 from tests.interop import walk
 from tests.live import LiveServer
@@ -64,6 +65,19 @@ async def test_the_python_client_lists_and_calls_everything(
 ) -> None:
     progress: list[dict[str, Any]] = []
     async with Client(live.url, mode=mode, elicitation_callback=_answer) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        report = {"tools": tools, "calls": await _calls(client, page_url, progress), "progress": progress}
+        report |= await _more(client)
+    walk.check(report)
+    walk.check_progress(report)
+    walk.check_more(report)
+
+
+@pytest.mark.requirement("SSE1-01", "SSE1-02", "SSE1-07")
+async def test_the_python_client_does_the_same_over_http_sse(live: LiveServer, page_url: str) -> None:
+    progress: list[dict[str, Any]] = []
+    address = live.url.replace("/mcp", "/sse")
+    async with Client(sse_client(address), mode="legacy", elicitation_callback=_answer) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         report = {"tools": tools, "calls": await _calls(client, page_url, progress), "progress": progress}
         report |= await _more(client)

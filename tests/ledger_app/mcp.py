@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
 
-from mcp_app import Context, tool
+from mcp_app import Context, resource, tool
 from tests.ledger_app.ledger import Run
 
 ALIVE_SECONDS = 0.1
@@ -148,6 +149,35 @@ async def guarded(nonce: str) -> str:
     """Needs a permission."""
     with _run(nonce):
         return nonce
+
+
+@tool(background=True, idempotent=False, timeout=120)
+async def ignore(nonce: str, seconds: float) -> str:
+    """Async code that takes no notice of being cancelled."""
+    with _run(nonce) as run:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(ALIVE_SECONDS)
+            run.note("alive")
+        return f"{nonce} {run.name}"
+
+
+@resource("ledger://read")
+def read() -> str:
+    """Has a thread of its own for a moment."""
+    return "read"
+
+
+@tool(background=True, idempotent=False, timeout=120)
+def read_and_doze(ctx: Context, nonce: str, seconds: float) -> str:
+    """Reads a resource, and after that looks at nothing."""
+    with _run(nonce) as run:
+        ctx.read_resource("ledger://read")
+        for _ in range(round(seconds / ALIVE_SECONDS)):
+            time.sleep(ALIVE_SECONDS)
+            run.note("alive")
+        return f"{nonce} {run.name}"
 
 
 @tool(background=True, timeout=120)

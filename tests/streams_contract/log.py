@@ -60,11 +60,14 @@ async def test_any_bytes_come_back_as_they_were(streams: Streams, data: bytes) -
     assert (await streams.log.read("s", "a", epoch, 0)).events[0].data == data
 
 
-async def test_a_close_event_is_kept_in_its_place_and_ends_nothing(streams: Streams) -> None:
-    epoch, _ = await streams.log.append("s", "a", b"1000", kind="close")
+@pytest.mark.parametrize("kind", ["close", "follow"])
+async def test_an_event_of_another_kind_is_kept_in_its_place_and_ends_nothing(
+    streams: Streams, kind: str
+) -> None:
+    epoch, _ = await streams.log.append("s", "a", b"1000", kind=kind)
     await streams.log.append("s", "a", b"more")
     page = await streams.log.read("s", "a", epoch, 0)
-    assert [event.kind for event in page.events] == ["close", "message"]
+    assert [event.kind for event in page.events] == [kind, "message"]
     assert not page.finished
 
 
@@ -115,6 +118,17 @@ async def test_a_writer_with_an_older_fence_changes_nothing(streams: Streams) ->
     assert await streams.log.finish("s", "a", b"frozen writer ends", fence=1) is None
     assert await offsets(streams, epoch) == [1, 2]
     assert await streams.log.finish("s", "a", b"end", fence=2) == Position(epoch, 3)
+
+
+async def test_a_fence_that_was_raised_stops_earlier_attempts_before_the_new_one_writes(
+    streams: Streams,
+) -> None:
+    await streams.log.append("s", "a", b"first attempt", fence=1)
+    await streams.log.keep("s", "a", fence=2)
+    await streams.log.keep("s", "a")  # A reader lowers nothing.
+    with pytest.raises(StreamFinished):
+        await streams.log.append("s", "a", b"frozen writer wakes", fence=1)
+    await streams.log.append("s", "a", b"second attempt", fence=2)
 
 
 async def test_a_finish_without_a_fence_wins_over_any_attempt(streams: Streams) -> None:

@@ -36,6 +36,7 @@ CORS_HEADERS = (
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 Scope = MutableMapping[str, Any]
+Verbs = dict[str, Callable[..., Awaitable[None]]]
 
 log = logging.getLogger("mcp.http")
 
@@ -59,7 +60,7 @@ class Endpoint:
             batch=settings.max_batch,
         )
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
-        self._verbs: dict[str, Callable[..., Awaitable[None]]] = {
+        self._verbs: Verbs = {
             "POST": self._post,
             "GET": self._get,
             "DELETE": self._delete,
@@ -71,16 +72,20 @@ class Endpoint:
         dispatcher.sessions.on_take_over.append(self.connections.take_over)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one HTTP request; whatever goes wrong becomes one documented answer."""
+        """Serve one HTTP request."""
+        await self.serve(self._verbs, ALLOW, scope, receive, send)
+
+    async def serve(self, verbs: Verbs, allow: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request through the gate to its verb; whatever goes wrong becomes one documented answer."""
         extra: Headers = ()
         try:
             fields = collect(scope["headers"])
             self._policy.check(fields.get(b"host"), fields.get(b"origin"))
             if b"origin" in fields:
                 extra = _cors(fields[b"origin"])
-            verb = self._verbs.get(scope["method"])
+            verb = verbs.get(scope["method"])
             if verb is None:
-                await self._other(scope["method"], send, extra)
+                await self._other(scope["method"], allow, send, extra)
             else:
                 await verb(scope, fields, receive, send, extra)
         except (Disconnected, ConnectionError):
@@ -121,28 +126,32 @@ class Endpoint:
         if STREAMING not in scope:
             await send_error(send, error, extra)
 
-    def _known(self, fields: Fields, scope: Scope) -> Principal | None:
-        """Who asks, when nothing has to be looked up."""
-        authorization = fields.get(b"authorization")
-        local = authorization is None and is_local(fields, _address(scope))
-        return self._dispatcher.authenticator.known(authorization, local=local)
-
-    async def _principal(self, fields: Fields, scope: Scope) -> Principal:
+    async def principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, _address(scope))
-        return await self._dispatcher.authenticator.authenticate(authorization, local=local)
+        authenticator = self._dispatcher.authenticator
+        known = authenticator.known(authorization, local=local)
+        return known or await authenticator.authenticate(authorization, local=local)
 
-    async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = self._known(fields, scope) or await self._principal(fields, scope)
+    async def message(
+        self, fields: Fields, receive: Receive, *, answers: bool
+    ) -> tuple[jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid], bytes]:
+        """What a POST says, and its bytes. ``answers``: it will be answered there, so its Accept counts.
+
+        Raises UnsupportedMediaType, NotAcceptable, and what reading and parsing raise.
+        """
         if not is_json(fields.get(b"content-type")) or not is_identity(fields.get(b"content-encoding")):
             raise UnsupportedMediaType
-        if not accepts_both(fields.get(b"accept")):
+        if answers and not accepts_both(fields.get(b"accept")):
             raise NotAcceptable
         body = await self._bodies.read(receive, fields.get(b"content-length"))
-        message = jsonrpc.parse(body, self._limits)
-        address = scope["client"][0] if scope.get("client") else ""
-        outcome, session = await self._legacy.post(fields, message, body, principal, address)
+        return jsonrpc.parse(body, self._limits), body
+
+    async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        principal = await self.principal(fields, scope)
+        message, body = await self.message(fields, receive, answers=True)
+        outcome, session = await self._legacy.post(fields, message, body, principal, _address(scope))
         if isinstance(outcome, Answered):
             headers = (*outcome.headers, *extra)
             if outcome.session_id is not None:
@@ -154,7 +163,7 @@ class Endpoint:
             )
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        principal = self._known(fields, scope) or await self._principal(fields, scope)
+        principal = await self.principal(fields, scope)
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self.connections.admit(principal.key)
@@ -168,19 +177,19 @@ class Endpoint:
                 await self._dispatcher.standalone.leave(session, token)
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
-        principal = self._known(fields, scope) or await self._principal(fields, scope)
+        principal = await self.principal(fields, scope)
         await self._legacy.delete(fields, principal)
         await send_body(send, 204, b"", extra)
 
-    async def _other(self, method: str, send: Send, extra: Headers) -> None:
+    async def _other(self, method: str, allow: str, send: Send, extra: Headers) -> None:
         if method != "OPTIONS":
-            raise MethodNotAllowed(allow=ALLOW)
+            raise MethodNotAllowed(allow=allow)
         # SEC-05: only an allowed origin got this far, and only it is told that it may go on.
         preflight = (
-            (b"access-control-allow-methods", b"GET, POST, DELETE"),
+            (b"access-control-allow-methods", allow.removesuffix(", OPTIONS").encode()),
             (b"access-control-max-age", b"600"),
             (b"access-control-allow-headers", CORS_HEADERS),
-            (b"allow", ALLOW.encode()),
+            (b"allow", allow.encode()),
         )
         await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
 

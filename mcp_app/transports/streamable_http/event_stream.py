@@ -10,7 +10,6 @@ from collections.abc import Awaitable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc, sse
 from mcp_app.protocol.errors import McpError, Unavailable
@@ -20,16 +19,12 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import Event, StreamsError, StreamUnknown
 from mcp_app.streams.reader import Reader
+from mcp_app.transports import notices
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
 
 START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-buffering", b"no")]
-KINDS = {
-    "tools": "notifications/tools/list_changed",
-    "prompts": "notifications/prompts/list_changed",
-    "resources": "notifications/resources/list_changed",
-}
 # Marks a scope whose answer has begun: an error can no longer become a body.
 STREAMING = "mcp.streaming"
 GAP = "Earlier messages of this stream are no longer kept."
@@ -126,7 +121,7 @@ class EventStream:
             if gone.done() or await self._write_events(stream, events) or (reader.finished and not events):
                 return
             if connection.stopping or clock() >= rotate_at or self._expired():
-                await self._write(sse.encode_retry(self._settings.stream_retry_ms))
+                await self._send_away()
                 return
             if clock() - self._last_write >= self._settings.keep_alive_seconds:
                 await self._write(sse.KEEP_ALIVE)
@@ -167,24 +162,29 @@ class EventStream:
         else:
             await self._write(sse.KEEP_ALIVE)
 
+    async def _send_away(self) -> None:
+        """The connection ends before the stream: the client comes back after this time."""
+        await self._write(sse.encode_retry(self._settings.stream_retry_ms))
+
+    def _encode(self, message: bytes) -> bytes:
+        """A message that is no event of the stream, so nobody can resume from it."""
+        return sse.encode_event(message)
+
     async def _tell_gap(self) -> None:
         """T-RES-08: what was trimmed is not passed over in silence; the answer is still to come."""
         await self._write(b": %b\n\n" % GAP.encode())
         if at_least("warning", self._session.log_level):
             params = {"level": "warning", "logger": "mcp.stream", "data": GAP}
-            await self._write(sse.encode_event(jsonrpc.encode_notification("notifications/message", params)))
+            await self._write(self._encode(jsonrpc.encode_notification("notifications/message", params)))
 
     async def _announce_catalogue(self) -> None:
-        """Tell of lists that changed since this client was last told; one notice covers many changes."""
-        catalogue = current()
-        session = self._session
-        if session.announced >= catalogue.revision or not session.initialized:
+        """Tell of lists that changed since this client was last told."""
+        messages, revision = notices.due(self._session)
+        if revision == self._session.announced:
             return
-        changed = [kind for kind, revision in catalogue.revisions.items() if revision > session.announced]
-        messages = [sse.encode_event(jsonrpc.encode_notification(KINDS[kind])) for kind in changed]
         if messages:
-            await self._write(b"".join(messages))
-        await _noted(self._dispatcher.sessions.announced(session, catalogue.revision))
+            await self._write(b"".join(self._encode(message) for message in messages))
+        await _noted(self._dispatcher.sessions.announced(self._session, revision))
 
     async def _check(self, connection: Connection) -> bool:
         """Ask again who is there, however busy the stream is; False to end it (S5, AUTH-18)."""

@@ -6,11 +6,12 @@ import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
@@ -68,7 +69,7 @@ class Legacy:
         _refuse_modern(fields, message)
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
-        if session is None:
+        if session is None or session.transport:
             return None
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
@@ -84,6 +85,8 @@ class Legacy:
         session = self._sessions.cached(session_id, principal.key)
         if session is None:
             session = await self._sessions.load(session_id, principal.key)
+        if session.transport:
+            raise SessionNotFound("This session belongs to the HTTP+SSE transport: POST to /messages/.")
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
             # VER-06: the session's revision was negotiated; a differing header is served by it.
@@ -116,7 +119,10 @@ class Legacy:
         head = await self._dispatcher.streams.log.head(session.id, position.stream)
         if head is None or head.epoch != position.epoch:
             return await self._restored(session, position.stream)
-        if head.offset < position.offset:
+        if await self._dispatcher.services.background.complete(session.id, position.stream):
+            # Redis may have been set back in time: what this client saw last is then beyond the end (R12).
+            position = replace(position, offset=min(position.offset, head.offset))
+        elif head.offset < position.offset:
             raise event_id.InvalidEventId(UNKNOWN_EVENT)
         token = ""
         if position.stream == STANDALONE:

@@ -156,8 +156,8 @@ def test_calls_are_counted_as_over_mcp_and_more_are_refused_with_the_time_to_wai
         assert [key for key in client.keys("mcp:window:*") if b"tool/count/user:" in key]
 
 
-def test_no_more_calls_may_be_open_than_a_principal_may_run(api: Client, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_RUNNING_CALLS_PER_PRINCIPAL": 1}
+def test_no_more_calls_may_be_open_than_a_principal_may_have(api: Client, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_OPEN_BACKGROUND_CALLS_PER_PRINCIPAL": 1}
     assert _start(api, key="first").status_code == 202
     assert _start(api).status_code == 429
     assert _start(api, key="first").status_code == 200

@@ -144,14 +144,15 @@ def in_thread(function: Callable[[Context], Any]) -> Work:
     """Work that runs a function in a thread, as the runner does for synchronous tools."""
 
     async def work(call: Call, context: Context) -> dict[str, Any]:
-        call.thread = Future()
-        call.thread.set_running_or_notify_cancel()
+        thread: Future[Any] = Future()
+        thread.set_running_or_notify_cancel()
+        call.threads = (thread,)
 
         def run() -> Any:
             try:
                 return function(context)
             finally:
-                call.thread.set_result(None)
+                thread.set_result(None)
 
         return result(str(await asyncio.to_thread(run)))
 

@@ -49,7 +49,7 @@ class MoodyLog:
     async def head(self, session: str, stream: str) -> Position | None:
         return await self._inner.head(session, stream)
 
-    async def keep(self, session: str, stream: str) -> None:
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         await self._inner.keep(session, stream)
 
     async def drop(self, session: str, stream: str) -> None:

@@ -94,6 +94,21 @@ async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_datab
     assert "did not stop" not in caplog.text
 
 
+async def test_a_task_that_goes_on_after_it_was_answered_is_ended(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = asyncio.Event()
+    kept.call.task = asyncio.create_task(release.wait())
+    kept.call.outcome = "cancelled"
+    kept.keeper._deadline = 0.0
+
+    async def named() -> bool:
+        return "did not stop" in caplog.text
+
+    await until(named)
+    release.set()
+
+
 async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_end(
     kept: Kept, caplog: pytest.LogCaptureFixture
 ) -> None:

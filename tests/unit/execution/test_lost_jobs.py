@@ -1,8 +1,11 @@
-"""Which jobs of a worker count as lost: those it took long ago and nobody began."""
+"""Which jobs of a worker count as lost: those it took long ago and no living child began."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,6 +16,7 @@ from mcp_app.execution.lost_jobs import LostJobs
 @dataclass(frozen=True)
 class Job:
     id: str
+    worker_pid: int | None = None
 
 
 A, B = Job("a"), Job("b")
@@ -33,9 +37,19 @@ def test_a_job_that_still_waits_later_is_lost(jobs: LostJobs) -> None:
     assert jobs.among([A, B], []) == [A]
 
 
-def test_a_job_that_was_begun_is_not_lost(jobs: LostJobs) -> None:
-    jobs.among([A], [])
-    assert jobs.among([A], [A]) == []
+@pytest.mark.parametrize("pid", [None, os.getpid()], ids=["unknown", "alive"])
+def test_a_job_that_was_begun_is_not_lost(jobs: LostJobs, pid: int | None) -> None:
+    begun = replace(A, worker_pid=pid)
+    jobs.among([begun], [])
+    assert jobs.among([begun], [begun]) == []
+
+
+def test_a_job_that_a_dead_child_had_begun_is_lost(jobs: LostJobs) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    begun = replace(A, worker_pid=child.pid)
+    assert jobs.among([begun], [begun]) == []
+    assert jobs.among([begun], [begun]) == [begun]
 
 
 def test_a_job_that_comes_again_is_waited_for_anew(jobs: LostJobs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from mcp_app import conf
 from mcp_app.execution import reaper, records
-from mcp_app.execution.celery import enqueue, waiting
+from mcp_app.execution.celery import BrokerUnavailable, enqueue, waiting
 from mcp_app.execution.records import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
@@ -126,6 +127,69 @@ def test_a_job_that_the_broker_lost_is_queued_again_but_one_it_still_holds_is_no
         made.default_channel.queue_purge(QUEUE)
     assert reaper.sweep() == 1
     assert waiting(QUEUE) == 1
+
+
+def test_calls_that_wait_long_get_another_job_more_and_more_seldom() -> None:
+    call, _ = records.accept(new_call(queue=QUEUE))
+    accepted = timezone.now()
+    jobs_at = []
+    for second in range(0, 3_600, 10):
+        then = {"accepted_at": accepted - timedelta(seconds=second)}
+        since = second - (jobs_at[-1] if jobs_at else 0)
+        Call.objects.filter(pk=call.id).update(enqueued_at=timezone.now() - timedelta(seconds=since), **then)
+        if records.not_enqueued(reaper.BROKER_SECONDS):
+            jobs_at.append(second)
+    assert jobs_at[0] <= 80
+    assert 3 <= len(jobs_at) <= 7
+
+
+def test_a_broker_that_goes_away_in_the_middle_is_a_broker_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with celery.connection_for_write() as made:
+        channel, kinds = type(made.default_channel), (*made.connection_errors, *made.channel_errors)
+
+    def gone(*_: object, **__: object) -> None:
+        raise kinds[0]("gone")
+
+    monkeypatch.setattr(channel, "queue_declare", gone)
+    with pytest.raises(BrokerUnavailable):
+        waiting(QUEUE)
+
+
+def test_a_sweep_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = []
+
+    def turn(since: float | None) -> float:
+        turns.append(since)
+        if len(turns) == 1:
+            raise RuntimeError("odd")
+        stop.set()
+        return 1.0
+
+    stop = threading.Event()
+    monkeypatch.setattr(reaper, "turn", turn)
+    monkeypatch.setattr(reaper, "SWEEP_SECONDS", 0.01)
+    reaper.run_forever(stop)
+    assert turns == [None, None]
+
+
+def test_after_a_sleep_of_the_machine_the_living_get_time_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[float | None] = []
+    clock = iter([100.0, 101.0, 101.0, 102.0, 102.0, 150.0, 150.0])
+
+    def turn(since: float | None) -> float:
+        turns.append(since)
+        if len(turns) == 3:
+            stop.set()
+        return 7.0
+
+    stop = threading.Event()
+    monkeypatch.setattr(reaper, "turn", turn)
+    monkeypatch.setattr(reaper, "SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr(reaper.time, "time", lambda: next(clock))
+    reaper.run_forever(stop)
+    assert turns == [None, 7.0, None]
 
 
 def test_a_stored_answer_is_published_once_however_often_is_swept() -> None:

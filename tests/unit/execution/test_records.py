@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from mcp_app.execution import records
+from mcp_app.execution import records, statements
 from mcp_app.execution.records import CallRecord, NewCall
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
@@ -129,6 +129,7 @@ def test_nothing_starts_that_is_not_there() -> None:
 # What each writer may do in each situation: True where it succeeds.
 SITUATIONS: dict[str, Callable[[], CallRecord]] = {
     "accepted": accepted,
+    "released": lambda: _released(claimed()),
     "running": claimed,
     "expired": lambda: _expired(claimed()),
     "expired, last attempt": lambda: _expired(claimed(max_attempts=1)),
@@ -143,12 +144,14 @@ WRITERS: dict[str, Callable[[CallRecord], bool]] = {
     "look": lambda call: records.look(call.id, call.attempt).held,
     "finish": end,
     "finish as an earlier attempt": lambda call: end(call, call.attempt - 1),
-    "finish as lost": lambda call: end(call, lost=True),
+    "finish as lost": lambda call: end(call, statement=statements.FINISH_LOST),
+    "finish unstarted": lambda call: end(call, statement=statements.FINISH_UNSTARTED),
     "release": lambda call: records.release(call.id, call.attempt),
     "cancel": lambda call: records.request_cancel(call.session_id, call.request_id, "") is not None,
 }
 ALLOWED = {
-    "accepted": {"claim", "finish", "cancel"},
+    "accepted": {"claim", "finish unstarted", "cancel"},
+    "released": {"claim", "finish unstarted", "cancel"},
     "running": {"renew", "look", "finish", "cancel"},
     "expired": {"renew", "look", "finish", "finish as lost", "release", "cancel"},
     "expired, last attempt": {"renew", "look", "finish", "finish as lost", "cancel"},
@@ -160,6 +163,12 @@ ALLOWED = {
 
 def _expired(call: CallRecord) -> CallRecord:
     expire(call)
+    return call
+
+
+def _released(call: CallRecord) -> CallRecord:
+    """R5: it waits for its next attempt, and its frozen one may wake."""
+    assert records.release(_expired(call).id, call.attempt)
     return call
 
 

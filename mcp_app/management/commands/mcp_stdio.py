@@ -1,0 +1,68 @@
+"""``manage.py mcp_stdio``: this server for one client that starts it as its child (specification: stdio)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from mcp_app import conf
+from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.auth.services import find_principal, user_principal
+from mcp_app.catalogue.mirror import mirror
+
+NOBODY = "Say as whom: --user NAME, or an API key in the environment as MCP_API_KEY (MCP_AUTH is 'required')."
+
+
+class Command(BaseCommand):
+    """Speak MCP on standard input and output; logs go to standard error."""
+
+    help = "Serve one MCP client on standard input and output; logs go to standard error."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Who the client is."""
+        parser.add_argument(
+            "--user", default="", metavar="NAME", help="the user whose permissions the client has"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Serve until the client ends its input; raises CommandError when it cannot begin."""
+        try:
+            mirror()
+            principal = _principal(options["user"])
+        except DatabaseError as error:
+            raise CommandError(f"The database cannot be used: {error}. Run `manage.py prepare`.") from None
+        asyncio.run(serve_stdio(principal))
+        sys.stderr.flush()
+        # STDIO-04: a tool's thread that goes on must not keep a client waiting for the end of its child.
+        os._exit(0)
+
+
+async def serve_stdio(principal: Principal) -> None:
+    """Imported late: everything that touches the event loop, after who may come in is known."""
+    from mcp_app.transports.stdio.application import serve
+
+    await serve(principal)
+
+
+def _principal(name: str) -> Principal:
+    """Who the client is: a named user, the owner of a key, or nobody in particular in development."""
+    if name:
+        user = get_user_model().objects.filter(username=name, is_active=True).first()
+        if user is None:
+            raise CommandError(f"There is no active user {name!r}.")
+        return user_principal(user, "stdio")
+    if secret := os.environ.get("MCP_API_KEY", ""):
+        principal = find_principal(secret)
+        if principal is None:
+            raise CommandError("The key in MCP_API_KEY is unknown, revoked or expired.")
+        return principal
+    if conf.get().auth == "loopback":
+        return LOOPBACK
+    raise CommandError(NOBODY)

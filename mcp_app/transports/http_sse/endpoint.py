@@ -1,0 +1,175 @@
+"""/sse and /messages/: the same gate as /mcp; the GET is the session, and a POST only says something in it.
+
+Every answer is stored as a stream of its own, and the session's standalone stream says which to pass on: so a
+POST may reach any process, whichever holds the event stream (SSE1-04).
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+from urllib.parse import parse_qs
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.current import current
+from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import InvalidRequest, McpError, NotAcceptable, Refused, SessionNotFound
+from mcp_app.protocol.http_headers import accepts_sse
+from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
+from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session
+from mcp_app.streams.base import FOLLOW
+from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
+from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
+from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, is_local
+from mcp_app.transports.streamable_http.legacy import Fields
+from mcp_app.transports.streamable_http.request_body import Receive
+
+STREAM_PATH = "/sse"
+MESSAGES_PATH = "/messages/"
+# DLG-000-07: early clients were told of this one; it takes our session id, never one of their own.
+ALIAS_PATH = "/message"
+OFF = "The HTTP+SSE transport is switched off (HTTP_SSE). Connect to /mcp."
+NO_SESSION = "Name the session: POST to the address that the 'endpoint' event of GET /sse gave."
+NOT_INITIALIZED = "Server not initialized: send 'initialize' first."
+INITIALIZED = "This connection is initialized already: open a new one with GET /sse."
+NO_BATCH = "Batches belong to the revisions up to 2025-03-26: send one message per POST."
+ACCEPTED_HEADERS = [(b"content-type", b"text/plain; charset=utf-8"), NO_CACHE, (b"content-length", b"8")]
+ENDED = "the HTTP+SSE connection ended"
+
+
+class HttpSse:
+    """HTTP+SSE of one process, as an ASGI callable for ``http`` scopes."""
+
+    def __init__(self, dispatcher: Dispatcher, endpoint: Endpoint) -> None:
+        """``endpoint`` lends its gate and counts the connections."""
+        self._dispatcher = dispatcher
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        if scope["path"] == STREAM_PATH:
+            await self._endpoint.serve({"GET": self._get}, "GET, OPTIONS", scope, receive, send)
+        else:
+            await self._endpoint.serve({"POST": self._post}, "POST, OPTIONS", scope, receive, send)
+
+    async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        principal = await self._admitted(scope, fields)
+        if not accepts_sse(fields.get(b"accept")):
+            raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
+        self._endpoint.connections.admit(principal.key)
+        dispatcher = self._dispatcher
+        session = await dispatcher.sessions.create(
+            version=V2024_11_05,
+            principal_key=principal.key,
+            client_info={},
+            capabilities={},
+            announced=current().revision,
+            transport=HTTP_SSE,
+        )
+        token = secrets.token_hex(8)
+        try:
+            await dispatcher.standalone.listen(session, token, take_over=True)
+            epoch, _ = await dispatcher.streams.log.open(session.id, STANDALONE)
+            await HttpSseStream(
+                dispatcher,
+                self._endpoint.connections,
+                session,
+                principal,
+                fields.get(b"authorization"),
+                local=is_local(fields, _address(scope)),
+                messages_path=scope.get("root_path", "") + MESSAGES_PATH,
+            ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
+        finally:
+            # SSE1-06: nobody can come back to it.
+            await dispatcher.end_session(session, ENDED)
+
+    async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        principal = await self._admitted(scope, fields)
+        session = await self._session(scope, principal)
+        message, body = await self._endpoint.message(fields, receive, answers=False)
+        if isinstance(message, jsonrpc.Notification):
+            await self._dispatcher.notification(session, message, body)
+        elif isinstance(message, jsonrpc.Response):
+            await self._dispatcher.response(session, message, body)
+        else:
+            await self._answer(session, principal, message, body, _address(scope))
+        headers = [*ACCEPTED_HEADERS, *extra]
+        await send({"type": "http.response.start", "status": 202, "headers": headers})
+        await send({"type": "http.response.body", "body": b"Accepted"})
+
+    async def _admitted(self, scope: Scope, fields: Fields) -> Principal:
+        if not self._dispatcher.settings.http_sse:
+            raise Refused(OFF, http_status=404)
+        return await self._endpoint.principal(fields, scope)
+
+    async def _session(self, scope: Scope, principal: Principal) -> Session:
+        """The session the query names; raises Refused (400) without one, SessionNotFound for a wrong one."""
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        named = query.get("session_id") or (scope["path"] == ALIAS_PATH and query.get("id"))
+        if not named:
+            raise Refused(NO_SESSION)
+        sessions = self._dispatcher.sessions
+        session = sessions.cached(named[0], principal.key)
+        if session is not None and not session.client_info:
+            session.checked_at = 0.0  # Another process may have seen its initialize: look again.
+            session = None
+        if session is None:
+            session = await sessions.load(named[0], principal.key)
+        if session.transport != HTTP_SSE:
+            raise SessionNotFound("This session belongs to /mcp: send the Mcp-Session-Id header there.")
+        return session
+
+    async def _answer(
+        self,
+        session: Session,
+        principal: Principal,
+        message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid],
+        body: bytes,
+        address: str,
+    ) -> None:
+        """Have what a request or a batch is answered with passed on (SSE1-03)."""
+        request_id = message.id if isinstance(message, jsonrpc.Request) else None
+        try:
+            outcome = await self._outcome(session, principal, message, body, address)
+        except McpError as error:
+            # Clients of this transport wait for the event; few look at what the POST was answered.
+            outcome = Answered(jsonrpc.encode_error(error, request_id))
+        if isinstance(outcome, Answered):
+            if not outcome.body:
+                return
+            outcome = await self._stored(session, outcome.body)
+        await self._dispatcher.streams.log.append(
+            session.id, STANDALONE, encode_reference(outcome), kind=FOLLOW
+        )
+
+    async def _outcome(
+        self, session: Session, principal: Principal, message: Any, body: bytes, address: str
+    ) -> Answered | StreamReference:
+        dispatcher = self._dispatcher
+        if isinstance(message, list):
+            if not session.client_info:
+                raise InvalidRequest(NOT_INITIALIZED)
+            if session.version > V2025_03_26:
+                raise InvalidRequest(NO_BATCH)
+            return await dispatcher.batch(session, principal, message)
+        if message.method == "initialize":
+            if session.client_info:
+                raise InvalidRequest(INITIALIZED)
+            return await dispatcher.initialize(principal, message, body, address, session)
+        if not session.client_info and message.method != "ping":
+            raise InvalidRequest(NOT_INITIALIZED)
+        return await dispatcher.request(session, principal, message, body)
+
+    async def _stored(self, session: Session, body: bytes) -> StreamReference:
+        """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""
+        name = "post-" + secrets.token_hex(9)
+        log = self._dispatcher.streams.log
+        position = await log.finish(session.id, name, body)
+        if position is None:
+            raise SessionNotFound
+        return StreamReference(name, position.epoch, 0)
+
+
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""

@@ -1,0 +1,103 @@
+"""The one event stream of an HTTP+SSE session: what its standalone stream says, and every answer it names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from mcp_app.dispatcher import StreamReference
+from mcp_app.protocol import sse
+from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError
+from mcp_app.transports.connections import Connection
+from mcp_app.transports.streamable_http.event_stream import EventStream, Stalled
+
+LOOK_SECONDS: Final = 60.0
+
+log = logging.getLogger("mcp.stream")
+
+
+def encode_reference(reference: StreamReference) -> bytes:
+    """A stream to pass on, as an event's data."""
+    return b"%b %d" % (reference.stream.encode(), reference.epoch)
+
+
+def _decode_reference(data: bytes) -> StreamReference:
+    stream, _, epoch = data.decode().partition(" ")
+    return StreamReference(stream, int(epoch), 0)
+
+
+class HttpSseStream(EventStream):
+    """One connection's writer. Nothing in this transport can be resumed: events have no ids (SSE1-06)."""
+
+    def __init__(self, *given: Any, messages_path: str, **named: Any) -> None:
+        """``messages_path`` is where the client posts to; the rest is as for every event stream."""
+        super().__init__(*given, **named)
+        self._messages_path = messages_path
+        self._writing = asyncio.Lock()
+        self._followers: set[asyncio.Task[None]] = set()
+        self._connection: Connection | None = None
+
+    async def _follow(
+        self, reader: Any, stream: str, connection: Connection, gone: asyncio.Future[None]
+    ) -> None:
+        self._connection = connection
+        try:
+            await super()._follow(reader, stream, connection, gone)
+        finally:
+            followers = list(self._followers)
+            for task in followers:
+                task.cancel()
+            await asyncio.gather(*followers, return_exceptions=True)
+
+    async def _write_events(self, stream: str, events: list[Event]) -> bool:
+        for event in events:
+            if event.kind == FOLLOW:
+                task = asyncio.create_task(self._pass_on(_decode_reference(event.data)))
+                self._followers.add(task)
+                task.add_done_callback(self._followers.discard)
+            elif event.data and event.kind != CLOSE:
+                await self._write(self._encode(event.data))
+        return False
+
+    async def _pass_on(self, reference: StreamReference) -> None:
+        """Write an answer and what is said before it, until it is complete."""
+        streams, session = self._dispatcher.streams, self._session.id
+        reader = streams.reader(session, reference.stream, reference.epoch, 0)
+        try:
+            while not reader.finished:
+                for event in await reader.next(LOOK_SECONDS):
+                    if event.data and event.kind != CLOSE:
+                        await self._write(self._encode(event.data))
+            await streams.log.drop(session, reference.stream)
+        except StreamsError:
+            return  # The session ended, or the stream is of no more use and expires by itself.
+        except (Stalled, OSError) as error:
+            log.info("A client of HTTP+SSE does not read: %s", type(error).__name__)
+            if self._connection is not None:
+                self._connection.stop()
+        finally:
+            reader.close()
+
+    async def _write(self, data: bytes) -> None:
+        async with self._writing:
+            await super()._write(data)
+
+    async def _prime(self, reference: StreamReference) -> None:
+        """SSE1-01: where to post to, before anything else."""
+        address = f"{self._messages_path}?session_id={self._session.id}"
+        await self._write(sse.encode_event(address.encode(), event="endpoint"))
+
+    def _encode(self, message: bytes) -> bytes:
+        """SSE1-02."""
+        return sse.encode_event(message, event="message")
+
+    async def _tell_gap(self) -> None:
+        """An answer may be among what was trimmed: better no connection than one that waits for it."""
+        raise Stalled
+
+    async def _send_away(self) -> None:
+        """There is nothing to come back to, and no reconnection time to speak of."""
+
+    def _rotation(self) -> float:
+        return float("inf")

@@ -1,0 +1,1 @@
+"""stdio: one client on this process's standard input and output."""

@@ -1,0 +1,93 @@
+"""Standard input and output for the protocol alone; whatever else reads or prints is turned away from them.
+
+Each has a thread of its own, because a pipe, a file and a terminal are waited for in different ways. The
+threads are daemons: a client that does not read must not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+CHUNK = 65_536
+# Chunks read ahead of what is being worked on.
+AHEAD = 16
+
+
+class Pipes:
+    """Takes over the process's standard input and output; use it from one event loop."""
+
+    def __init__(self) -> None:
+        self._input, self._output = os.dup(0), os.dup(1)
+        # STDIO-01: a print() anywhere, in this code or a library's, goes to the log and not between messages.
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a device, and only its number is wanted
+            os.dup2(nothing.fileno(), 0)
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._ahead = threading.Semaphore(AHEAD)
+        self._writes: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        for target in (self._read, self._write_all):
+            threading.Thread(target=target, name=f"stdio{target.__name__}", daemon=True).start()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """What the client sends, until its end of file."""
+        while chunk := await self._chunks.get():
+            yield chunk
+            self._ahead.release()
+
+    async def write(self, data: bytes) -> None:
+        """Write all of it; raises OSError when the client has gone."""
+        done = self._loop.create_future()
+        self._writes.put((data, done))
+        await done
+
+    def end(self) -> None:
+        """Have ``chunks`` end as if the client had ended it."""
+        self._chunks.put_nowait(b"")
+
+    def _read(self) -> None:
+        while True:
+            self._ahead.acquire()
+            try:
+                chunk = os.read(self._input, CHUNK)
+            except OSError:
+                chunk = b""
+            try:
+                self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
+            except RuntimeError:
+                return  # The loop is closed.
+            if not chunk:
+                return
+
+    def _write_all(self) -> None:
+        while True:
+            data, done = self._writes.get()
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(self._output, view) :]
+            except OSError as error:
+                self._tell(done, error)
+            else:
+                self._tell(done, None)
+
+    def _tell(self, done: asyncio.Future[None], error: OSError | None) -> None:
+        try:
+            self._loop.call_soon_threadsafe(_settle, done, error)
+        except RuntimeError:
+            return  # The loop is closed: nobody waits any more.
+
+
+def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)

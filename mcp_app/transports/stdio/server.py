@@ -1,0 +1,229 @@
+"""One client's session over two pipes: requests run beside each other, answers come as they are ready."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+from mcp_app.auth.principal import Principal
+from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import (
+    InvalidRequest,
+    McpError,
+    RequestCancelled,
+    SessionNotFound,
+    Unavailable,
+)
+from mcp_app.protocol.versions import V2025_03_26, V2025_11_25
+from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.streams.base import CLOSE, StreamsError
+from mcp_app.transports import notices
+from mcp_app.transports.stdio.framing import Framing
+from mcp_app.transports.stdio.pipes import Pipes
+
+LOOK_SECONDS = 60.0
+NOT_INITIALIZED = "Server not initialized: send 'initialize' first."
+INITIALIZED = "This connection is initialized already."
+CANCELLED = b'"error":{"code":%d,' % RequestCancelled.code
+NO_BATCH = "Batches belong to the revisions up to 2025-03-26: send one message a line."
+
+log = logging.getLogger("mcp.stdio")
+
+
+class StdioServer:
+    """Serves until the client ends its input, sends ``exit``, goes away, or its session is ended."""
+
+    def __init__(self, dispatcher: Dispatcher, principal: Principal, pipes: Pipes) -> None:
+        self._dispatcher = dispatcher
+        self._principal = principal
+        self._pipes = pipes
+        settings = dispatcher.settings
+        self._framing = Framing(settings.max_body_bytes)
+        self._limits = jsonrpc.Limits(
+            body_bytes=settings.max_body_bytes,
+            depth=settings.max_json_depth,
+            members=settings.max_json_members,
+            string_bytes=settings.max_string_bytes,
+            batch=settings.max_batch,
+        )
+        self._session: Session | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: set[str | int | None] = set()
+        self._silenced: set[str | int | None] = set()
+        dispatcher.sessions.on_end.append(self._ended)
+
+    async def run(self) -> None:
+        """Serve; afterwards nothing of the session runs any more (STDIO-04)."""
+        try:
+            async for chunk in self._pipes.chunks():
+                for frame in self._framing.feed(chunk):
+                    await self._take(frame)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._end_session()
+
+    async def _end_session(self) -> None:
+        if self._session is None:
+            return
+        try:
+            await self._dispatcher.end_session(self._session, "the client ended its input")
+        except StreamsError as error:
+            log.info("The session was not ended here: %s", error)  # An operator did, or Redis is away.
+
+    def _ended(self, session_id: str) -> None:
+        """The session ended, perhaps by an operator in another process."""
+        if self._session is not None and session_id == self._session.id:
+            self._pipes.end()
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(self._guarded(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except OSError:
+            self._pipes.end()  # The client reads no more.
+        except StreamsError as error:
+            log.info("A stream of a stdio session ended: %s", error)
+
+    async def _take(self, frame: bytes | McpError) -> None:
+        """One frame. What is not an answer to wait for is done before the next frame is looked at."""
+        if isinstance(frame, McpError):
+            await self._write(self._error(frame))
+            return
+        try:
+            message = jsonrpc.parse(frame, self._limits)
+            await self._message(message, frame)
+        except McpError as error:
+            await self._write(self._error(error))
+        except StreamsError:
+            await self._write(self._error(Unavailable()))
+
+    async def _message(
+        self, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
+    ) -> None:
+        if isinstance(message, jsonrpc.Request) and message.method == "initialize":
+            await self._initialize(message, frame)
+        elif isinstance(message, jsonrpc.Request | list):
+            self._spawn(self._serve(message, frame))
+            await asyncio.sleep(0)  # A cancel in the next frame must find the call (STDIO-11).
+        elif isinstance(message, jsonrpc.Notification):
+            await self._notification(message, frame)
+        elif self._session is not None:
+            await self._dispatcher.response(await self._current(), message, frame)
+
+    async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
+        if self._session is not None:
+            raise InvalidRequest(INITIALIZED, request_id=request.id)
+        answered = await self._dispatcher.initialize(self._principal, request, frame, "stdio")
+        if answered.session_id is not None:
+            self._session = await self._dispatcher.sessions.load(answered.session_id, self._principal.key)
+            self._spawn(self._listen(self._session))
+        await self._write(answered.body)
+
+    async def _notification(self, message: jsonrpc.Notification, frame: bytes) -> None:
+        if message.method == "exit":  # DLG-000-02
+            self._pipes.end()
+        elif self._session is not None:
+            cancelled = message.params.get("requestId")
+            if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
+                # CAN-02: not answered here, where no stream waits for its end.
+                self._silenced |= self._running & {cancelled}
+            await self._dispatcher.notification(await self._current(), message, frame)
+
+    async def _current(self) -> Session:
+        """The session, kept alive; raises SessionNotFound when it has ended."""
+        if self._session is None:
+            raise SessionNotFound
+        sessions = self._dispatcher.sessions
+        key = self._principal.key
+        return sessions.cached(self._session.id, key) or await sessions.load(self._session.id, key)
+
+    async def _serve(
+        self, message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
+    ) -> None:
+        request_id = message.id if isinstance(message, jsonrpc.Request) else None
+        self._running.add(request_id)
+        try:
+            outcome = await self._outcome(message, frame)
+            if isinstance(outcome, StreamReference):
+                await self._pass_on(outcome, request_id)
+            elif outcome.body:
+                await self._answer(outcome.body, request_id)
+        except McpError as error:
+            error.request_id = request_id
+            await self._write(self._error(error))
+        finally:
+            self._running.discard(request_id)
+            self._silenced.discard(request_id)
+
+    async def _outcome(
+        self, message: jsonrpc.Request | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
+    ) -> Answered | StreamReference:
+        if self._session is None:
+            if isinstance(message, jsonrpc.Request) and message.method == "ping":
+                return Answered(jsonrpc.encode_result(message.id, {}))
+            raise InvalidRequest(NOT_INITIALIZED)
+        session = await self._current()
+        if isinstance(message, jsonrpc.Request):
+            return await self._dispatcher.request(session, self._principal, message, frame)
+        if session.version > V2025_03_26:
+            raise InvalidRequest(NO_BATCH)
+        return await self._dispatcher.batch(session, self._principal, message)
+
+    async def _pass_on(self, reference: StreamReference, request_id: str | int | None) -> None:
+        """Write a stream until it is complete; it is not kept, because nobody can come back for it."""
+        session = await self._current()
+        streams = self._dispatcher.streams
+        reader = streams.reader(session.id, reference.stream, reference.epoch, 0)
+        try:
+            while not reader.finished:
+                for event in await reader.next(LOOK_SECONDS):
+                    if event.data and event.kind != CLOSE:
+                        await self._answer(event.data, request_id)
+            await streams.log.drop(session.id, reference.stream)
+        finally:
+            reader.close()
+
+    async def _listen(self, session: Session) -> None:
+        """Pass on what the server says by itself, and keep the session alive while the client is there."""
+        streams = self._dispatcher.streams
+        epoch, _ = await streams.log.open(session.id, STANDALONE)
+        reader = streams.reader(session.id, STANDALONE, epoch, 0)
+        self._dispatcher.on_catalogue.append(reader.poke)
+        self._dispatcher.sessions.on_change.append(lambda _: reader.poke())
+        try:
+            while not reader.finished:
+                messages, revision = notices.due(session)
+                for message in messages:
+                    await self._write(message)
+                if revision != session.announced:
+                    await self._dispatcher.sessions.announced(session, revision)
+                for event in await reader.next(LOOK_SECONDS):
+                    if event.data and event.kind != CLOSE:
+                        await self._write(event.data)
+                session = await self._current()
+                self._dispatcher.log.fact("session.seen", sessions=[session.id])
+        except McpError:
+            self._pipes.end()
+        finally:
+            reader.close()
+
+    async def _answer(self, message: bytes, request_id: str | int | None) -> None:
+        if request_id not in self._silenced or CANCELLED not in message[:300]:
+            await self._write(message)
+
+    async def _write(self, message: bytes) -> None:
+        await self._pipes.write(self._framing.encode(message))
+
+    def _error(self, error: McpError) -> bytes:
+        """RPC-07: before 2025-11-25 every error has an id, null where none could be read."""
+        if error.request_id is None and self._session is not None and self._session.version < V2025_11_25:
+            return b'{"jsonrpc":"2.0","id":null,"error":%b}' % jsonrpc.encode(error.to_wire())
+        return jsonrpc.encode_error(error)

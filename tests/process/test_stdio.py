@@ -1,0 +1,355 @@
+"""The stdio server as a child process: by hand, and with the official client."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import mcp_types as types
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.integration.http.conftest import CAPABILITIES
+from tests.live import LiveServer
+from tests.published_schema import problems
+
+ROOT = Path(__file__).resolve().parents[2]
+LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+PATIENCE = 30.0
+pytestmark = pytest.mark.process
+
+
+class Child:
+    """One stdio server and its client by hand; every line of its output must be JSON."""
+
+    def __init__(self, environment: dict[str, str], *arguments: str, counted: bool = False) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "mcp_stdio", *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.counted = counted
+        self.errors: list[str] = []
+        self.received: list[Any] = []
+        self._messages: queue.Queue[Any] = queue.Queue()
+        self._threads = [threading.Thread(target=read) for read in (self._read, self._read_errors)]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        while head := self.process.stdout.readline():
+            if self.counted:
+                size = int(head.partition(b":")[2])
+                assert self.process.stdout.readline() == b"\r\n"
+                self._messages.put(json.loads(self.process.stdout.read(size)))
+            else:
+                self._messages.put(json.loads(head))
+        self._messages.put(None)
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.errors.append(line.decode())
+
+    def send(self, message: Any) -> None:
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        assert self.process.stdin is not None
+        head = b"Content-Length: %d\r\n\r\n" % len(body) if self.counted else b""
+        self.process.stdin.write(head + body + (b"" if self.counted else b"\n"))
+        self.process.stdin.flush()
+
+    def request(self, request_id: Any, method: str, params: dict[str, Any] | None = None) -> None:
+        self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}})
+
+    def message(self) -> Any:
+        """The next message; None at the end of the output."""
+        return self._messages.get(timeout=PATIENCE)
+
+    def call(self, request_id: Any, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One request's response; what came before goes to ``received``."""
+        self.request(request_id, method, params)
+        return self.answer_to(request_id)
+
+    def answer_to(self, request_id: Any) -> dict[str, Any]:
+        while (message := self.message()).get("id") != request_id or "method" in message:
+            self.received.append(message)
+        return dict(message)
+
+    def initialize(
+        self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        client = {"name": "raw", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": client}
+        result: dict[str, Any] = self.call("init", "initialize", params)["result"]
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return result
+
+    def end(self) -> int:
+        """Close its input; its exit code, which must come soon."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        return self.process.wait(timeout=10)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        for thread in self._threads:
+            thread.join()
+        for pipe in (self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    """A running installation with a worker; stdio servers are started beside it."""
+    with LiveServer(1, settings="tests.interop.settings", worker=True) as server:
+        yield server
+        assert not server.trouble(), server.logs()[-4000:]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an installation of which nothing runs: no Redis, no worker."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
+    folder = tmp_path_factory.mktemp("alone")
+    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
+    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
+    return found
+
+
+@pytest.mark.requirement("STDIO-01", "STDIO-02", "GEN-01", "VER-02")
+@pytest.mark.parametrize("version", LEGACY)
+def test_without_redis_and_worker_it_serves_every_legacy_revision(
+    alone: dict[str, str], version: str
+) -> None:
+    with Child(alone) as child:
+        result = child.initialize(version)
+        assert result["protocolVersion"] == version
+        assert not problems(version, "InitializeResult", result)
+        tools = child.call(1, "tools/list")["result"]
+        assert not problems(version, "ListToolsResult", tools)
+        arguments = {"to": 2, "delay_seconds": 0.01}
+        counted = child.call(
+            "c", "tools/call", {"name": "count", "arguments": arguments, "_meta": {"progressToken": 7}}
+        )
+        assert counted["result"]["content"][0]["text"] == "counted to 2"
+        assert [message["params"]["progress"] for message in child.received] == [1, 2]
+        assert child.end() == 0
+    assert not [line for line in child.errors if "Traceback" in line]
+
+
+@pytest.mark.requirement("DLG-000-06")
+def test_a_client_that_frames_by_content_length_is_answered_so(alone: dict[str, str]) -> None:
+    with Child(alone, counted=True) as child:
+        child.initialize("2024-11-05")
+        assert child.call("ü", "ping") == {"jsonrpc": "2.0", "id": "ü", "result": {}}
+
+
+@pytest.mark.requirement("STDIO-11", "CAN-01", "CAN-02")
+def test_a_slow_call_holds_up_nothing_and_a_cancelled_one_is_not_answered(alone: dict[str, str]) -> None:
+    with Child(alone) as child:
+        child.initialize()
+        child.request(1, "tools/call", {"name": "count", "arguments": {"to": 100, "delay_seconds": 1}})
+        assert child.call(2, "ping")["result"] == {}
+        child.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+        assert child.call(3, "ping")["result"] == {}
+        began = time.monotonic()
+        assert child.end() == 0
+        assert time.monotonic() - began < 5
+        assert [message.get("id") for message in child.received] == []
+        assert child.message() is None
+
+
+@pytest.mark.requirement("DLG-004-01", "DLG-004-02")
+def test_the_older_cancel_is_answered(alone: dict[str, str]) -> None:
+    with Child(alone) as child:
+        child.initialize()
+        child.request(1, "tools/call", {"name": "count", "arguments": {"to": 100, "delay_seconds": 1}})
+        child.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": 1}})
+        assert child.answer_to(1)["error"]["code"] == -32800
+
+
+@pytest.mark.requirement("STDIO-12", "DLG-004-11", "RPC-07")
+@pytest.mark.parametrize(("version", "has_id"), [("2025-06-18", True), ("2025-11-25", False)])
+def test_a_malformed_line_is_an_error_and_reading_goes_on(
+    alone: dict[str, str], version: str, has_id: bool
+) -> None:
+    with Child(alone) as child:
+        child.initialize(version)
+        for line, code in ((b"{garbage", -32700), (b"[]", -32600), (b"x" * 5_000_000, -32600)):
+            child.send(line)
+            error = child.message()
+            assert error["error"]["code"] == code
+            assert ("id" in error) == has_id
+        child.send(b"")
+        assert child.call(1, "ping")["result"] == {}
+
+
+@pytest.mark.requirement("STDIO-03")
+@pytest.mark.parametrize(
+    ("version", "served"), [("2024-11-05", True), ("2025-03-26", True), ("2025-06-18", False)]
+)
+def test_a_batch_line_is_answered_by_one_line(alone: dict[str, str], version: str, served: bool) -> None:
+    with Child(alone) as child:
+        child.initialize(version)
+        child.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)])
+        answer = child.message()
+        assert isinstance(answer, list) == served
+        assert served or answer["error"]["code"] == -32600
+
+
+@pytest.mark.requirement("DLG-004-04", "DISC-06")
+def test_before_initialize_only_a_ping_is_served_and_a_probe_may_come_first(alone: dict[str, str]) -> None:
+    with Child(alone) as child:
+        assert child.call(1, "ping")["result"] == {}
+        assert child.call(2, "tools/list")["error"]["code"] == -32600
+        assert child.call(3, "server/discover")["error"]["code"] < 0
+        child.initialize()
+        assert child.call(4, "server/discover")["error"]["code"] == -32601
+        again = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        assert child.call(5, "initialize", again)["error"]["code"] == -32600
+
+
+@pytest.mark.requirement("STDIO-04", "DLG-000-02")
+@pytest.mark.parametrize("way", ["end of file", "SIGTERM", "exit"])
+def test_it_ends_quickly_and_well_while_a_call_runs(alone: dict[str, str], way: str) -> None:
+    with Child(alone) as child:
+        child.initialize()
+        child.request(1, "tools/call", {"name": "count", "arguments": {"to": 1000, "delay_seconds": 1}})
+        child.request(2, "tools/call", {"name": "burn", "arguments": {"seconds": 60}})
+        assert child.call(3, "ping")["result"] == {}
+        if way == "SIGTERM":
+            child.process.terminate()
+        elif way == "exit":
+            child.send({"jsonrpc": "2.0", "method": "exit"})
+        else:
+            assert child.process.stdin is not None
+            child.process.stdin.close()
+        assert child.process.wait(timeout=5) == 0
+
+
+@pytest.mark.requirement("ELI-01")
+def test_a_question_is_asked_and_answered_on_the_pipes(alone: dict[str, str]) -> None:
+    with Child(alone) as child:
+        child.initialize("2025-06-18", CAPABILITIES)
+        child.request(1, "tools/call", {"name": "ask_name", "arguments": {}})
+        question = child.message()
+        assert question["method"] == "elicitation/create"
+        answer = {"action": "accept", "content": {"name": "Ada"}}
+        child.send({"jsonrpc": "2.0", "id": question["id"], "result": answer})
+        assert child.answer_to(1)["result"]["content"][0]["text"] == "Hello, Ada!"
+
+
+def test_beside_a_running_installation_background_calls_run_in_its_worker(live: LiveServer) -> None:
+    with Child(live.environment) as child:
+        child.initialize()
+        arguments = {"to": 3, "delay_seconds": 0.05}
+        counted = child.call(
+            1, "tools/call", {"name": "count", "arguments": arguments, "_meta": {"progressToken": "p"}}
+        )
+        assert counted["result"]["content"][0]["text"] == "counted to 3"
+        assert child.received[-1]["params"]["progress"] == 3
+        rows = "from mcp_app.models import Call; print(Call.objects.filter(tool='count').count())"
+        assert int(live.shell(rows).split()[-1]) >= 1
+
+
+@pytest.mark.requirement("TOOL-23")
+def test_a_change_made_in_another_process_is_told_and_an_operator_can_end_the_session(
+    live: LiveServer,
+) -> None:
+    with Child(live.environment) as child:
+        child.initialize()
+        assert child.call(1, "ping")["result"] == {}
+        switch = (
+            "from mcp_app.catalogue.services import set_enabled; from mcp_app.models import Tool;"
+            "set_enabled(entries=[Tool.objects.get(name='add')], enabled={}, actor=None)"
+        )
+        live.shell(switch.format(False))
+        assert child.message()["method"] == "notifications/tools/list_changed"
+        live.shell(switch.format(True))
+        assert child.message()["method"] == "notifications/tools/list_changed"
+        live.shell(
+            "import time; from mcp_app.models import Session\n"
+            "from mcp_app.sessions.services import end_session_now\n"
+            "while not (rows := Session.objects.filter(address='stdio', ended_at=None)): time.sleep(0.1)\n"
+            "[end_session_now(session_id=row.pk) for row in rows]"
+        )
+        assert child.message() is None
+        assert child.process.wait(timeout=10) == 0, child.errors
+
+
+@pytest.mark.requirement("AUTH-16")
+def test_who_the_client_is_comes_from_the_command_or_the_environment(live: LiveServer) -> None:
+    strict = {**live.environment, "MCP_AUTH": "required"}
+    made = live.shell(
+        "from django.contrib.auth import get_user_model; from mcp_app.auth.services import issue_api_key;"
+        "user = get_user_model().objects.create_user('stdio-user');"
+        "print(issue_api_key(user=user, name='stdio')[1])"
+    )
+    key = made.split()[-1]
+    for environment, arguments, words in (
+        (strict, (), "MCP_API_KEY"),
+        ({**strict, "MCP_API_KEY": "mcp_wrong"}, (), "unknown"),
+        (strict, ("--user", "nobody-there"), "no active user"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "manage.py", "mcp_stdio", *arguments],
+            cwd=ROOT, env=environment, input=b"", capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert words in done.stderr.decode()
+        assert done.stdout == b""
+    for environment, arguments in (({**strict, "MCP_API_KEY": key}, ()), (strict, ("--user", "stdio-user"))):
+        with Child(environment, *arguments) as child:
+            child.initialize()
+            assert child.call(1, "tools/list")["result"]["tools"]
+
+
+@pytest.mark.requirement("CONF-03")
+async def test_the_official_client_works_over_stdio(live: LiveServer) -> None:
+    server = StdioServerParameters(
+        command=sys.executable, args=["manage.py", "mcp_stdio"], cwd=str(ROOT), env=live.environment
+    )
+    steps: list[float] = []
+
+    async def answer(context: Any, params: Any) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def stepped(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
+
+    async with Client(stdio_client(server), mode="legacy", elicitation_callback=answer) as client:
+        assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
+        arguments = {"to": 3, "delay_seconds": 0.15}
+        counted = await client.call_tool("count", arguments, progress_callback=stepped)
+        assert isinstance(counted.content[0], types.TextContent)
+        assert counted.content[0].text == "counted to 3"
+        assert steps == [1, 2, 3]
+        hello = await client.call_tool("ask_name", {})
+        assert isinstance(hello.content[0], types.TextContent)
+        assert hello.content[0].text == "Hello, Ada!"
