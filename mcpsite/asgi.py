@@ -21,6 +21,7 @@ Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 django: Any = get_asgi_application()
 
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
+from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
 from mcpsite.celery import app as celery  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
@@ -75,10 +76,12 @@ class Application:
     def drain(self) -> None:
         """The server is about to stop: end open event streams so that clients go to another process."""
         mcp.drain()
+        following.stop()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.startup":
             pass
+        following.begin()
         await mcp.start()
         ROUTES.update({"/mcp": mcp.endpoint or mcp, **OTHERS})
         await send({"type": "lifespan.startup.complete"})

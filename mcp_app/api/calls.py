@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from time import monotonic
 from typing import Any
 from uuid import UUID
 
-from django.db import close_old_connections
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
@@ -16,14 +13,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from mcp_app import conf
 from mcp_app.api.base import ApiViewSet
 from mcp_app.api.call_fields import CallGiven, CallListed, CallShown, FollowedShown
 from mcp_app.api.described import described
 from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
-from mcp_app.execution.call_log import Said, read_position, said, wait_for_more, write_position
+from mcp_app.execution.call_log import Said, read_position, said, write_position
+from mcp_app.execution.following import wait_for_word
 from mcp_app.execution.services import cancel_call, retry_call, start_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal
@@ -31,14 +28,7 @@ from mcp_app.streams.base import Position, StreamsUnavailable
 
 LARGE = ("arguments", "answer", "meta", "session_fields")
 LONGEST_WAIT = 30
-# Each that waits has a thread of its own; who finds no place is answered at once, and comes again.
-MOST_WAITING = 16
-# How often the row is looked at when nothing is heard.
-LOOK_SECONDS = 2.0
 LONGEST_KEY = 200
-
-_places = threading.BoundedSemaphore(MOST_WAITING)
-_pause = threading.Event()
 
 
 class FollowQuery(serializers.Serializer[Any]):
@@ -120,8 +110,8 @@ class CallViews(ApiViewSet):
         how = asked(FollowQuery, request).validated_data
         after = read_position(how.get("after"))
         call = self.get_object()
-        if how["wait"] and not is_terminal(call.state):
-            call = _waited(call, after, how["wait"])
+        if how["wait"]:
+            call = wait_for_word(call, after, how["wait"])
         heard = _heard(call, after)
         return Response(
             {
@@ -166,31 +156,3 @@ def _heard(call: Call, after: Position | None) -> Said:
         return said(call.session_id, call.stream, after)
     except StreamsUnavailable:
         return Said(position=after)
-
-
-def _waited(call: Call, after: Position | None, seconds: float) -> Call:
-    """The call once it said more, was over, or the time had passed; holds no connection meanwhile."""
-    if not conf.get().redis_url or not _places.acquire(blocking=False):
-        return call
-    try:
-        deadline = monotonic() + seconds
-        while not is_terminal(call.state) and (left := deadline - monotonic()) > 0:
-            close_old_connections()
-            heard = _waited_for_more(call, after, min(left, LOOK_SECONDS))
-            call = Call.objects.get(pk=call.pk)
-            if heard:
-                break
-    finally:
-        _places.release()
-    return call
-
-
-def _waited_for_more(call: Call, after: Position | None, seconds: float) -> bool:
-    deadline = monotonic() + seconds
-    while (left := deadline - monotonic()) > 0:
-        try:
-            if wait_for_more(call.session_id, call.stream, after, left):
-                return True
-        except StreamsUnavailable:
-            _pause.wait(left)
-    return False

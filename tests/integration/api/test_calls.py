@@ -15,11 +15,10 @@ from django.db import connection
 from django.test import Client
 
 from mcp_app import conf
-from mcp_app.api import calls
 from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.current import refresh_now
 from mcp_app.catalogue.mirror import mirror
-from mcp_app.execution import records
+from mcp_app.execution import following, records
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
@@ -259,11 +258,22 @@ def test_following_waits_for_the_next_word_and_no_longer_than_asked(
 
 def test_who_finds_no_place_to_wait_is_answered_at_once(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     call_id = _start(api).json()["id"]
-    monkeypatch.setattr(calls, "_places", threading.BoundedSemaphore(1))
-    assert calls._places.acquire(blocking=False)
+    monkeypatch.setattr(following, "_places", threading.BoundedSemaphore(1))
+    assert following._places.acquire(blocking=False)
     started = time.monotonic()
     assert api.get(f"/api/calls/{call_id}/follow/?wait=30").json()["over"] is False
     assert time.monotonic() - started < 10
+
+
+def test_who_waits_is_answered_when_the_process_stops(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_stopping", threading.Event())
+    call_id = _start(api).json()["id"]
+    stopper = threading.Timer(0.3, following.stop)
+    stopper.start()
+    started = time.monotonic()
+    assert api.get(f"/api/calls/{call_id}/follow/?wait=30").json()["over"] is False
+    stopper.join()
+    assert time.monotonic() - started < 15
 
 
 @pytest.mark.parametrize(
