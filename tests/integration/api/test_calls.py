@@ -19,6 +19,7 @@ from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.current import refresh_now
 from mcp_app.catalogue.mirror import mirror
 from mcp_app.execution import following, records
+from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
@@ -219,7 +220,9 @@ def said(api: Client) -> Callable[..., Call]:
     def say(call: Call, *messages: bytes, over: bool = False) -> Call:
         answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}' if over else b""
         if over:
-            assert records.finish(call.pk, call.attempt, State.COMPLETED, "ok", answer)
+            assert records.finish(
+                call.pk, call.attempt, State.COMPLETED, "ok", answer, statement=FINISH_UNSTARTED
+            )
         asyncio.run(_say(call, *messages, answer=answer))
         return call
 
