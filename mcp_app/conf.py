@@ -52,6 +52,8 @@ class Settings:
     max_subscriptions: int = 100
     completions_per_minute: int = 600
     wrong_keys_per_minute: int = 60
+    api_requests_per_minute: int = 600
+    api_refusals_per_minute: int = 60
 
     # Limits of what goes out.
     max_result_bytes: int = 8 * 1024 * 1024

@@ -23,6 +23,7 @@ Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 django: Any = get_asgi_application()
 
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
+from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
 from mcpsite.celery import app as celery  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
@@ -89,6 +90,7 @@ class Application:
     def drain(self) -> None:
         """The server is about to stop: end open event streams so that clients go to another process."""
         mcp.drain()
+        following.stop()
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The live console; what it needs is loaded when somebody watches for the first time."""
@@ -100,6 +102,7 @@ class Application:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.startup":
             pass
+        following.begin()
         await mcp.start()
         ROUTES.update({"/mcp": mcp.endpoint or mcp, **OTHERS})
         await send({"type": "lifespan.startup.complete"})

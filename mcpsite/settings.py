@@ -33,6 +33,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "axes",
+    "rest_framework",
+    "drf_spectacular_sidecar",  # For its static files: the page of the API asks nobody else for them.
     "django_svelte_jsoneditor",
     "mcp_app",
     "mcpsite",  # For its commands `up` and `prepare`.

@@ -102,6 +102,7 @@ UNFOLD: dict[str, Any] = {
                 "items": [
                     _link("API keys", "key", "apikey"),
                     _link("Audit trail", "policy", "auditevent"),
+                    {"title": "REST API", "icon": "api", "link": reverse_lazy("mcp_api:docs")},
                     _link("Users", "person", "user", "auth"),
                     _link("Groups", "group", "group", "auth"),
                 ],

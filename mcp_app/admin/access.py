@@ -32,26 +32,17 @@ class ApiKeyForm(ModelForm[ApiKey]):
         model = ApiKey
         fields = ("user", "name", "expires_at")
 
-    def clean_name(self) -> str:
-        """A name without characters that hide or reorder text (S11)."""
-        name: str = self.cleaned_data["name"]
-        if marked(name) != name:
-            raise ValidationError(f"Hidden characters are not allowed: {marked(name)}")
-        return name
-
-    def clean_expires_at(self) -> Any:
-        """An expiry in the future, or none."""
-        expires_at = self.cleaned_data["expires_at"]
-        if expires_at is not None and expires_at <= timezone.now():
-            raise ValidationError("This time has passed: a key must expire in the future.")
-        return expires_at
+    def _post_clean(self) -> None:
+        """The last step of validation is the service, whose complaints stand beside their fields."""
+        super()._post_clean()  # type: ignore[misc]  # Django's own forms extend the same hook.
+        if not self.errors:
+            try:
+                self.instance, self.secret = issue_api_key(**self.cleaned_data, actor=self.actor)
+            except ValidationError as error:
+                self.add_error(None, error)
 
     def save(self, commit: bool = True) -> ApiKey:
-        """Issue the key through the service, which writes the row and the audit trail."""
-        wanted = self.cleaned_data
-        self.instance, self.secret = issue_api_key(
-            user=wanted["user"], name=wanted["name"], expires_at=wanted["expires_at"], actor=self.actor
-        )
+        """The key that validation has issued through the service."""
         return self.instance
 
     def save_m2m(self) -> None:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from mcp_app.admin.approvals import time_left, waited_for_approval
 from mcp_app.admin.shown import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
-from mcp_app.execution.call_log import Progress, Said, redactor, said
+from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State, is_terminal
 from mcp_app.streams.base import Position, StreamsUnavailable
@@ -86,7 +86,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "worker": marked(call.worker) or "-",
         "progress": _progress(call, heard.progress),
         "lines": [{"level": marked(line.level), "text": marked(line.text)} for line in heard.lines],
-        "after": _written(heard.position),
+        "after": write_position(heard.position),
         "note": note,
     }
 
@@ -94,20 +94,6 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
 def attempts(call: Call) -> str:
     """``2 of 3``."""
     return f"{call.attempt} of {call.max_attempts}"
-
-
-def read_position(text: str | None) -> Position | None:
-    """The place that an earlier answer named; None for anything else."""
-    epoch, _, offset = (text or "").partition("-")
-    if not (
-        epoch.isascii() and epoch.isdigit() and offset.isascii() and offset.isdigit() and len(text or "") < 40
-    ):
-        return None
-    return Position(int(epoch), int(offset))
-
-
-def _written(position: Position | None) -> str:
-    return "" if position is None else f"{position.epoch}-{position.offset}"
 
 
 def _progress(call: Call, newest: Progress | None) -> dict[str, Any] | None:

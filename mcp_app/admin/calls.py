@@ -27,13 +27,13 @@ from mcp_app.admin.call_page import (
     content,
     lasted,
     live,
-    read_position,
     request_id_of,
     waited,
 )
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.queues import box
 from mcp_app.admin.shown import badge, moment, span
+from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.undecided import LONGEST_REASON
 from mcp_app.models import Call, Session, Tool

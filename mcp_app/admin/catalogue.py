@@ -15,6 +15,7 @@ from mcp_app.admin.entry_admin import EntryAdmin
 from mcp_app.admin.entry_filters import PresetFilter
 from mcp_app.admin.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
 from mcp_app.admin.shown import json_block
+from mcp_app.admin.transfer import TransferPages
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.building import without_arguments
 from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
@@ -29,7 +30,7 @@ def _copied(entry: Any, *names: str) -> dict[str, Any]:
 
 
 @admin.register(Tool)
-class ToolAdmin(EntryAdmin):
+class ToolAdmin(TransferPages, EntryAdmin):
     """Tools; a tool added here is a preset of another."""
 
     kind = "tool"

@@ -22,6 +22,7 @@ from mcp_app.admin.entry_drafts import DraftPages
 from mcp_app.admin.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entry_history import HistoryPages
 from mcp_app.admin.shown import badge, block, diff, json_block, moment
+from mcp_app.admin.transfer import buttons
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue import revisions
 from mcp_app.catalogue.services import (
@@ -54,10 +55,10 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     own_fields: ClassVar[tuple[str, ...]] = ()
     definition_fields: ClassVar[tuple[str, ...]] = ("shown_definition",)
 
+    change_list_template = "mcp_admin/entries.html"
     change_form_template = "mcp_admin/entry_form.html"
     add_form_template = "mcp_admin/entry_form.html"
     list_display_links = ("key",)
-    change_list_template = "mcp_admin/entries.html"
     list_filter: ClassVar[Any] = (
         "source",
         "enabled",
@@ -165,8 +166,9 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The list, and the way to drafts and to what was deleted."""
+        """The list, and the way to drafts, to what was deleted, and to files of the whole catalogue."""
         more = {
+            **buttons(request, self.admin_site.name),
             "drafts_waiting": Draft.objects.filter(kind=self.kind).count(),
             "drafts_url": reverse(f"{self.admin_site.name}:mcp_app_draft_changelist") + f"?kind={self.kind}",
             "deleted_url": reverse(self.url_name("deleted")),

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal
 from mcp_app.models import ApiKey, audit
 from mcp_app.streams.announce import announce
+from mcp_app.templatetags.mcp_text import marked
 
 PREFIX = "mcp_"
+MAX_NAME = 100
+# Noting every use would be a write for every request.
+USE_NOTED_SECONDS = 60
 
 
 def secret_hash(secret: str) -> str:
@@ -27,7 +33,11 @@ def secret_hash(secret: str) -> str:
 def issue_api_key(
     *, user: Any, name: str, expires_at: datetime | None = None, actor: Any = None
 ) -> tuple[ApiKey, str]:
-    """Issue a key for ``user``; returns the row and the secret, which cannot be shown again."""
+    """Issue a key for ``user``; returns the row and the secret, which cannot be shown again.
+
+    Raises ValidationError with field names, and PermissionDenied when ``actor`` may not give it to ``user``.
+    """
+    _check_new_key(user, name, expires_at, actor)
     secret = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
         row = ApiKey.objects.create(
@@ -35,6 +45,23 @@ def issue_api_key(
         )
         _audit(actor, "api_key.issue", row)
     return row, secret
+
+
+def _check_new_key(user: Any, name: str, expires_at: datetime | None, actor: Any) -> None:
+    # A key carries its user's rights.
+    if actor is not None and not actor.is_superuser and actor.pk != user.pk:
+        raise PermissionDenied("Only superusers issue keys for others.")
+    errors: dict[str, list[str]] = {}
+    if not name or len(name) > MAX_NAME:
+        errors["name"] = [f"Must have 1 to {MAX_NAME} characters."]
+    elif marked(name) != name:
+        errors["name"] = [f"Hidden characters are not allowed: {marked(name)}"]
+    if expires_at is not None and expires_at <= timezone.now():
+        errors["expires_at"] = ["This time has passed: a key must expire in the future."]
+    if not user.is_active:
+        errors["user"] = ["This user is inactive."]
+    if errors:
+        raise ValidationError(errors)
 
 
 def revoke_api_key(*, key: ApiKey, actor: Any = None) -> None:
@@ -57,11 +84,35 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
     )
 
 
+def find_api_key(secret: str) -> ApiKey | None:
+    """The key, with its user; None when it is unknown, revoked, expired or its user inactive."""
+    row = ApiKey.objects.select_related("user").filter(secret_hash=secret_hash(secret)).first()
+    return row if row is not None and row.usable and row.user.is_active else None
+
+
 def find_principal(secret: str) -> Principal | None:
     """The principal of an API key, or None when it is unknown, revoked, expired or its user inactive."""
-    row = ApiKey.objects.select_related("user").filter(secret_hash=secret_hash(secret)).first()
-    if row is None or not row.usable or not row.user.is_active:
-        return None
+    row = find_api_key(secret)
+    return None if row is None else principal_of_key(row)
+
+
+def note_api_key_used(key: ApiKey) -> None:
+    """Note that a key was accepted now, unless that was done a moment ago."""
+    now = timezone.now()
+    before = now - timedelta(seconds=USE_NOTED_SECONDS)
+    if key.last_used_at is None or key.last_used_at < before:
+        rows = ApiKey.objects.filter(Q(last_used_at=None) | Q(last_used_at__lt=before), pk=key.pk)
+        rows.update(last_used_at=now)
+
+
+def principal_of_user(user: AbstractBaseUser, way: str = "") -> Principal:
+    """The principal of a person who is known without a key, who logged in or came in by another ``way``."""
+    key = f"user:{user.pk}/{way}" if way else f"user:{user.pk}"
+    return Principal(key=key, name=user.get_username(), permissions=permissions_of(user), user_id=user.pk)
+
+
+def principal_of_key(row: ApiKey) -> Principal:
+    """The principal of a usable API key."""
     return Principal(
         key=f"user:{row.user_id}/key:{row.pk}",
         name=row.user.get_username(),
@@ -69,16 +120,6 @@ def find_principal(secret: str) -> Principal | None:
         user_id=row.user_id,
         api_key_id=row.pk,
         expires_at=row.expires_at.timestamp() if row.expires_at else None,
-    )
-
-
-def user_principal(user: Any, way: str) -> Principal:
-    """The principal of a user who is known without a key, by the ``way`` they came in."""
-    return Principal(
-        key=f"user:{user.pk}/{way}",
-        name=user.get_username(),
-        permissions=permissions_of(user),
-        user_id=user.pk,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 
 from mcp_app import conf
@@ -89,6 +90,12 @@ def _check_meta(meta: Any) -> None:
 def _check_permission(permission: str) -> None:
     if permission and not _PERMISSION.fullmatch(permission):
         raise UnfitError("A permission looks like app_label.codename.")
+
+
+def permission_exists(permission: str) -> bool:
+    """Whether anybody could have it."""
+    label, _, codename = permission.partition(".")
+    return Permission.objects.filter(content_type__app_label=label, codename=codename).exists()
 
 
 def _check_length(text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -14,6 +13,7 @@ from django.db import DatabaseError, connection
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.execution import approval, call_record, failpoints, records, undecided
+from mcp_app.execution.acceptance import PREFIX
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.call_record import CallRecord, NewCall
@@ -27,7 +27,6 @@ from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
-PREFIX = "call-"
 # The member of a session that says it accepted background calls.
 MARK = HAD_CALLS
 # Who may be refused is refused soon (R15); work that was accepted waits longer.
@@ -36,11 +35,6 @@ PATIENCE = 1.5
 SQLITE_SECONDS = 5.0
 
 log = logging.getLogger("mcp.background")
-
-
-def new_stream() -> str:
-    """The name of the stream of a new call."""
-    return PREFIX + secrets.token_hex(9)
 
 
 class Background:

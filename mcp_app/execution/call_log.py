@@ -70,6 +70,30 @@ def said(session_id: str, stream: str, after: Position | None = None) -> Said:
     return Said(lines, progress[-1] if progress else None, position)
 
 
+def wait_for_more(session_id: str, stream: str, after: Position | None, seconds: float) -> bool:
+    """Whether a call says anything after ``after`` within ``seconds``, of which it waits half a one at most.
+
+    Blocks; raises StreamsUnavailable when Redis is away.
+    """
+    url = conf.get().redis_url
+    return bool(url) and _view(url).wait(session_id, stream, after, seconds)
+
+
+def read_position(text: str | None) -> Position | None:
+    """The place that an earlier answer named; None for anything else."""
+    epoch, _, offset = (text or "").partition("-")
+    if not (
+        epoch.isascii() and epoch.isdigit() and offset.isascii() and offset.isdigit() and len(text or "") < 40
+    ):
+        return None
+    return Position(int(epoch), int(offset))
+
+
+def write_position(position: Position | None) -> str:
+    """A place as ``read_position`` takes it."""
+    return "" if position is None else f"{position.epoch}-{position.offset}"
+
+
 def redactor() -> Redactor:
     """What takes secrets out of everything that is shown of a call."""
     return Redactor((*conf.get().redacted_names, *current().secret_names))

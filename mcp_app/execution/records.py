@@ -78,6 +78,12 @@ def find(call_id: UUID | str) -> CallRecord | None:
     return record(row) if row else None
 
 
+def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
+    """The call that a request of a session started."""
+    row = Call.objects.filter(session_id=session_id, request_key=request_key(request_id)).first()
+    return record(row) if row else None
+
+
 def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
     """The call whose answer travels on a stream of a session."""
     row = Call.objects.filter(session_id=session_id, stream=stream).first()

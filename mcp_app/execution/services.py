@@ -1,31 +1,62 @@
-"""What operators do to background calls, for synchronous callers: admin, commands. Each is audited."""
+"""What people do to background calls, for synchronous callers: admin, API, commands. Each is audited."""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import orjson
 from django.db import transaction
 
-from mcp_app.auth.principal import EVERYTHING
+from mcp_app import conf
+from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.current import refresh_now
 from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution import records
+from mcp_app.execution import records, undecided
+from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.attempt_reply import publish_now
-from mcp_app.execution.background import new_stream
-from mcp_app.execution.call_record import DEFAULT_QUEUE, CallRecord, NewCall, request_key
+from mcp_app.execution.call_record import CallRecord, NewCall, digest, request_key
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import Call, audit
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED, State
-from mcp_app.protocol.errors import RequestCancelled
+from mcp_app.protocol.errors import RequestCancelled, TooManyRequests
+from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.announce import announce
+from mcp_app.streams.counting import count
 
 # Progress of a call that nobody asked for is kept under this token, for the operator to see.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
+
+
+# A call that the API started is alone in its session.
+REQUEST_ID = 1
+# The member of its meta that says what was asked for.
+ASKED = "asked"
+
+
+class Refusal(StrEnum):
+    """Why a call was not started."""
+
+    UNKNOWN_TOOL = "unknown tool"
+    ARGUMENTS = "arguments"
+    TOO_MANY = "too many"
+    KEY_USED = "key used"
+    UNAVAILABLE = "unavailable"
+
+
+class StartRefused(Exception):
+    """The call was not started; ``wait`` is in how many seconds to try again, 0.0 when nobody knows."""
+
+    def __init__(self, reason: Refusal, text: str, wait: float = 0.0) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.wait = wait
 
 
 class RetryRefused(Exception):
@@ -103,26 +134,94 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
         raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
     if entry.needs_approval and entry.four_eyes and old.user_id is None:
         raise RetryRefused("It needs four eyes, and who asked is not known: nobody could approve it.")
-    return NewCall(
+    return new_call(
+        entry,
+        given,
+        Principal(old.principal, old.principal, frozenset(), old.user_id, old.api_key_id),
         session_id=f"operator-{secrets.token_hex(16)}",
         request_id=old.request_id,
-        principal=old.principal,
-        user_id=old.user_id,
-        api_key_id=old.api_key_id,
-        tool=entry.name,
-        arguments={**given, **entry.fixed_arguments},
         meta={"progressToken": OPERATOR_TOKEN},
         # No client is there to be asked, so none of its capabilities is.
         session_fields={**old.session_fields, "capabilities": orjson.dumps({}).decode()},
-        stream=new_stream(),
-        timeout=entry.timeout,
-        max_attempts=1 + entry.retries,
-        queue=entry.queue or DEFAULT_QUEUE,
-        priority=entry.priority,
         retry_of=old.id,
         retried_by=getattr(actor, "pk", None),
-        approval_minutes=entry.approval_minutes if entry.needs_approval else None,
-        four_eyes=entry.four_eyes,
+    )
+
+
+def start_call(
+    *, principal: Principal, actor: Any, tool: str, arguments: dict[str, Any], key: str = ""
+) -> tuple[UUID, bool]:
+    """Start a tool as a background call of ``principal``; returns its id and whether it is new.
+
+    Checked and limited as a client's call is. A repeated ``key`` of the same principal gives the call it
+    started (R7). Nobody is asked anything, for no client is there. Raises StartRefused.
+    """
+    session_id = _session_of(principal, key)
+    if key and (present := records.find_request(session_id, REQUEST_ID)):
+        return _repeated(present, tool, arguments)
+    new = _started(principal, session_id, tool, arguments)
+    with transaction.atomic():
+        call, is_new = _accepted(new)
+        if is_new:
+            _audit(actor, "call.start", call, {"tool": call.tool})
+            transaction.on_commit(lambda: hand_on_new(call))
+    return (call.id, True) if is_new else _repeated(call, tool, arguments)
+
+
+def _accepted(new: NewCall) -> tuple[CallRecord, bool]:
+    if new.approval_minutes is None:
+        return records.accept(new)
+    try:
+        return undecided.accept(new, conf.get().max_waiting_approvals_per_principal)
+    except TooManyRequests as error:
+        raise StartRefused(Refusal.TOO_MANY, error.message) from None
+
+
+def _session_of(principal: Principal, key: str) -> str:
+    """Each call stands alone; a repeated key leads to the same place, where one call may be."""
+    if not key:
+        return f"api-{secrets.token_hex(20)}"
+    return f"api-{hashlib.sha256(orjson.dumps([principal.key, key])).hexdigest()[:40]}"
+
+
+def _repeated(call: CallRecord, tool: str, arguments: dict[str, Any]) -> tuple[UUID, bool]:
+    # As asked for, without what a preset adds: that may have changed since.
+    if call.meta.get(ASKED) != digest(tool, arguments):
+        raise StartRefused(Refusal.KEY_USED, "This key was used for another call: use a new one.")
+    return call.id, False
+
+
+def _started(principal: Principal, session_id: str, tool: str, arguments: dict[str, Any]) -> NewCall:
+    settings = conf.get()
+    if not settings.redis_url:
+        raise StartRefused(Refusal.UNAVAILABLE, "Without Redis no worker runs background calls.")
+    entry = refresh_now().tool(tool, principal.permissions)
+    if entry is None:
+        raise StartRefused(Refusal.UNKNOWN_TOOL, f"There is no tool {tool[:128]!r} for you.")
+    if problem := entry.check(arguments):
+        raise StartRefused(Refusal.ARGUMENTS, problem)
+    if records.open_of(principal.key) >= settings.max_open_background_calls_per_principal:
+        raise StartRefused(Refusal.TOO_MANY, "Too many calls are not over: wait for one to end, or stop one.")
+    # The same window as that of calls over MCP.
+    limit = entry.calls_per_minute
+    if limit is not None and (wait := count(f"tool/{entry.name}/{principal.key}", limit, 60)):
+        text = f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
+        raise StartRefused(Refusal.TOO_MANY, text, wait)
+    fields = stored_fields(
+        version=V2025_11_25,
+        principal=principal.key,
+        client_info={"name": "api", "version": settings.server_version},
+        capabilities={},
+        announced=0,
+    )
+    return new_call(
+        entry,
+        arguments,
+        principal,
+        session_id=session_id,
+        request_id=REQUEST_ID,
+        session_fields=fields,
+        meta={"progressToken": OPERATOR_TOKEN, ASKED: digest(tool, arguments)},
     )
 
 

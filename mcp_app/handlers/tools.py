@@ -7,9 +7,8 @@ from typing import Any
 
 from mcp_app.catalogue.current import current
 from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution.background import new_stream
+from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.call import Call
-from mcp_app.execution.call_record import DEFAULT_QUEUE, NewCall
 from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.results import error_result
@@ -129,27 +128,18 @@ async def _accept(
     """A background call: stored, queued, and followed on its own stream (R1)."""
     meta = request_meta(params)
     progress_token(meta)
-    session, principal = context.session, context.principal
+    session = context.session
     with context.trail(entry.name, meta) as trail:
         stream, start = await context.services.background.accept(
-            NewCall(
+            new_call(
+                entry,
+                arguments,
+                context.principal,
                 session_id=session.id,
                 request_id=context.request_id,
-                principal=principal.key,
-                user_id=principal.user_id,
-                api_key_id=principal.api_key_id,
-                tool=entry.name,
-                arguments=arguments,
+                session_fields=context.services.sessions.stored(session),
                 # The worker goes on with the trace (META-09, CEL-09).
                 meta=carried(meta, trail.context),
-                session_fields=context.services.sessions.stored(session),
-                stream=new_stream(),
-                timeout=entry.timeout,
-                max_attempts=1 + entry.retries,
-                queue=entry.queue or DEFAULT_QUEUE,
-                priority=entry.priority,
-                approval_minutes=entry.approval_minutes if entry.needs_approval else None,
-                four_eyes=entry.four_eyes,
             )
         )
     context.reply.follow(stream, start.epoch)

@@ -12,6 +12,8 @@ from mcp_app.streams.keys import stream_keys
 from mcp_app.streams.redis_log import event_of
 
 MOST = 200
+# Well below the time after which the client takes Redis for hanging.
+MOST_SECONDS = 0.5
 
 
 class StreamView:
@@ -32,6 +34,19 @@ class StreamView:
         if events and events[0].epoch != position.epoch:
             return self.newest(session, stream)
         return events
+
+    def wait(self, session: str, stream: str, position: Position | None, seconds: float) -> bool:
+        """Whether there is an event after ``position`` (None: any) within ``seconds``, at most MOST_SECONDS.
+
+        Blocks; raises StreamsUnavailable.
+        """
+        key = stream_keys(session, stream).stream
+        start = f"{position.epoch}-{position.offset}" if position is not None else "0-0"
+        try:
+            block = max(1, round(min(seconds, MOST_SECONDS) * 1000))
+            return bool(self._client.xread({key: start}, count=1, block=block))
+        except redis.RedisError as error:
+            raise StreamsUnavailable("Redis does not show the events of a call.") from error
 
     def _read(self, session: str, stream: str, position: Position | None) -> list[Event]:
         key = stream_keys(session, stream).stream

@@ -4,7 +4,12 @@
 """
 
 from mcp_app.catalogue.transfer.exports import export_catalogue
-from mcp_app.catalogue.transfer.imports import Imported, import_catalogue
+from mcp_app.catalogue.transfer.imports import (
+    CatalogueMoved,
+    Imported,
+    ImportForbidden,
+    import_catalogue,
+)
 from mcp_app.catalogue.transfer.notation import MAX_BYTES, NOTATIONS, notation_of
 from mcp_app.catalogue.transfer.plan import Difference, FieldDifference
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
@@ -12,8 +17,10 @@ from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
 __all__ = [
     "MAX_BYTES",
     "NOTATIONS",
+    "CatalogueMoved",
     "Difference",
     "FieldDifference",
+    "ImportForbidden",
     "Imported",
     "Problem",
     "TransferRefused",

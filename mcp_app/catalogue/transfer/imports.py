@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from mcp_app.catalogue import revisions
+from mcp_app.catalogue import loading, revisions
 from mcp_app.catalogue.services import change_entries
 from mcp_app.catalogue.transfer import notation as notations
+from mcp_app.catalogue.transfer.permissions import needed
 from mcp_app.catalogue.transfer.plan import Difference, Plan, plan
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did or, as a dry run, would do; ``revision`` is 0 when nothing was written."""
+    """What an import did or, as a dry run, would do; ``revision`` is 0 when nothing was written.
+
+    ``planned_at`` is the revision of the catalogue that the file was compared with.
+    """
 
     revision: int
+    planned_at: int
     differences: tuple[Difference, ...]
     unchanged: int
 
@@ -31,38 +37,66 @@ class Imported:
         return {**counted, "unchanged": self.unchanged}
 
 
+class CatalogueMoved(Exception):
+    """The catalogue is no longer at the revision asked for: what was shown is not what would be done."""
+
+
+class ImportForbidden(Exception):
+    """The actor lacks ``permissions`` for what the file changes."""
+
+    def __init__(self, permissions: list[str]) -> None:
+        super().__init__(", ".join(permissions))
+        self.permissions = permissions
+
+
 def import_catalogue(
-    data: bytes, notation: str = "json", *, actor: Any, prune: bool = False, dry_run: bool = False
+    data: bytes,
+    notation: str = "json",
+    *,
+    actor: Any,
+    prune: bool = False,
+    dry_run: bool = False,
+    may: Callable[[str], bool] | None = None,
+    at_revision: int | None = None,
 ) -> Imported:
     """Read a catalogue file and bring the catalogue to it; clients hear of it once, after the commit.
 
     ``actor`` is who asks, or None. An entry in the file becomes what the file says: fields it leaves out
-    are empty, or as in code. Entries missing in the file stay, unless ``prune``. Raises TransferRefused with
-    every problem of the file, and changes nothing.
+    are empty, or as in code. Entries missing in the file stay, unless ``prune``.
+
+    ``may`` says whether the actor has a permission (None: all), ``at_revision`` where the catalogue must be.
+    Raises TransferRefused with every problem of the file, ImportForbidden and CatalogueMoved, and changes
+    nothing then.
     """
     document = notations.read(data, notation)
     if dry_run:
-        planned = plan(document, prune=prune)
-        return _imported(0, planned)
+        at = loading.revision_number()
+        return _imported(0, at, plan(document, prune=prune))
     with transaction.atomic():
         # Nobody may change what the plan was made from.
         revisions.lock()
+        at = loading.revision_number()
+        if at_revision not in (None, at):
+            raise CatalogueMoved
         planned = plan(document, prune=prune)
-        revision = _apply(planned, actor)
-    return _imported(revision, planned)
+        missing = [name for name in needed(planned.differences) if may is not None and not may(name)]
+        if missing:
+            raise ImportForbidden(missing)
+        revision = _apply(planned, at, actor)
+    return _imported(revision, at, planned)
 
 
-def _apply(planned: Plan, actor: Any) -> int:
+def _apply(planned: Plan, at: int, actor: Any) -> int:
     if not planned.differences:
         return 0
     try:
         revision = change_entries(changes=planned.changes, removed=planned.removed, actor=actor)
     except ValidationError as error:
         raise TransferRefused([Problem("", "", text) for text in error.messages]) from error
-    detail = {"revision": revision, **_imported(revision, planned).counted()}
+    detail = {"revision": revision, **_imported(revision, at, planned).counted()}
     revisions.audit(actor=actor, action="catalogue.imported", detail=detail)
     return revision
 
 
-def _imported(revision: int, planned: Plan) -> Imported:
-    return Imported(revision, tuple(planned.differences), planned.unchanged)
+def _imported(revision: int, at: int, planned: Plan) -> Imported:
+    return Imported(revision, at, tuple(planned.differences), planned.unchanged)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.contrib.auth.models import Permission
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
 from mcp_app.catalogue import revisions
 from mcp_app.catalogue.revisions import Row
+from mcp_app.catalogue.row_checks import permission_exists
 from mcp_app.catalogue.services import EntryChange, check_change
 from mcp_app.catalogue.strict_json import check_storable
 from mcp_app.catalogue.transfer import fields
@@ -197,9 +197,7 @@ class _Planner:
 
     def _check_permission(self, where: str, permission: str) -> None:
         """The admin offers only permissions that exist, for nobody could ever have another."""
-        label, dot, codename = permission.partition(".")
-        known = Permission.objects.filter(content_type__app_label=label, codename=codename)
-        if dot and not known.exists():
+        if "." in permission and not permission_exists(permission):
             text = f"There is no permission {permission!r} here: migrate its app, or correct it."
             self._complain(where, "permission", text)
 

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.auth.services import find_principal, user_principal
+from mcp_app.auth.services import find_principal, principal_of_user
 from mcp_app.catalogue.mirror import mirror
 
 NOBODY = "Say as whom: --user NAME, or an API key in the environment as MCP_API_KEY (MCP_AUTH is 'required')."
@@ -57,7 +57,7 @@ def _principal(name: str) -> Principal:
         user = get_user_model().objects.filter(username=name, is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active user {name!r}.")
-        return user_principal(user, "stdio")
+        return principal_of_user(user, "stdio")
     if secret := os.environ.get("MCP_API_KEY", ""):
         principal = find_principal(secret)
         if principal is None:

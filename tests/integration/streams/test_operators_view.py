@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +65,20 @@ async def test_the_newest_events_of_a_stream_and_those_after_a_position_are_read
     assert [(event.kind, event.data) for event in following] == [("final", b"done")]
 
 
+async def test_who_waits_for_a_stream_hears_what_is_there_and_what_comes(
+    streams: Streams, clean_redis: str
+) -> None:
+    view = StreamView(clean_redis)
+    assert not await asyncio.to_thread(view.wait, "s", "call-1", None, 0.05)
+    waiting = asyncio.create_task(asyncio.to_thread(view.wait, "s", "call-1", None, 30))
+    await streams.log.append("s", "call-1", b"one")
+    position = await streams.log.head("s", "call-1")
+    assert await asyncio.to_thread(view.wait, "s", "call-1", None, 0.05)
+    assert not await asyncio.to_thread(view.wait, "s", "call-1", position, 0.05)
+    # It may have looked before or after; it never waits longer than half a second.
+    await asyncio.wait_for(waiting, 10)
+
+
 async def test_a_stream_that_began_again_is_shown_from_its_own_newest_events(
     streams: Streams, clean_redis: str
 ) -> None:
@@ -78,6 +93,7 @@ async def test_a_stream_that_began_again_is_shown_from_its_own_newest_events(
         lambda: Presence(NOWHERE).workers(),
         lambda: Presence(NOWHERE).renew("w"),
         lambda: StreamView(NOWHERE).newest("s", "call-1"),
+        lambda: StreamView(NOWHERE).wait("s", "call-1", None, 1),
     ],
 )
 def test_a_redis_that_is_away_is_said_to_be(ask: Callable[[], Any]) -> None:

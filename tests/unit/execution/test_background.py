@@ -8,7 +8,8 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.execution import call_record, records
-from mcp_app.execution.background import Background, new_stream
+from mcp_app.execution.acceptance import new_stream
+from mcp_app.execution.background import Background
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import waiting
 from mcp_app.models import Call

@@ -1,0 +1,90 @@
+"""What every view of the API is: nothing of it depends on the settings of the framework in a host project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
+
+from mcp_app.api import problems
+from mcp_app.api.authentication import ApiKeyAuthentication, BrowserAuthentication
+from mcp_app.api.described import Described
+from mcp_app.api.filtering import NoFilter, asked
+from mcp_app.api.formats import JsonParser, JsonRenderer
+from mcp_app.api.paging import KeysetPages
+from mcp_app.api.permissions import HasNeeded, Need
+from mcp_app.api.throttling import Throttle
+
+METHODS = ("get", "head", "post", "patch", "delete")
+
+
+class Guarded:
+    """The way of every request: who asks, how often, whether they may; ``needs`` is by action or method."""
+
+    authentication_classes: Any = (ApiKeyAuthentication, BrowserAuthentication)
+    throttle_classes: Any = (Throttle,)
+    permission_classes: Any = (HasNeeded,)
+    parser_classes: Any = (JsonParser,)
+    renderer_classes: Any = (JsonRenderer,)
+    content_negotiation_class: Any = DefaultContentNegotiation
+    metadata_class: Any = None
+    versioning_class: Any = None
+    http_method_names: Any = METHODS
+    schema: Any = Described()
+    needs: ClassVar[dict[str, Need]] = {}
+    request: Any
+
+    @property
+    def called(self) -> str | None:
+        """The action of a viewset, the method of a plain view."""
+        method = (self.request.method or "").lower()
+        return getattr(self, "action", "get" if method == "head" else method)
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """As the framework's, but who may not is counted as well."""
+        view: Any = self
+        view.format_kwarg = None
+        request.accepted_renderer, request.accepted_media_type = view.perform_content_negotiation(request)
+        request.version, request.versioning_scheme = None, None
+        view.perform_authentication(request)
+        view.check_throttles(request)
+        view.check_permissions(request)
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        """Problems, whatever the host project has."""
+        return problems.answer
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Nothing here is for anybody else, so nothing is kept on the way."""
+        done: Any = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
+        done.headers.setdefault("Cache-Control", "no-store")
+        return done
+
+
+class ApiView(Guarded, APIView):
+    """One address."""
+
+
+class ApiViewSet(Guarded, GenericViewSet[Any]):
+    """A list of rows and each of them. ``filters`` says what the list can be narrowed by."""
+
+    pagination_class: Any = KeysetPages
+    filter_backends: Any = ()
+    filters: ClassVar[type[Serializer[Any]]] = NoFilter
+
+    def page(self, rows: Any, serializer: Any = None) -> Response:
+        """One page of ``rows`` that fit the query."""
+        found = self.paginate_queryset(self._narrowed(rows))
+        shown = (serializer or self.get_serializer)(found, many=True)
+        return self.get_paginated_response(shown.data)
+
+    def _narrowed(self, rows: Any) -> Any:
+        form = self.filters if self.action == "list" else NoFilter
+        known = asked(form, self.request, "cursor", "limit")
+        return known.narrow(rows) if hasattr(known, "narrow") else rows.filter(**known.validated_data)

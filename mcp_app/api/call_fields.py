@@ -1,0 +1,97 @@
+"""Background calls as the API shows them: without secrets, except one's own answers to oneself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rest_framework import serializers
+
+from mcp_app.execution.call_log import redactor
+from mcp_app.models import Call
+
+# Redacted whole: nothing is cut here.
+WHOLE = 1 << 30
+LISTED = (
+    "id", "tool", "state", "outcome", "principal", "session_id", "accepted_at", "started_at", "finished_at",
+    "attempt", "max_attempts", "timeout", "queue", "priority", "worker", "progress", "total", "message",
+    "cancel_requested_at", "cancel_reason", "retry_of_id",
+)  # fmt: skip
+
+
+class CallListed(serializers.ModelSerializer[Call]):
+    """A call without what was asked and answered."""
+
+    message = serializers.SerializerMethodField()
+    retry_of_id = serializers.UUIDField(allow_null=True)
+
+    class Meta:
+        model = Call
+        fields: Any = LISTED
+
+    def get_message(self, call: Call) -> str:
+        """What it said of its progress last."""
+        return redactor().text(call.message)
+
+
+class CallShown(CallListed):
+    """A call whole. ``answer`` is the JSON-RPC answer, null until there is one."""
+
+    request_id = serializers.SerializerMethodField()
+    arguments = serializers.SerializerMethodField()
+    answer = serializers.SerializerMethodField()
+
+    class Meta(CallListed.Meta):
+        fields = (*LISTED, "request_id", "arguments", "answer")
+
+    def get_request_id(self, call: Call) -> int | str:
+        """The JSON-RPC id."""
+        found: int | str = value_of(call.request_id)
+        return found
+
+    def get_arguments(self, call: Call) -> dict[str, Any]:
+        """What was asked."""
+        found: dict[str, Any] = value_of(self._clean(call, call.arguments))
+        return found
+
+    def get_answer(self, call: Call) -> dict[str, Any] | None:
+        """What was answered."""
+        found: dict[str, Any] | None = value_of(self._clean(call, call.answer)) if call.answer else None
+        return found
+
+    def _clean(self, call: Call, text: str) -> str:
+        # Over MCP, too, the caller is given the answer as it is.
+        if call.principal == self.context["request"].auth.key:
+            return text
+        return redactor().message(text.encode("utf-8", "replace"), WHOLE)
+
+
+def value_of(text: str) -> Any:
+    """The value of a stored JSON text; the text itself when it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+class CallGiven(serializers.Serializer[Any]):
+    """What to call."""
+
+    tool = serializers.CharField(max_length=128)
+    arguments = serializers.DictField(default=dict)
+
+
+class LineShown(serializers.Serializer[Any]):
+    """One thing a call said: ``level`` is that of a log message, or ``progress``, or ``question``."""
+
+    level = serializers.CharField()
+    text = serializers.CharField()
+
+
+class FollowedShown(serializers.Serializer[Any]):
+    """A call, what it said since, and where to go on."""
+
+    call = CallShown()
+    over = serializers.BooleanField()
+    lines = LineShown(many=True)
+    after = serializers.CharField(help_text="Ask with this next time.")

@@ -1,0 +1,158 @@
+"""Background calls: start, follow, cancel, make again."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from mcp_app.api.base import ApiViewSet
+from mcp_app.api.call_fields import CallGiven, CallListed, CallShown, FollowedShown
+from mcp_app.api.described import described
+from mcp_app.api.filtering import CallFilter, asked
+from mcp_app.api.permissions import seeing, to
+from mcp_app.api.problems import Conflict
+from mcp_app.execution.call_log import Said, read_position, said, write_position
+from mcp_app.execution.following import wait_for_word
+from mcp_app.execution.services import cancel_call, retry_call, start_call
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import is_terminal
+from mcp_app.streams.base import Position, StreamsUnavailable
+
+LARGE = ("arguments", "answer", "meta", "session_fields")
+LONGEST_WAIT = 30
+LONGEST_KEY = 200
+
+
+class FollowQuery(serializers.Serializer[Any]):
+    """How to follow."""
+
+    after = serializers.RegexField(
+        r"^[0-9]{1,19}-[0-9]{1,18}$", required=False, help_text="What the last answer had as `after`."
+    )
+    wait = serializers.FloatField(
+        default=0.0,
+        min_value=0,
+        max_value=LONGEST_WAIT,
+        help_text=f"Seconds, at most {LONGEST_WAIT}, to wait for the call to say more or to be over.",
+    )
+
+
+class CallViews(ApiViewSet):
+    """Background calls of clients, of operators and of this API."""
+
+    queryset = Call.objects.all()
+    serializer_class = CallShown
+    filters = CallFilter
+    order = "-accepted_at"
+    lookup_value_converter = "uuid"
+    needs = {
+        "list": seeing("call"),
+        "retrieve": seeing("call"),
+        "follow": seeing("call"),
+        "create": to("try_entries"),
+        "cancel": to("change_call"),
+        "retry": to("change_call"),
+    }
+
+    @described(responses=CallListed(many=True))
+    def list(self, request: Request) -> Response:
+        """The newest first, without what was asked and answered."""
+        return self.page(self.get_queryset().defer(*LARGE), CallListed)
+
+    def retrieve(self, request: Request, pk: UUID) -> Response:
+        """One call; without secrets, unless it is one's own."""
+        return Response(self.get_serializer(self.get_object()).data)
+
+    @described(
+        request=CallGiven,
+        parameters=[
+            OpenApiParameter(
+                "Idempotency-Key",
+                OpenApiTypes.STR,
+                OpenApiParameter.HEADER,
+                description=f"At most {LONGEST_KEY} characters. Repeated, it gives the call it started.",
+            )
+        ],
+        responses={
+            202: OpenApiResponse(CallShown, description="Started."),
+            200: OpenApiResponse(CallShown, description="The key was used for this very call before."),
+        },
+    )
+    def create(self, request: Request) -> Response:
+        """Start a tool as a background call of one's own.
+
+        Needs besides the permission of the tool, as over MCP, and is limited by the same numbers.
+        """
+        given = CallGiven(data=request.data)
+        given.is_valid(raise_exception=True)
+        call_id, is_new = start_call(
+            principal=self.request.auth,
+            actor=request.user,
+            key=_key(request),
+            tool=given.validated_data["tool"],
+            # As they were sent: a tool's schema says what they must be.
+            arguments=self.request.data.get("arguments", {}),
+        )
+        return self._made(call_id, 202 if is_new else 200)
+
+    @described(parameters=[FollowQuery], responses=FollowedShown)
+    @action(detail=True)
+    def follow(self, request: Request, pk: UUID) -> Response:
+        """What the call said since, waiting for it if asked to; `over` says when to stop asking."""
+        how = asked(FollowQuery, request).validated_data
+        after = read_position(how.get("after"))
+        call = self.get_object()
+        if how["wait"]:
+            call = wait_for_word(call, after, how["wait"])
+        heard = _heard(call, after)
+        return Response(
+            {
+                "call": self.get_serializer(call).data,
+                "over": is_terminal(call.state),
+                "lines": [{"level": line.level, "text": line.text} for line in heard.lines],
+                "after": write_position(heard.position),
+            }
+        )
+
+    @described(request=None, responses={202: CallShown})
+    @action(detail=True, methods=["post"])
+    def cancel(self, request: Request, pk: UUID) -> Response:
+        """Stop it wherever it is; it is over soon, which `follow` tells."""
+        if not cancel_call(call_id=self.get_object().pk, actor=request.user):
+            raise Conflict("The call is over.")
+        return Response(self.get_serializer(self.get_object()).data, status=202)
+
+    @described(request=None, responses={202: CallShown})
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, pk: UUID) -> Response:
+        """Make a call that is over again, as a new call of the same principal."""
+        return self._made(retry_call(call_id=self.get_object().pk, actor=request.user), 202)
+
+    def _made(self, call_id: UUID, status: int) -> Response:
+        shown = self.get_serializer(Call.objects.get(pk=call_id)).data
+        address = reverse("mcp_api:calls-detail", args=[call_id], request=self.request)
+        return Response(shown, status=status, headers={"Location": address})
+
+
+def _key(request: Request) -> str:
+    key = request.headers.get("Idempotency-Key", "")
+    if len(key) > LONGEST_KEY or not key.isprintable():
+        raise serializers.ValidationError(
+            {"Idempotency-Key": [f"Must have at most {LONGEST_KEY} characters, all of them visible."]}
+        )
+    return key
+
+
+def _heard(call: Call, after: Position | None) -> Said:
+    try:
+        return said(call.session_id, call.stream, after)
+    except StreamsUnavailable:
+        return Said(position=after)

@@ -1,0 +1,189 @@
+"""The catalogue: what is offered, edited through the same services as in the admin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.core.exceptions import ValidationError
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from mcp_app.api.base import ApiViewSet
+from mcp_app.api.described import described
+from mcp_app.api.entry_fields import (
+    ChangeShown,
+    PromptGiven,
+    PromptShown,
+    ResourceGiven,
+    ResourceShown,
+    TemplateGiven,
+    TemplateShown,
+    ToolGiven,
+    ToolShown,
+)
+from mcp_app.api.filtering import ResourceFilter, TemplateFilter, ToolFilter
+from mcp_app.api.permissions import Need, seeing, to
+from mcp_app.api.problems import Conflict
+from mcp_app.catalogue import revisions
+from mcp_app.catalogue.services import (
+    accept_definition,
+    delete_entry,
+    save_prompt,
+    save_resource,
+    save_tool_preset,
+    set_enabled,
+    update_entry,
+)
+from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Source, Tool
+
+
+def _needs(model: str) -> dict[str, Need]:
+    change = to(f"change_{model}")
+    return {
+        "list": seeing(model),
+        "retrieve": seeing(model),
+        "history": seeing(model),
+        "create": to(f"add_{model}"),
+        "partial_update": change,
+        "enable": change,
+        "disable": change,
+        "accept": change,
+        "destroy": to(f"delete_{model}"),
+    }
+
+
+class EntryViews(ApiViewSet):
+    """What all kinds of entries share."""
+
+    given: ClassVar[Any]
+    order = "id"
+    lookup_value_converter = "int"
+
+    def list(self, request: Request) -> Response:
+        """Every entry of this kind, offered or not."""
+        return self.page(self.get_queryset())
+
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One entry."""
+        return Response(self.get_serializer(self.get_object()).data)
+
+    def partial_update(self, request: Request, pk: int) -> Response:
+        """Change what an administrator may; what the body leaves out stays."""
+        entry = self.get_object()
+        values = self._given(request, entry)
+        return Response(self.get_serializer(self.write(entry, values)).data)
+
+    def write(self, entry: Any, values: dict[str, Any]) -> Any:
+        """Store the values by the service that is meant for the entry."""
+        return update_entry(entry=entry, actor=self.request.user, **values)
+
+    @described(request=None)
+    @action(detail=True, methods=["post"])
+    def enable(self, request: Request, pk: int) -> Response:
+        """Offer it to clients."""
+        return self._switch(enabled=True)
+
+    @described(request=None)
+    @action(detail=True, methods=["post"])
+    def disable(self, request: Request, pk: int) -> Response:
+        """Stop offering it."""
+        return self._switch(enabled=False)
+
+    @described(request=None)
+    @action(detail=True, methods=["post"])
+    def accept(self, request: Request, pk: int) -> Response:
+        """Take the definition as code has it now as reviewed."""
+        entry = self.get_object()
+        accept_definition(entry=entry, actor=request.user)
+        return Response(self.get_serializer(entry).data)
+
+    @described(responses=ChangeShown(many=True))
+    @action(detail=True, pagination_class=ApiViewSet.pagination_class)
+    def history(self, request: Request, pk: int) -> Response:
+        """Every change of it, newest first."""
+        entry = self.get_object()
+        self.order = "-id"
+        rows = CatalogueChange.objects.filter(kind=revisions.kind_of(entry), key=revisions.key_of(entry))
+        return self.page(rows.select_related("actor"), ChangeShown)
+
+    def _switch(self, *, enabled: bool) -> Response:
+        entry = self.get_object()
+        set_enabled(entries=[entry], enabled=enabled, actor=self.request.user)
+        return self.retrieve(self.request, entry.pk)
+
+    def _given(self, request: Request, entry: Any) -> dict[str, Any]:
+        given = self.given(entry, data=request.data, partial=True)
+        given.is_valid(raise_exception=True)
+        values: dict[str, Any] = given.validated_data
+        return values
+
+
+class TemplateViews(EntryViews):
+    """Resource templates, which only code defines."""
+
+    queryset = ResourceTemplate.objects.select_related("updated_by")
+    serializer_class = TemplateShown
+    given = TemplateGiven
+    filters = TemplateFilter
+    needs = _needs("resourcetemplate")
+
+
+class OwnEntryViews(EntryViews):
+    """Kinds of which administrators make entries themselves."""
+
+    save: ClassVar[Callable[..., Any]]
+
+    def create(self, request: Request) -> Response:
+        """Make an entry of one's own."""
+        entry = type(self).save(actor=request.user, **self._given(request, None))
+        return Response(self.get_serializer(entry).data, status=201)
+
+    def write(self, entry: Any, values: dict[str, Any]) -> Any:
+        """One's own entry whole, of others what may be said of them."""
+        if entry.source != Source.ADMIN:
+            return super().write(entry, values)
+        return type(self).save(entry=entry, actor=self.request.user, **values)
+
+    @described(responses={204: None})
+    def destroy(self, request: Request, pk: int) -> Response:
+        """Delete an entry of one's own, or one whose code is gone; others can be disabled."""
+        try:
+            delete_entry(entry=self.get_object(), actor=request.user)
+        except ValidationError as error:
+            raise Conflict(" ".join(error.messages)) from error
+        return Response(status=204)
+
+
+class ToolViews(OwnEntryViews):
+    """Tools; one made here is a preset of another."""
+
+    queryset = Tool.objects.select_related("updated_by", "preset_of")
+    serializer_class = ToolShown
+    given = ToolGiven
+    filters = ToolFilter
+    needs = _needs("tool")
+    save = staticmethod(save_tool_preset)
+
+
+class PromptViews(OwnEntryViews):
+    """Prompts; one made here is text with placeholders."""
+
+    queryset = Prompt.objects.select_related("updated_by")
+    serializer_class = PromptShown
+    given = PromptGiven
+    filters = ToolFilter
+    needs = _needs("prompt")
+    save = staticmethod(save_prompt)
+
+
+class ResourceViews(OwnEntryViews):
+    """Resources; one made here is a text or an uploaded file."""
+
+    queryset = Resource.objects.select_related("updated_by")
+    serializer_class = ResourceShown
+    given = ResourceGiven
+    filters = ResourceFilter
+    needs = _needs("resource")
+    save = staticmethod(save_resource)

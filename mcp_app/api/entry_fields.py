@@ -1,0 +1,170 @@
+"""Catalogue entries as the API shows and takes them; it takes what a catalogue file says of an entry."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from rest_framework import serializers
+
+from mcp_app.catalogue import revisions
+from mcp_app.catalogue.row_checks import permission_exists
+from mcp_app.catalogue.transfer.fields import read_value, service_values
+from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
+
+DRESS = ("title", "description", "enabled", "permission", "position", "icons", "meta")
+LIMITS = (
+    "timeout_seconds",
+    "calls_per_minute",
+    "background",
+    "retries",
+    "queue",
+    "priority",
+    "max_running",
+)
+FACTS = ("source", "definition", "code_path", "missing", "drifted", "created_at", "updated_at", "updated_by")
+PRESET = ("name", "preset_of", "fixed_arguments")
+PROMPT = ("name", "template", "arguments")
+RESOURCE = ("uri", "name", "mime_type", "annotations", "text", "file")
+
+
+class ToolShown(serializers.ModelSerializer[Tool]):
+    """A tool; a preset says which tool it is made from."""
+
+    preset_of: Any = serializers.SlugRelatedField(slug_field="name", read_only=True)
+    drifted = serializers.BooleanField(read_only=True)
+    updated_by: Any = serializers.StringRelatedField()
+
+    class Meta:
+        model = Tool
+        fields = ("id", *PRESET, *DRESS, *LIMITS, "input_schema", "output_schema", "annotations", *FACTS)
+
+
+class PromptShown(serializers.ModelSerializer[Prompt]):
+    """A prompt."""
+
+    drifted = serializers.BooleanField(read_only=True)
+    updated_by: Any = serializers.StringRelatedField()
+
+    class Meta:
+        model = Prompt
+        fields = ("id", *PROMPT, *DRESS, *FACTS)
+
+
+class ResourceShown(serializers.ModelSerializer[Resource]):
+    """A resource; of an uploaded file only its name is shown."""
+
+    file = serializers.SerializerMethodField()
+    drifted = serializers.BooleanField(read_only=True)
+    updated_by: Any = serializers.StringRelatedField()
+
+    class Meta:
+        model = Resource
+        fields = ("id", *RESOURCE, *DRESS, *FACTS)
+
+    def get_file(self, resource: Resource) -> str | None:
+        """The name, without the folder it is kept in."""
+        return PurePath(str(resource.file.name)).name if resource.file else None
+
+
+class TemplateShown(serializers.ModelSerializer[ResourceTemplate]):
+    """A resource template."""
+
+    drifted = serializers.BooleanField(read_only=True)
+    updated_by: Any = serializers.StringRelatedField()
+
+    class Meta:
+        model = ResourceTemplate
+        fields = ("id", "uri_template", "name", "mime_type", "annotations", *DRESS, *FACTS)
+
+
+class ChangeShown(serializers.ModelSerializer[CatalogueChange]):
+    """One change of one entry: what it was, what it became."""
+
+    actor: Any = serializers.StringRelatedField()
+
+    class Meta:
+        model = CatalogueChange
+        fields = ("id", "revision", "action", "at", "actor", "before", "after")
+
+
+class UploadGiven(serializers.Serializer[Any]):
+    """A file as it stands in a catalogue file."""
+
+    name = serializers.CharField()
+    base64 = serializers.CharField()
+
+
+class EntryGiven(serializers.ModelSerializer[Any]):
+    """Values for a service. Types are those of JSON, taken literally; whether they fit, the service says."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """The values; raises ValidationError by field."""
+        if not isinstance(data, dict):
+            raise serializers.ValidationError({"non_field_errors": ["The body must be an object."]})
+        values: dict[str, Any] = {}
+        errors: dict[str, list[str]] = {}
+        for name, value in data.items():
+            try:
+                values[name] = self._value(name, value)
+            except ValueError as error:
+                errors[name] = [str(error)]
+        if errors:
+            raise serializers.ValidationError(errors)
+        named = Tool.objects.filter(name=values.get("preset_of") or "")
+        return service_values(values, {tool.name: tool for tool in named})
+
+    def _value(self, name: str, given: Any) -> Any:
+        model: type[Any] = self.Meta.model
+        if name not in self.fields:
+            raise ValueError(f"There is no such field; there are: {', '.join(self.fields)}.")
+        value = read_value(model, name, given)
+        if self.instance is not None and value == getattr(self.instance, name, None):
+            return value
+        if name == revisions.KEY_OF[model] and self.instance is not None:
+            raise ValueError("Clients know the entry by this: it cannot be changed.")
+        if name == "permission" and "." in value and not permission_exists(value):
+            raise ValueError(f"There is no permission {value!r} here.")
+        if name == "preset_of" and value is not None and not Tool.objects.filter(name=value).exists():
+            raise ValueError(f"There is no tool {value!r} here.")
+        return value
+
+    def get_validators(self) -> list[Any]:
+        """None: the services check."""
+        return []
+
+
+class ToolGiven(EntryGiven):
+    """A preset, or what may be said of another tool."""
+
+    preset_of: Any = serializers.CharField(help_text="The name of the tool it is made from.")
+
+    class Meta:
+        model = Tool
+        fields = (*PRESET, *DRESS, *LIMITS)
+
+
+class PromptGiven(EntryGiven):
+    """A prompt, or what may be said of one that code defines."""
+
+    class Meta:
+        model = Prompt
+        fields = (*PROMPT, *DRESS)
+
+
+class ResourceGiven(EntryGiven):
+    """A text or an uploaded file, or what may be said of a resource that code defines."""
+
+    file = UploadGiven(required=False, allow_null=True)
+
+    class Meta:
+        model = Resource
+        fields = (*RESOURCE, *DRESS)
+
+
+class TemplateGiven(EntryGiven):
+    """What may be said of a template."""
+
+    class Meta:
+        model = ResourceTemplate
+        fields = DRESS

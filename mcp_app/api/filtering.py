@@ -1,0 +1,153 @@
+"""What lists can be narrowed by: each field is a parameter of the query, its source the look-up it means."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from mcp_app import conf
+from mcp_app.models import Message, Source
+from mcp_app.protocol.call_state import TERMINAL, State
+from mcp_app.protocol.versions import LEGACY
+
+
+def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str) -> Any:
+    """What the query says, as a checked ``form``; raises ValidationError, also for a parameter nobody knows.
+
+    ``more`` are parameters that somebody else looks at.
+    """
+    given = {name: value for name, value in request.query_params.items() if name not in more}
+    checked = form(data=given)
+    if unknown := sorted(given.keys() - checked.fields.keys()):
+        raise serializers.ValidationError({unknown[0]: ["There is no such parameter."]})
+    checked.is_valid(raise_exception=True)
+    return checked
+
+
+class NoFilter(serializers.Serializer[Any]):
+    """Of a list that cannot be narrowed."""
+
+
+def _text(longest: int, source: str | None = None) -> Any:
+    return serializers.CharField(required=False, max_length=longest, source=source)
+
+
+def _moment(source: str) -> Any:
+    return serializers.DateTimeField(required=False, source=source)
+
+
+def _choice(choices: Any, **more: Any) -> Any:
+    return serializers.ChoiceField(required=False, choices=choices, **more)
+
+
+class ToolFilter(serializers.Serializer[Any]):
+    """Tools and prompts."""
+
+    name = _text(128)
+    enabled = serializers.BooleanField(required=False)
+    source: Any = _choice(Source.choices)
+
+
+class ResourceFilter(serializers.Serializer[Any]):
+    """Resources."""
+
+    uri = _text(500)
+    enabled = serializers.BooleanField(required=False)
+    source: Any = _choice(Source.choices)
+
+
+class TemplateFilter(serializers.Serializer[Any]):
+    """Resource templates."""
+
+    uri_template = _text(500)
+    enabled = serializers.BooleanField(required=False)
+
+
+class SessionFilter(serializers.Serializer[Any]):
+    """Sessions."""
+
+    state = _choice(["open", "idle", "ended"])
+    version = _choice(LEGACY, source="protocol_version")
+    principal = _text(120)
+    client = _text(200, "client_name")
+    since = _moment("created_at__gte")
+    until = _moment("created_at__lte")
+
+    def narrow(self, rows: Any) -> Any:
+        """An open session is idle once it is silent for longer than it may be."""
+        asked = dict(self.validated_data)
+        since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+        states = {
+            "open": Q(ended_at=None, last_seen_at__gte=since),
+            "idle": Q(ended_at=None, last_seen_at__lt=since),
+            "ended": Q(ended_at__isnull=False),
+            None: Q(),
+        }
+        return rows.filter(states[asked.pop("state", None)], **asked)
+
+
+class MessageFilter(serializers.Serializer[Any]):
+    """Messages."""
+
+    session = _text(64)
+    method = _text(120)
+    target = _text(200)
+    request_id = _text(120)
+    direction = _choice(Message.Direction.choices)
+    outcome = _choice(Message.Outcome.choices)
+    since = _moment("at__gte")
+    until = _moment("at__lte")
+
+
+class CallFilter(serializers.Serializer[Any]):
+    """Calls; ``open`` stands for every state that is not the last one."""
+
+    state = _choice(["open", *(state.value for state in State)])
+    outcome = _choice(Message.Outcome.choices)
+    tool = _text(128)
+    principal = _text(120)
+    session = _text(64, "session_id")
+    since = _moment("accepted_at__gte")
+    until = _moment("accepted_at__lte")
+
+    def narrow(self, rows: Any) -> Any:
+        """Open ones are looked for by what they are not."""
+        asked = dict(self.validated_data)
+        if asked.get("state") == "open":
+            del asked["state"]
+            rows = rows.exclude(state__in=TERMINAL)
+        return rows.filter(**asked)
+
+
+class KeyFilter(serializers.Serializer[Any]):
+    """API keys."""
+
+    state = _choice(["active", "expired", "revoked"])
+    user = _text(150, "user__username")
+
+    def narrow(self, rows: Any) -> Any:
+        """As the admin tells the states apart."""
+        asked, now = dict(self.validated_data), timezone.now()
+        states = {
+            "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
+            "expired": Q(revoked_at=None, expires_at__lte=now),
+            "revoked": Q(revoked_at__isnull=False),
+            None: Q(),
+        }
+        return rows.filter(states[asked.pop("state", None)], **asked)
+
+
+class AuditFilter(serializers.Serializer[Any]):
+    """The audit trail."""
+
+    actor = _text(200, "actor_name")
+    action = _text(60)
+    object_kind = _text(40)
+    object_key = _text(500)
+    since = _moment("at__gte")
+    until = _moment("at__lte")

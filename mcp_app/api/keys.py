@@ -1,0 +1,134 @@
+"""API keys, issued and revoked, never changed; and the audit trail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from mcp_app.api.base import ApiViewSet
+from mcp_app.api.described import described
+from mcp_app.api.filtering import AuditFilter, KeyFilter
+from mcp_app.api.permissions import seeing, to
+from mcp_app.auth.services import MAX_NAME, issue_api_key, revoke_api_key
+from mcp_app.models import ApiKey, AuditEvent
+
+
+class KeyShown(serializers.ModelSerializer[ApiKey]):
+    """A key without its secret."""
+
+    user: Any = serializers.StringRelatedField()
+    usable = serializers.BooleanField(help_text="Neither revoked nor expired.")
+
+    class Meta:
+        model = ApiKey
+        fields: Any = (
+            "id", "name", "user", "prefix", "usable", "created_at", "expires_at", "revoked_at",
+            "last_used_at",
+        )  # fmt: skip
+
+
+class KeyIssued(KeyShown):
+    """A key just issued."""
+
+    secret = serializers.CharField(help_text="Kept nowhere: it cannot be shown again.")
+
+    class Meta(KeyShown.Meta):
+        fields = (*KeyShown.Meta.fields, "secret")
+
+
+class KeyGiven(serializers.Serializer[Any]):
+    """What a new key is."""
+
+    name = serializers.CharField(max_length=MAX_NAME)
+    expires_at = serializers.DateTimeField(allow_null=True, default=None)
+    user = serializers.CharField(
+        required=False, help_text="Whose rights it carries; oneself if left out. Superusers name anybody."
+    )
+
+
+class KeyViews(ApiViewSet):
+    """API keys."""
+
+    queryset = ApiKey.objects.select_related("user")
+    serializer_class = KeyShown
+    filters = KeyFilter
+    lookup_value_converter = "int"
+    needs = {
+        "list": seeing("apikey"),
+        "retrieve": seeing("apikey"),
+        "create": to("add_apikey"),
+        "revoke": to("change_apikey"),
+    }
+
+    def list(self, request: Request) -> Response:
+        """The newest first, revoked ones among them."""
+        return self.page(self.get_queryset())
+
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One key."""
+        return Response(self.get_serializer(self.get_object()).data)
+
+    @described(request=KeyGiven, responses={201: KeyIssued})
+    def create(self, request: Request) -> Response:
+        """Issue a key; the answer is the only one that has its secret."""
+        given = KeyGiven(data=request.data)
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        user = _owner(request.user, asked.pop("user", None))
+        key, secret = issue_api_key(user=user, actor=request.user, **asked)
+        return Response({**self.get_serializer(key).data, "secret": secret}, status=201)
+
+    @described(request=None)
+    @action(detail=True, methods=["post"])
+    def revoke(self, request: Request, pk: int) -> Response:
+        """Revoke it in every process, for ever."""
+        key = self.get_object()
+        revoke_api_key(key=key, actor=request.user)
+        return Response(self.get_serializer(key).data)
+
+
+def _owner(asking: Any, name: str | None) -> Any:
+    if name is None or name == asking.get_username():
+        return asking
+    if not asking.is_superuser:
+        # Before anybody is looked for: nobody learns who exists.
+        raise PermissionDenied("Only superusers issue keys for others.")
+    users = get_user_model()
+    owner = users._default_manager.filter(**{users.USERNAME_FIELD: name}).first()
+    if owner is None:
+        raise serializers.ValidationError({"user": ["There is no such user."]})
+    return owner
+
+
+class EventShown(serializers.ModelSerializer[AuditEvent]):
+    """Who did what, when."""
+
+    actor = serializers.CharField(source="actor_name")
+
+    class Meta:
+        model = AuditEvent
+        fields = ("id", "at", "actor", "action", "object_kind", "object_key", "detail")
+
+
+class AuditViews(ApiViewSet):
+    """The audit trail."""
+
+    queryset = AuditEvent.objects.all()
+    serializer_class = EventShown
+    filters = AuditFilter
+    lookup_value_converter = "int"
+    needs = {"list": seeing("auditevent"), "retrieve": seeing("auditevent")}
+
+    def list(self, request: Request) -> Response:
+        """The newest first."""
+        return self.page(self.get_queryset())
+
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One event."""
+        return Response(self.get_serializer(self.get_object()).data)

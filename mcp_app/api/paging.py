@@ -1,0 +1,61 @@
+"""Pages by key: the page after a row is found by the index, however many rows come before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError as FieldError
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+SIZE = 50
+LARGEST = 200
+BAD_CURSOR = "Use a cursor as an earlier page gave it."
+
+
+class KeysetPages(CursorPagination):
+    """``limit`` rows, and the addresses of the pages beside them; the view says in which order."""
+
+    page_size = SIZE
+    max_page_size = LARGEST
+    page_size_query_param = "limit"
+    page_size_query_description = f"Rows on a page, 1 to {LARGEST}; {SIZE} if left out."
+    cursor_query_description = "Where the page begins: as an address of an earlier page has it."
+    ordering = "-id"
+
+    def get_ordering(self, request: Any, queryset: Any, view: Any) -> Any:
+        """The view's order; rows that are equal in it stay in one order too."""
+        self._model = queryset.model
+        order = getattr(view, "order", self.ordering)
+        return (order,) if order.endswith("id") else (order, "-pk")
+
+    def get_page_size(self, request: Request) -> int:
+        """What ``limit`` says; raises ValidationError when it is no such number."""
+        text = request.query_params.get("limit", str(SIZE))
+        if not (text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= LARGEST):
+            raise ValidationError({"limit": [f"Must be a whole number from 1 to {LARGEST}."]})
+        return int(text)
+
+    def decode_cursor(self, request: Request) -> Any:
+        """The framework's, of which the position is a value of the field that orders the rows."""
+        encoded = request.query_params.get(self.cursor_query_param)
+        if encoded is None:
+            return None
+        try:
+            cursor = super().decode_cursor(request)
+            if cursor is not None and cursor.position is not None:
+                field = self._model._meta.get_field(self.ordering[0].lstrip("-"))
+                field.run_validators(field.to_python(cursor.position))
+        except (NotFound, FieldError, ValueError, OverflowError) as error:
+            raise ValidationError({"cursor": [BAD_CURSOR]}) from error
+        return cursor
+
+    def get_paginated_response_schema(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """A page as the document describes it."""
+        address = {"type": ["string", "null"], "format": "uri"}
+        return {
+            "type": "object",
+            "required": ["next", "previous", "results"],
+            "properties": {"next": address, "previous": address, "results": schema},
+        }

@@ -1,0 +1,142 @@
+"""Every refusal as ``application/problem+json`` (RFC 9457), in words that tell nothing of the inside."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import (
+    NON_FIELD_ERRORS,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    ValidationError,
+)
+from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views import defaults
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from mcp_app.api.formats import JsonRenderer
+from mcp_app.catalogue.transfer import CatalogueMoved, ImportForbidden, TransferRefused
+from mcp_app.execution.services import Refusal, RetryRefused, StartRefused
+from mcp_app.streams.base import StreamsError
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 5
+NOT_VALID = "The values are not valid."
+BROKEN = "Something went wrong here. The server's log has it."
+
+STATUS_OF = {
+    Refusal.UNKNOWN_TOOL: 404,
+    Refusal.ARGUMENTS: 400,
+    Refusal.TOO_MANY: 429,
+    Refusal.KEY_USED: 422,
+    Refusal.UNAVAILABLE: 503,
+}
+
+log = logging.getLogger("mcp.api")
+
+
+class Conflict(exceptions.APIException):
+    """The thing is not in a state that allows this."""
+
+    status_code = 409
+    default_detail = "This cannot be done now."
+
+
+def answer(error: Exception, context: dict[str, Any]) -> Response:
+    """The answer to whatever a view raised."""
+    set_rollback()
+    if isinstance(error, exceptions.APIException):
+        return _of_framework(error)
+    for kinds, status, words in _PLAIN:
+        if isinstance(error, kinds):
+            return problem(status, words or str(error))
+    if isinstance(error, ValidationError):
+        return problem(400, NOT_VALID, errors=errors_of(error))
+    if isinstance(error, TransferRefused):
+        told = [{"entry": each.entry, "field": each.field, "text": each.text} for each in error.problems]
+        return problem(422, "The catalogue file cannot be imported; nothing was changed.", problems=told)
+    if isinstance(error, ImportForbidden):
+        return problem(403, "What the file changes needs more permissions.", missing=error.permissions)
+    if isinstance(error, StartRefused):
+        return problem(STATUS_OF[error.reason], str(error), wait=error.wait)
+    if isinstance(error, (OperationalError, InterfaceError, StreamsError)):
+        log.warning("A request was refused for now: %s", error)
+        return problem(503, "The database or Redis is away. Try again in a moment.", wait=RETRY_SECONDS)
+    return _broken(error, context)
+
+
+_PLAIN: tuple[tuple[Any, int, str], ...] = (
+    (Http404, 404, "There is no such thing."),
+    (PermissionDenied, 403, ""),
+    (RequestDataTooBig, 413, "The body is too large."),
+    (SuspiciousOperation, 400, "This request cannot be read."),
+    (CatalogueMoved, 409, "The catalogue has changed since: look at what the file would change now."),
+    (RetryRefused, 409, ""),
+)
+
+
+def problem(status: int, detail: str, *, wait: float = 0.0, **more: Any) -> Response:
+    """One answer; ``more`` are members beside the standard ones."""
+    data = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    response = Response({**data, **more}, status=status, content_type=MEDIA_TYPE)
+    if wait:
+        response["Retry-After"] = str(math.ceil(wait))
+    return response
+
+
+def errors_of(error: ValidationError) -> dict[str, list[str]]:
+    """The complaints of a service by field; those about the whole stand under ``""``."""
+    if not hasattr(error, "error_dict"):
+        return {"": error.messages}
+    return {"" if name == NON_FIELD_ERRORS else name: told for name, told in error.message_dict.items()}
+
+
+def _of_framework(error: exceptions.APIException) -> Response:
+    if isinstance(error, exceptions.ValidationError):
+        return problem(error.status_code, NOT_VALID, errors=_flat(error.detail))
+    wait = getattr(error, "wait", None) or 0.0
+    response = problem(error.status_code, _text(error.detail), wait=wait)
+    if challenge := getattr(error, "auth_header", None):
+        response["WWW-Authenticate"] = challenge
+    return response
+
+
+def _flat(detail: Any, name: str = "") -> dict[str, list[str]]:
+    """Complaints by the path of their field: ``arguments.size``."""
+    if not isinstance(detail, Mapping):
+        return {name: [str(text) for text in (detail if isinstance(detail, list) else [detail])]}
+    found: dict[str, list[str]] = {}
+    for inner, told in detail.items():
+        plain = "" if inner == "non_field_errors" else str(inner)
+        found |= _flat(told, ".".join(part for part in (name, plain) if part))
+    return found
+
+
+def _text(detail: Any) -> str:
+    return " ".join(str(text) for text in detail) if isinstance(detail, list) else str(detail)
+
+
+def _broken(error: Exception, context: dict[str, Any]) -> Response:
+    request = context["request"]
+    log.error("%s %s failed", request.method, request.path, exc_info=error)
+    got_request_exception.send(sender=None, request=request)
+    return problem(500, BROKEN)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """What Django refuses before any view, such as a wrong Host; in the words of the API below ``/api/``."""
+    if not request.path.startswith(reverse("mcp_api:root")):
+        return defaults.bad_request(request, exception)
+    response = problem(400, "This request cannot be read: look at its Host.")
+    body = JsonRenderer().render(response.data)
+    return HttpResponse(body, status=400, content_type=MEDIA_TYPE)

@@ -1,0 +1,182 @@
+"""The API describing itself: a root to begin at, the OpenAPI document, a page to read and try it."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpResponseBase
+from django.shortcuts import render
+from django.urls import NoReverseMatch, Resolver404, include, path, resolve
+from django.urls import reverse as address_of
+from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.settings import patched_settings
+from drf_spectacular.types import OpenApiTypes
+from rest_framework.exceptions import NotAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from mcp_app import conf
+from mcp_app.api.base import METHODS, ApiView
+from mcp_app.api.described import described
+from mcp_app.api.permissions import ANYBODY
+from mcp_app.api.problems import MEDIA_TYPE
+
+# Raised when something is taken away or means something else.
+VERSION = "1"
+LISTS = ("tools", "prompts", "resources", "templates", "sessions", "messages", "calls", "keys", "audit")
+OTHERS = {
+    "export": "catalogue-export",
+    "import": "catalogue-import",
+    "schema": "schema",
+    "docs": "docs",
+}
+DESCRIPTION = """What the admin does, for programs: the same services, permissions and audit trail.
+
+Send `Authorization: Bearer <API key>`, or use the login of the admin (then with `X-CSRFToken`).
+Lists are pages: follow `next`. Every refusal is a problem (RFC 9457)."""
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "object",
+            "description": "Of values that are not valid: the complaints by field.",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+    "additionalProperties": True,
+}
+SECURITY = {
+    "apiKey": {"type": "http", "scheme": "bearer", "description": "An API key, as for /mcp."},
+    "login": {"type": "apiKey", "in": "cookie", "name": settings.SESSION_COOKIE_NAME},
+}
+
+
+class Root(ApiView):
+    """Where to begin."""
+
+    needs = {"get": ANYBODY}
+
+    @described(responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        """What there is, and who asks."""
+        own = conf.get()
+        names = {**{name: f"{name}-list" for name in LISTS}, **OTHERS}
+        return Response(
+            {
+                "server": own.server_name,
+                "server_version": own.server_version,
+                "api_version": VERSION,
+                "user": request.user.get_username(),
+                "principal": request.auth.key,
+                "links": {name: reverse(f"mcp_api:{view}", request=request) for name, view in names.items()},
+            }
+        )
+
+
+class Schema(ApiView):
+    """The OpenAPI 3.1 document."""
+
+    needs = {"get": ANYBODY}
+
+    @described(responses=OpenApiTypes.OBJECT)
+    def get(self, request: Request) -> Response:
+        """This document."""
+        return Response({**document(), "servers": [{"url": request.build_absolute_uri("/")}]})
+
+
+class Docs(ApiView):
+    """The document as a page; it holds nothing but the document, which its script fetches."""
+
+    needs = {"get": ANYBODY}
+    schema = None
+
+    def get(self, request: Request) -> HttpResponseBase:
+        """The page."""
+        return render(request._request, "mcp_api/docs.html", {"admin_url": _admin_address("index")})
+
+    def handle_exception(self, exc: Exception) -> Any:
+        """Who opens a page is asked to log in."""
+        if isinstance(exc, NotAuthenticated) and (login := _admin_address("login")):
+            return redirect_to_login(self.request.get_full_path(), login)
+        return super().handle_exception(exc)
+
+
+class Nothing(ApiView):
+    """Every other address below the root."""
+
+    needs = dict.fromkeys(METHODS, ANYBODY)
+    schema = None
+
+    def get(self, request: Request) -> Response:
+        """Not found; the ends of addresses are easily forgotten."""
+        try:
+            found = resolve(f"{request.path_info}/")
+        except Resolver404:
+            raise Http404 from None
+        if found.url_name == "nothing":
+            raise Http404
+        response = Response(status=308)
+        query = request.META.get("QUERY_STRING", "")
+        response["Location"] = f"{request.path}/{f'?{query}' if query else ''}"
+        return response
+
+    post = patch = delete = get
+
+
+def _admin_address(view: str) -> str:
+    try:
+        return address_of(f"admin:{view}")
+    except NoReverseMatch:
+        return ""
+
+
+def document() -> dict[str, Any]:
+    """The document of this installation, without its address."""
+    return copy.copy(_document(address_of("mcp_api:root")))
+
+
+@cache
+def _document(root: str) -> dict[str, Any]:
+    told = {
+        "TITLE": "MCP server administration",
+        "DESCRIPTION": DESCRIPTION,
+        "VERSION": VERSION,
+        "OAS_VERSION": "3.1.1",
+        "SCHEMA_PATH_PREFIX": root.rstrip("/"),
+        "PREPROCESSING_HOOKS": [],
+        "POSTPROCESSING_HOOKS": [
+            "drf_spectacular.hooks.postprocess_schema_enums",
+            "mcp_app.api.schema.add_refusals",
+        ],
+        "COMPONENT_SPLIT_REQUEST": False,
+        "SCHEMA_COERCE_PATH_PK_SUFFIX": False,
+        "SORT_OPERATIONS": True,
+    }
+    patterns = [path(root.lstrip("/"), include("mcp_app.api.urls"))]
+    with patched_settings(told):
+        generator: Any = SchemaGenerator
+        found: dict[str, Any] = generator(patterns=patterns).get_schema(request=None, public=True)
+    return found
+
+
+def add_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Who may ask, and that each operation may answer a problem."""
+    components = result.setdefault("components", {})
+    components.setdefault("schemas", {})["Problem"] = PROBLEM
+    components["securitySchemes"] = SECURITY
+    result["security"] = [{name: []} for name in SECURITY]
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            operation["responses"]["default"] = {"description": "Refused.", "content": content}
+    return result

@@ -1,0 +1,105 @@
+"""Sessions, which can be ended, and the message log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from mcp_app.api.base import ApiViewSet
+from mcp_app.api.described import described
+from mcp_app.api.filtering import MessageFilter, SessionFilter
+from mcp_app.api.permissions import seeing, to
+from mcp_app.api.problems import Conflict
+from mcp_app.models import Message, Session
+from mcp_app.sessions.services import end_session_now
+
+
+class SessionShown(serializers.ModelSerializer[Session]):
+    """A session; ``fields`` is what the server keeps of it."""
+
+    user: Any = serializers.StringRelatedField()
+
+    class Meta:
+        model = Session
+        fields = (
+            "id", "principal", "user", "protocol_version", "client_name", "client_version", "address",
+            "created_at", "last_seen_at", "ended_at", "end_reason",
+        )  # fmt: skip
+
+
+class SessionViews(ApiViewSet):
+    """Sessions of clients."""
+
+    queryset = Session.objects.select_related("user")
+    serializer_class = SessionShown
+    filters = SessionFilter
+    order = "-created_at"
+    needs = {"list": seeing("session"), "retrieve": seeing("session"), "end": to("change_session")}
+
+    def list(self, request: Request) -> Response:
+        """The newest first."""
+        return self.page(self.get_queryset())
+
+    def retrieve(self, request: Request, pk: str) -> Response:
+        """One session."""
+        return Response(self.get_serializer(self.get_object()).data)
+
+    def get_object(self) -> Session:
+        """The session; what cannot be an id is not looked for."""
+        if "\0" in self.kwargs["pk"]:
+            raise Http404
+        found: Session = super().get_object()
+        return found
+
+    @described(request=None)
+    @action(detail=True, methods=["post"])
+    def end(self, request: Request, pk: str) -> Response:
+        """End it in every process; its client has to initialize again."""
+        session = self.get_object()
+        if session.ended_at is not None or not end_session_now(session_id=session.pk, actor=request.user):
+            raise Conflict("The session has ended already.")
+        return self.retrieve(request, session.pk)
+
+
+class MessageListed(serializers.ModelSerializer[Message]):
+    """A message without what it says."""
+
+    session_id = serializers.CharField(allow_null=True)
+
+    class Meta:
+        model = Message
+        fields: Any = (
+            "id", "at", "session_id", "direction", "kind", "method", "request_id", "target", "outcome",
+            "code", "duration_ms", "principal", "process", "skipped",
+        )  # fmt: skip
+
+
+class MessageShown(MessageListed):
+    """A message as it was logged: redacted, perhaps cut, JSON as text; a request with its answer."""
+
+    class Meta(MessageListed.Meta):
+        fields = (*MessageListed.Meta.fields, "payload", "answer")
+
+
+class MessageViews(ApiViewSet):
+    """The message log."""
+
+    queryset = Message.objects.all()
+    serializer_class = MessageListed
+    filters = MessageFilter
+    lookup_value_converter = "int"
+    needs = {"list": seeing("message"), "retrieve": seeing("message")}
+
+    def list(self, request: Request) -> Response:
+        """The newest first, without what they say."""
+        return self.page(self.get_queryset().defer("payload", "answer"))
+
+    @described(responses=MessageShown)
+    def retrieve(self, request: Request, pk: int) -> Response:
+        """One message whole."""
+        return Response(MessageShown(self.get_object()).data)

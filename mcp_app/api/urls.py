@@ -1,0 +1,36 @@
+"""The addresses of the API; a project includes them where it likes."""
+
+from __future__ import annotations
+
+from django.urls import path, re_path
+from rest_framework.routers import SimpleRouter
+
+from mcp_app.api.calls import CallViews
+from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
+from mcp_app.api.keys import AuditViews, KeyViews
+from mcp_app.api.schema import Docs, Nothing, Root, Schema
+from mcp_app.api.sessions import MessageViews, SessionViews
+from mcp_app.api.transfer import Export, Import
+
+app_name = "mcp_api"
+
+router = SimpleRouter(use_regex_path=False)
+router.register("tools", ToolViews, "tools")
+router.register("prompts", PromptViews, "prompts")
+router.register("resources", ResourceViews, "resources")
+router.register("templates", TemplateViews, "templates")
+router.register("sessions", SessionViews, "sessions")
+router.register("messages", MessageViews, "messages")
+router.register("calls", CallViews, "calls")
+router.register("keys", KeyViews, "keys")
+router.register("audit", AuditViews, "audit")
+
+urlpatterns = [
+    path("", Root.as_view(), name="root"),
+    path("schema/", Schema.as_view(), name="schema"),
+    path("docs/", Docs.as_view(), name="docs"),
+    path("catalogue/export/", Export.as_view(), name="catalogue-export"),
+    path("catalogue/import/", Import.as_view(), name="catalogue-import"),
+    *router.urls,
+    re_path(r"^.*$", Nothing.as_view(), name="nothing"),
+]

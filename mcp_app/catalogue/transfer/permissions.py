@@ -1,0 +1,22 @@
+"""Which permissions a person needs to export the catalogue, and to import what changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcp_app.catalogue.revisions import KIND_OF
+from mcp_app.catalogue.transfer.plan import Difference
+
+_MODEL_OF: Final = {name: model._meta.model_name for model, name in KIND_OF.items()}
+_VERBS: Final = {"added": "add", "changed": "change", "removed": "delete"}
+
+# A file holds all kinds of entries, and what an import would change shows what is there.
+SEEN: Final = tuple(f"mcp_app.view_{model}" for model in _MODEL_OF.values())
+CHANGED: Final = tuple(f"mcp_app.{verb}_{model}" for model in _MODEL_OF.values() for verb in _VERBS.values())
+
+
+def needed(differences: Iterable[Difference]) -> list[str]:
+    """The permissions for what an import changes, each once."""
+    verbs = ((_VERBS[each.action], _MODEL_OF[each.kind]) for each in differences)
+    return sorted({f"mcp_app.{verb}_{model}" for verb, model in verbs})

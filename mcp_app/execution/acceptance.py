@@ -1,0 +1,53 @@
+"""What a background call is accepted with, whoever asks for it: a client, an operator, the API."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+from uuid import UUID
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.execution.call_record import DEFAULT_QUEUE, NewCall
+
+PREFIX = "call-"
+
+
+def new_stream() -> str:
+    """The name of the stream of a new call."""
+    return PREFIX + secrets.token_hex(9)
+
+
+def new_call(
+    entry: ToolEntry,
+    arguments: dict[str, Any],
+    principal: Principal,
+    *,
+    session_id: str,
+    request_id: str | int,
+    session_fields: dict[str, str],
+    meta: dict[str, Any],
+    retry_of: UUID | None = None,
+    retried_by: int | None = None,
+) -> NewCall:
+    """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now."""
+    return NewCall(
+        session_id=session_id,
+        request_id=request_id,
+        principal=principal.key,
+        user_id=principal.user_id,
+        api_key_id=principal.api_key_id,
+        tool=entry.name,
+        arguments={**arguments, **entry.fixed_arguments},
+        meta=meta,
+        session_fields=session_fields,
+        stream=new_stream(),
+        timeout=entry.timeout,
+        max_attempts=1 + entry.retries,
+        queue=entry.queue or DEFAULT_QUEUE,
+        priority=entry.priority,
+        retry_of=retry_of,
+        retried_by=retried_by,
+        approval_minutes=entry.approval_minutes if entry.needs_approval else None,
+        four_eyes=entry.four_eyes,
+    )

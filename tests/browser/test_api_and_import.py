@@ -1,0 +1,98 @@
+"""The API's page and the import of a catalogue in a browser: nothing broken, executed or asked elsewhere."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.conftest import Visit
+from tests.browser.test_every_page import picture
+from tests.live import LiveServer
+
+SCREENS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
+IMPORT = "/admin/mcp_app/tool/import/"
+
+
+def _is_whole(page: Page, name: str) -> None:
+    picture(page, name)
+    wide, window, pwned = page.evaluate(
+        "[document.documentElement.scrollWidth, window.innerWidth, window.pwned ?? null]"
+    )
+    assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
+    assert pwned is None, f"{name} executed stored text"
+
+
+@pytest.mark.parametrize(("scheme", "width"), SCREENS)
+def test_the_api_can_be_read_and_tried_on_its_page(scheme: Any, width: int, visit: Visit) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto("/api/docs/")
+    page.wait_for_selector(".opblock")
+    _is_whole(page, f"api-docs-{scheme}-{width}")
+    for operation in ("tools-tools_list", "messages-messages_list"):
+        block = page.locator(f"#operations-{operation}")
+        block.locator(".opblock-summary-control").click()
+        block.locator(".try-out__btn").click()
+        block.locator(".execute").click()
+        answer = block.locator(".live-responses-table .response-col_description .highlight-code").first
+        answer.wait_for()
+        assert "window.pwned" in answer.inner_text()
+    visitor.drawn()
+    _is_whole(page, f"api-docs-tried-{scheme}-{width}")
+    assert visitor.trouble == []
+
+
+def test_what_changes_anything_is_sent_with_the_token_of_the_login(visit: Visit, site: LiveServer) -> None:
+    visitor = visit()
+    page = visitor.goto("/api/docs/")
+    block = page.locator("#operations-prompts-prompts_create")
+    block.locator(".opblock-summary-control").click()
+    block.locator(".try-out__btn").click()
+    block.locator("textarea").fill(json.dumps({"name": "from_the_page", "template": "Hello"}))
+    block.locator(".execute").click()
+    block.locator(".live-responses-table .response-col_status", has_text="201").wait_for()
+    site.shell("from mcp_app.models import Prompt; Prompt.objects.get(name='from_the_page').delete()")
+    assert visitor.trouble == []
+
+
+def _document(site: LiveServer) -> dict[str, Any]:
+    text = site.shell("from mcp_app.catalogue.transfer import export_catalogue; print(export_catalogue())")
+    document: dict[str, Any] = json.loads(text)
+    # A prompt that was seeded past the services, which would not take it again.
+    document["prompts"] = [each for each in document["prompts"] if each["name"] != "summarise"]
+    return document
+
+
+@pytest.mark.parametrize(("scheme", "width"), SCREENS)
+def test_a_catalogue_is_looked_at_before_it_is_imported(
+    scheme: Any, width: int, visit: Visit, site: LiveServer
+) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto("/admin/mcp_app/tool/")
+    page.click("text=Import…")
+    visitor.drawn()
+    _is_whole(page, f"import-{scheme}-{width}")
+    document = _document(site)
+    name = f"imported_{scheme}_{width}"
+    document["prompts"].append({"name": name, "source": "admin", "template": "Hi\nthere"})
+    page.fill("textarea[name=text]", json.dumps(document))
+    page.click("text=Show what would change")
+    visitor.drawn()
+    assert page.locator(".mcp-badge-good", has_text="added").count() == 1
+    _is_whole(page, f"import-plan-{scheme}-{width}")
+    page.click("text=Import all of it")
+    page.wait_for_selector("text=Imported as revision")
+    site.shell(f"from mcp_app.models import Prompt; Prompt.objects.get(name='{name}').delete()")
+    assert visitor.trouble == []
+
+
+def test_what_is_wrong_with_a_file_is_told_on_the_page(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto(IMPORT)
+    page.fill("textarea[name=text]", '{"format": "<svg onload=window.pwned=1>"}')
+    page.click("text=Show what would change")
+    page.wait_for_selector("text=This is no catalogue file")
+    _is_whole(page, "import-problems")
+    assert visitor.trouble == []

@@ -1,0 +1,73 @@
+"""The seeded rows, a user of each role, and clients that ask as each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from mcp_app.auth.roles import make_roles
+from mcp_app.auth.services import issue_api_key
+from mcp_app.streams import counting
+from tests.admin_seed import PASSWORD, Seed, seed
+
+ROLES = ("anonymous", "nobody", "auditor", "operator", "administrator", "superuser")
+ClientOf = Callable[..., Client]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test begins a new minute."""
+    monkeypatch.setattr(counting, "_own", counting.OwnCounts())
+
+
+@pytest.fixture
+def seeded(db: None) -> Seed:
+    """Realistic and hostile rows."""
+    return seed()
+
+
+@pytest.fixture
+def user_of(db: None) -> Callable[[str], Any]:
+    """The user who has a role and nothing else."""
+    make_roles()
+
+    def make(role: str) -> Any:
+        users = get_user_model().objects
+        found = users.filter(username=f"the-{role}").first()
+        if found is None:
+            found = users.create_user(f"the-{role}", password=PASSWORD, is_superuser=role == "superuser")
+            if group := Group.objects.filter(name=f"MCP {role}").first():
+                found.groups.add(group)
+        return found
+
+    return make
+
+
+@pytest.fixture
+def client_of(user_of: Callable[[str], Any]) -> ClientOf:
+    """A client with an API key of a role's user, or without anything for ``anonymous``."""
+
+    def make(role: str, **more: Any) -> Client:
+        if role == "anonymous":
+            return Client(**more)
+        _, secret = issue_api_key(user=user_of(role), name="tests")
+        return Client(headers={"authorization": f"Bearer {secret}"}, **more)
+
+    return make
+
+
+@pytest.fixture
+def root(client_of: ClientOf, seeded: Seed) -> Client:
+    """A superuser's client, on the seeded rows."""
+    return client_of("superuser")
+
+
+def send(client: Client, method: str, path: str, body: Any = None, **more: Any) -> Any:
+    """One request with a JSON body."""
+    given = {} if body is None else {"data": body, "content_type": "application/json"}
+    return getattr(client, method.lower())(path, **given, **more)

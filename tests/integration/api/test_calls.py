@@ -1,0 +1,295 @@
+"""Background calls over the API: started once, limited and audited as over MCP, followed to their end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from django.db import connection
+from django.test import Client
+
+from mcp_app import conf
+from mcp_app.auth.services import issue_api_key
+from mcp_app.catalogue.current import refresh_now
+from mcp_app.catalogue.mirror import mirror
+from mcp_app.execution import following, records
+from mcp_app.execution.statements import FINISH_UNSTARTED
+from mcp_app.models import AuditEvent, Call, Tool
+from mcp_app.protocol.call_state import State
+from mcp_app.streams.gateway import Streams
+from tests.admin_seed import Seed
+from tests.integration.api.conftest import ClientOf, send
+
+pytestmark = pytest.mark.django_db(transaction=True)
+COUNT = {"tool": "count", "arguments": {"to": 3}}
+
+
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of calls whose job was handed to the broker, which is another program."""
+    jobs: list[str] = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **_: jobs.append(args[0]))
+    return jobs
+
+
+@pytest.fixture
+def api(client_of: ClientOf, clean_redis: str, settings: Any, queued: list[str]) -> Iterator[Client]:
+    """An operator's client of a server with Redis and the demo's tools."""
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    mirror()
+    refresh_now(force=True)
+    yield client_of("operator")
+    refresh_now(force=True)
+
+
+def _start(client: Client, body: Any = None, key: str | None = None) -> Any:
+    headers = {} if key is None else {"idempotency-key": key}
+    return send(client, "POST", "/api/calls/", COUNT if body is None else body, headers=headers)
+
+
+def test_a_call_is_accepted_as_the_caller_and_queued_once_it_is_stored(
+    api: Client, queued: list[str]
+) -> None:
+    answer = _start(api)
+    assert answer.status_code == 202, answer.content
+    call = Call.objects.get()
+    assert answer["Location"].endswith(f"/api/calls/{call.pk}/")
+    assert queued == [str(call.pk)]
+    assert (call.state, call.tool, orjson.loads(call.arguments)) == ("accepted", "count", {"to": 3})
+    assert call.principal == f"user:{call.user_id}/key:{call.api_key_id}"
+    event = AuditEvent.objects.get(action="call.start")
+    assert (event.actor_name, event.object_key) == ("the-operator", str(call.pk))
+    assert event.detail == {"tool": "count"}
+
+
+def test_a_repeated_key_starts_nothing_and_gives_the_same_call(api: Client, queued: list[str]) -> None:
+    first, second = _start(api, key="once"), _start(api, key="once")
+    assert (first.status_code, second.status_code) == (202, 200)
+    assert first.json()["id"] == second.json()["id"]
+    assert len(queued) == AuditEvent.objects.filter(action="call.start").count() == 1
+    assert _start(api, key="twice").json()["id"] != first.json()["id"]
+    assert _start(api).json()["id"] != _start(api).json()["id"]
+
+
+def test_requests_with_one_key_at_the_same_time_start_one_call(api: Client, queued: list[str]) -> None:
+    answers: list[int] = []
+    together = threading.Barrier(4)
+
+    def start() -> None:
+        together.wait()
+        try:
+            answers.append(_start(api, key="race").status_code)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Call.objects.count() == len(queued) == 1
+    assert answers.count(202) == 1
+
+
+def test_a_key_used_for_other_arguments_is_refused(api: Client, queued: list[str]) -> None:
+    _start(api, key="once")
+    answer = _start(api, {"tool": "count", "arguments": {"to": 4}}, key="once")
+    assert answer.status_code == 422
+    assert len(queued) == 1
+
+
+def test_a_key_of_another_principal_is_another_key(
+    api: Client, client_of: ClientOf, queued: list[str]
+) -> None:
+    assert _start(api, key="once").status_code == 202
+    assert _start(client_of("administrator"), key="once").status_code == 202
+    assert len(queued) == 2
+
+
+@pytest.mark.parametrize("key", ["x" * 201, "tab\there", "\u202e"])
+def test_a_key_must_be_short_and_visible(key: str, api: Client) -> None:
+    assert _start(api, key=key).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"tool": "count", "arguments": {"to": "three"}}, 400),
+        ({"tool": "count", "arguments": {"to": 3, "more": 1}}, 400),
+        ({"tool": "count", "arguments": [3]}, 400),
+        ({"tool": "count", "arguments": None}, 400),
+        ({"tool": 3}, 404),
+        ({"tool": "no-such-tool"}, 404),
+        ({"arguments": {}}, 400),
+        ({}, 400),
+        ([], 400),
+        ("count", 400),
+    ],
+)
+def test_what_cannot_be_called_is_not_started(body: Any, status: int, api: Client) -> None:
+    answer = _start(api, body)
+    assert answer.status_code == status, answer.content
+    assert not Call.objects.exists()
+
+
+def test_a_tool_the_caller_may_not_use_is_like_one_that_is_not_there(api: Client) -> None:
+    Tool.objects.filter(name="count").update(permission="mcp_app.delete_tool")
+    refresh_now(force=True)
+    assert _start(api).status_code == 404
+
+
+def test_calls_are_counted_as_over_mcp_and_more_are_refused_with_the_time_to_wait(api: Client) -> None:
+    Tool.objects.filter(name="count").update(calls_per_minute=2)
+    refresh_now(force=True)
+    assert [_start(api).status_code for _ in range(2)] == [202, 202]
+    refused = _start(api)
+    assert refused.status_code == 429
+    assert 1 <= int(refused["Retry-After"]) <= 60
+    assert "2 times a minute" in refused.json()["detail"]
+    with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
+        assert [key for key in client.keys("mcp:window:*") if b"tool/count/user:" in key]
+
+
+def test_no_more_calls_may_be_open_than_a_principal_may_have(api: Client, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_OPEN_BACKGROUND_CALLS_PER_PRINCIPAL": 1}
+    assert _start(api, key="first").status_code == 202
+    assert _start(api).status_code == 429
+    assert _start(api, key="first").status_code == 200
+    Call.objects.update(state="completed")
+    assert _start(api).status_code == 202
+
+
+def test_a_waiting_call_is_cancelled_once(api: Client) -> None:
+    call_id = _start(api).json()["id"]
+    cancelled = api.post(f"/api/calls/{call_id}/cancel/")
+    assert cancelled.status_code == 202
+    assert cancelled.json()["state"] == "cancelled"
+    assert api.post(f"/api/calls/{call_id}/cancel/").status_code == 409
+    assert AuditEvent.objects.filter(action="call.stop", actor_name="the-operator").count() == 1
+
+
+def test_a_call_that_is_over_is_made_again_with_a_link_to_the_first(api: Client) -> None:
+    call_id = _start(api).json()["id"]
+    assert api.post(f"/api/calls/{call_id}/retry/").status_code == 409
+    api.post(f"/api/calls/{call_id}/cancel/")
+    again = api.post(f"/api/calls/{call_id}/retry/")
+    assert again.status_code == 202
+    assert again.json()["retry_of_id"] == call_id
+    assert AuditEvent.objects.filter(action="call.retry").exists()
+
+
+def test_secrets_are_shown_to_nobody_but_the_caller_who_sent_them(client_of: ClientOf, seeded: Seed) -> None:
+    api = client_of("operator")
+    shown = api.get(f"/api/calls/{seeded.call.pk}/").json()
+    assert shown["arguments"] == {"text": "hi", "password": "[redacted]"}
+    _, secret = issue_api_key(user=seeded.root, name="mine")
+    own = Client(headers={"authorization": f"Bearer {secret}"})
+    principal = own.get("/api/").json()["principal"]
+    Call.objects.filter(pk=seeded.call.pk).update(principal=principal)
+    assert own.get(f"/api/calls/{seeded.call.pk}/").json()["arguments"]["password"] == "hunter2"
+    assert api.get(f"/api/calls/{seeded.call.pk}/").json()["arguments"]["password"] == "[redacted]"
+
+
+async def _say(call: Call, *messages: bytes, answer: bytes = b"") -> None:
+    streams = Streams.connect(conf.get().redis_url)
+    await streams.start()
+    try:
+        for message in messages:
+            await streams.log.append(call.session_id, call.stream, message)
+        if answer:
+            await streams.log.finish(call.session_id, call.stream, answer)
+    finally:
+        await streams.close()
+
+
+def _progress(number: int) -> bytes:
+    params = {"progressToken": "operator", "progress": number, "total": 3, "message": f"{number} of 3"}
+    return orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+
+
+@pytest.fixture
+def said(api: Client) -> Callable[..., Call]:
+    """A started call that says something."""
+
+    def say(call: Call, *messages: bytes, over: bool = False) -> Call:
+        answer = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}' if over else b""
+        if over:
+            assert records.finish(
+                call.pk, call.attempt, State.COMPLETED, "ok", answer, statement=FINISH_UNSTARTED
+            )
+        asyncio.run(_say(call, *messages, answer=answer))
+        return call
+
+    return say
+
+
+def test_following_goes_on_from_where_the_last_answer_ended(api: Client, said: Callable[..., Call]) -> None:
+    call = Call.objects.get(pk=_start(api).json()["id"])
+    said(call, _progress(1), _progress(2))
+    first = api.get(f"/api/calls/{call.pk}/follow/").json()
+    assert [line["text"] for line in first["lines"]] == ["1 of 3", "2 of 3"]
+    assert first["over"] is False
+    said(call, _progress(3), over=True)
+    second = api.get(f"/api/calls/{call.pk}/follow/", {"after": first["after"], "wait": 5}).json()
+    assert [line["text"] for line in second["lines"]] == ["3 of 3"]
+    assert second["over"] is True
+    assert second["call"]["answer"]["result"] == {"content": []}
+
+
+def test_following_waits_for_the_next_word_and_no_longer_than_asked(
+    api: Client, said: Callable[..., Call]
+) -> None:
+    call = Call.objects.get(pk=_start(api).json()["id"])
+    started = time.monotonic()
+    silent = api.get(f"/api/calls/{call.pk}/follow/?wait=0.6").json()
+    assert 0.5 < time.monotonic() - started < 5
+    assert (silent["lines"], silent["over"]) == ([], False)
+    speaker = threading.Timer(0.3, lambda: said(call, _progress(1)))
+    speaker.start()
+    started = time.monotonic()
+    heard = api.get(f"/api/calls/{call.pk}/follow/?wait=25").json()
+    speaker.join()
+    assert [line["text"] for line in heard["lines"]] == ["1 of 3"]
+    assert time.monotonic() - started < 15
+
+
+def test_who_finds_no_place_to_wait_is_answered_at_once(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    call_id = _start(api).json()["id"]
+    monkeypatch.setattr(following, "_places", threading.BoundedSemaphore(1))
+    assert following._places.acquire(blocking=False)
+    started = time.monotonic()
+    assert api.get(f"/api/calls/{call_id}/follow/?wait=30").json()["over"] is False
+    assert time.monotonic() - started < 10
+
+
+def test_who_waits_is_answered_when_the_process_stops(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_stopping", threading.Event())
+    call_id = _start(api).json()["id"]
+    stopper = threading.Timer(0.3, following.stop)
+    stopper.start()
+    started = time.monotonic()
+    assert api.get(f"/api/calls/{call_id}/follow/?wait=30").json()["over"] is False
+    stopper.join()
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize(
+    "query", ["wait=31", "wait=-1", "wait=x", "wait=nan", "after=x", "after=1", "since=1"]
+)
+def test_following_needs_a_place_and_a_time_that_mean_something(query: str, api: Client) -> None:
+    call_id = _start(api).json()["id"]
+    assert api.get(f"/api/calls/{call_id}/follow/?{query}").status_code == 400
+
+
+def test_what_a_call_says_is_not_told_while_redis_is_away(root: Client, seeded: Seed, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": "redis://127.0.0.1:1/0"}
+    answer = root.get(f"/api/calls/{seeded.running_call.pk}/follow/")
+    assert answer.status_code == 200
+    assert answer.json()["lines"] == []
+    assert root.get(f"/api/calls/{seeded.running_call.pk}/").json()["progress"] == 40

@@ -1,0 +1,148 @@
+"""The catalogue over the API: the services check, keep history and audit, as they do for the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
+from tests.admin_seed import Seed
+from tests.integration.api.conftest import send
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+
+def test_a_preset_is_made_changed_switched_and_deleted(root: Client, seeded: Seed) -> None:
+    made = send(
+        root, "POST", "/api/tools/", {"name": "mine", "preset_of": "echo", "fixed_arguments": {"text": "hi"}}
+    )
+    assert made.status_code == 201
+    address = f"/api/tools/{made.json()['id']}/"
+    assert made.json()["preset_of"] == "echo"
+    assert made.json()["updated_by"] == "the-superuser"
+    assert send(root, "PATCH", address, {"title": "Mine"}).json()["title"] == "Mine"
+    assert root.post(f"{address}disable/").json()["enabled"] is False
+    assert root.post(f"{address}enable/").json()["enabled"] is True
+    history = root.get(f"{address}history/").json()["results"]
+    assert [change["action"] for change in history] == ["enabled", "disabled", "changed", "created"]
+    assert history[2]["after"]["title"] == "Mine"
+    assert root.delete(address).status_code == 204
+    assert root.get(address).status_code == 404
+    done = AuditEvent.objects.filter(object_key="mine").order_by("id")
+    assert [(event.action, event.actor_name) for event in done] == [
+        (f"catalogue.{action}", "the-superuser")
+        for action in ("created", "changed", "disabled", "enabled", "deleted")
+    ]
+
+
+def test_a_resource_takes_text_or_a_file_in_base64(root: Client, seeded: Seed) -> None:
+    body = {"uri": "notes://file", "name": "File", "file": {"name": "a.txt", "base64": "aGVsbG8="}}
+    made = send(root, "POST", "/api/resources/", body)
+    assert made.status_code == 201
+    assert made.json()["file"].endswith(".txt")
+    row = Resource.objects.get(uri="notes://file")
+    with row.file.open("rb") as stored:
+        assert stored.read() == b"hello"
+    address = f"/api/resources/{row.pk}/"
+    assert send(root, "PATCH", address, {"file": None, "text": "now text"}).json()["file"] is None
+
+
+def test_of_an_entry_from_code_only_what_an_administrator_may_is_changed(root: Client, seeded: Seed) -> None:
+    address = f"/api/tools/{seeded.echo.pk}/"
+    assert send(root, "PATCH", address, {"calls_per_minute": 5}).json()["calls_per_minute"] == 5
+    refused = send(root, "PATCH", address, {"fixed_arguments": {"text": "x"}})
+    assert refused.json()["errors"] == {
+        "fixed_arguments": ["This is defined in code and cannot be changed here."]
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"enabled": "yes"}, "enabled"),
+        ({"position": True}, "position"),
+        ({"position": -1}, "position"),
+        ({"title": None}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"title": "nul\0"}, ""),
+        ({"icons": {}}, "icons"),
+        ({"meta": []}, "meta"),
+        ({"permission": "no dot"}, "permission"),
+        ({"permission": "mcp_app.fly"}, "permission"),
+        ({"name": "another"}, "name"),
+        ({"preset_of": "nobody"}, "preset_of"),
+        ({"timeout_seconds": 0}, "timeout_seconds"),
+        ({"source": "code"}, "source"),
+        ({"definition": {}}, "definition"),
+        ({"id": 7}, "id"),
+        ([1], ""),
+        ("text", ""),
+    ],
+)
+def test_a_wrong_value_is_complained_of_at_its_field_and_nothing_is_changed(
+    body: Any, field: str, root: Client, seeded: Seed
+) -> None:
+    before = CatalogueChange.objects.count()
+    answer = send(root, "PATCH", f"/api/tools/{seeded.preset.pk}/", body)
+    assert answer.status_code == 400, answer.content
+    assert answer["Content-Type"] == "application/problem+json"
+    if "errors" in answer.json():
+        assert set(answer.json()["errors"]) == {field}
+    assert CatalogueChange.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "fields"),
+    [
+        ("tools", {"preset_of": "echo"}, {"name"}),
+        ("tools", {"name": "alone"}, {"preset_of"}),
+        ("tools", {"name": "echo", "preset_of": "echo"}, {"name"}),
+        ("prompts", {}, {"name", "template"}),
+        ("resources", {"name": "No URI", "text": "x"}, {"uri"}),
+        ("resources", {"uri": "notes://x", "name": "x", "file": "/etc/passwd"}, {"file"}),
+        ("resources", {"uri": "notes://x", "name": "x", "file": {"name": "../x", "base64": ""}}, {"file"}),
+    ],
+)
+def test_what_is_missing_or_taken_is_said(
+    kind: str, body: Any, fields: set[str], root: Client, seeded: Seed
+) -> None:
+    answer = send(root, "POST", f"/api/{kind}/", body)
+    assert answer.status_code == 400
+    assert set(answer.json()["errors"]) == fields
+
+
+def test_what_code_defines_or_presets_need_is_not_deleted(root: Client, seeded: Seed) -> None:
+    answer = root.delete(f"/api/tools/{seeded.echo.pk}/")
+    assert answer.status_code == 409
+    assert "defined in code" in answer.json()["detail"]
+    assert Tool.objects.filter(pk=seeded.echo.pk).exists()
+
+
+def test_a_new_definition_is_accepted(root: Client, seeded: Seed) -> None:
+    assert root.get(f"/api/tools/{seeded.drifted.pk}/").json()["drifted"] is True
+    assert root.post(f"/api/tools/{seeded.drifted.pk}/accept/").json()["drifted"] is False
+    assert AuditEvent.objects.filter(action="catalogue.accepted", object_key="web_scrape").exists()
+
+
+def test_entries_are_found_by_what_clients_call_them(root: Client, seeded: Seed) -> None:
+    found = root.get("/api/tools/?name=echo").json()["results"]
+    assert [tool["id"] for tool in found] == [seeded.echo.pk]
+    found = root.get("/api/resources/", {"uri": seeded.own_resource.uri}).json()["results"]
+    assert [resource["text"] for resource in found] == [seeded.own_resource.text]
+    assert {tool["source"] for tool in root.get("/api/tools/?source=admin").json()["results"]} == {"admin"}
+    assert root.get("/api/prompts/?enabled=false").json()["results"] == []
+    Prompt.objects.filter(pk=seeded.own_prompt.pk).update(enabled=False)
+    assert len(root.get("/api/prompts/?enabled=false").json()["results"]) == 1
+
+
+def test_hostile_text_comes_back_as_it_was_stored_and_hides_nothing(root: Client, seeded: Seed) -> None:
+    for kind in ("tools", "prompts", "resources", "sessions", "messages", "calls", "keys", "audit"):
+        answer = root.get(f"/api/{kind}/")
+        text = answer.content.decode()
+        assert answer["Content-Type"] == "application/json"
+        assert answer["X-Content-Type-Options"] == "nosniff"
+        assert not [letter for letter in "\u202e\u2066\x1b\x07\u200b\ufeff\x9b" if letter in text], kind
+    hostile = root.get("/api/tools/?source=upstream").json()["results"][0]
+    assert hostile["description"] == Tool.objects.get(source="upstream").description

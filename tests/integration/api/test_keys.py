@@ -1,0 +1,123 @@
+"""API keys over the API: the secret is told once, the rules are the admin's, all is audited (S14, S21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from mcp_app.auth.services import find_principal
+from mcp_app.models import ApiKey, AuditEvent
+from tests.admin_seed import Seed
+from tests.integration.api.conftest import ClientOf, send
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+
+def test_a_key_is_issued_with_its_secret_once_and_revoked(root: Client, seeded: Seed) -> None:
+    made = send(root, "POST", "/api/keys/", {"name": "robot", "user": "viewer"})
+    assert made.status_code == 201
+    secret, address = made.json()["secret"], f"/api/keys/{made.json()['id']}/"
+    principal = find_principal(secret)
+    assert principal is not None
+    assert principal.user_id == seeded.viewer.pk
+    assert made["Cache-Control"] == "no-store"
+    for path in (address, "/api/keys/", "/api/audit/"):
+        assert secret not in root.get(path).content.decode()
+    assert root.get(address).json()["usable"] is True
+    assert root.post(f"{address}revoke/").json()["usable"] is False
+    assert find_principal(secret) is None
+    events = AuditEvent.objects.filter(object_key__startswith="robot").order_by("id")
+    assert [event.action for event in events] == ["api_key.issue", "api_key.revoke"]
+
+
+def test_only_superusers_issue_keys_for_others_and_nobody_learns_who_exists(
+    client_of: ClientOf, seeded: Seed
+) -> None:
+    client = client_of("administrator")
+    for name in ("root", "nobody-of-that-name"):
+        answer = send(client, "POST", "/api/keys/", {"name": "x", "user": name})
+        assert answer.status_code == 403
+        assert answer.json()["detail"] == "Only superusers issue keys for others."
+    own = send(client, "POST", "/api/keys/", {"name": "x", "user": "the-administrator"})
+    assert own.json()["user"] == "the-administrator"
+    assert send(client, "POST", "/api/keys/", {"name": "x"}).json()["user"] == "the-administrator"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"name": "safe\u202egnp"}, "name"),
+        ({"name": "x", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
+        ({"name": "x", "expires_at": "soon"}, "expires_at"),
+        ({"name": "x", "user": "nobody-of-that-name"}, "user"),
+        ({"name": "x", "user": "asleep"}, "user"),
+    ],
+)
+def test_a_key_that_cannot_be_is_refused_at_its_field(
+    body: Any, field: str, root: Client, seeded: Seed, django_user_model: Any
+) -> None:
+    django_user_model.objects.create_user("asleep", is_active=False)
+    before = ApiKey.objects.count()
+    answer = send(root, "POST", "/api/keys/", body)
+    assert answer.status_code == 400
+    assert set(answer.json()["errors"]) == {field}
+    assert ApiKey.objects.count() == before
+
+
+@pytest.mark.parametrize("state", ["revoked", "expired", "inactive", "unknown", "basic", "long", "empty"])
+def test_a_credential_that_is_not_good_gets_one_answer_with_a_challenge(
+    state: str, root: Client, seeded: Seed, user_of: Callable[[str], Any]
+) -> None:
+    secret = send(root, "POST", "/api/keys/", {"name": "mine"}).json()["secret"]
+    key = ApiKey.objects.get(name="mine")
+    if state == "revoked":
+        ApiKey.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
+    if state == "expired":
+        ApiKey.objects.filter(pk=key.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    if state == "inactive":
+        key.user.is_active = False
+        key.user.save()
+    header = {
+        "unknown": f"Bearer {secret}x",
+        "basic": f"Basic {secret}",
+        "long": f"Bearer {' ' * 600}{secret}",
+        "empty": "",
+    }.get(state, f"Bearer {secret}")
+    client = Client(headers={"authorization": header})
+    # A login beside a bad key does not help.
+    client.force_login(seeded.root)
+    answer = client.get("/api/tools/")
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"] == 'Bearer realm="api", error="invalid_token"'
+    assert answer.json()["detail"] == "The API key is unknown, expired or revoked."
+
+
+def test_nobody_is_let_in_without_a_credential_on_loopback_either(
+    client: Client, db: None, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "AUTH": "loopback"}
+    answer = client.get("/api/tools/")
+    assert answer.status_code == 401
+    assert answer["WWW-Authenticate"] == 'Bearer realm="api"'
+
+
+def test_the_use_of_a_key_is_noted_now_and_then(root: Client, seeded: Seed) -> None:
+    def used() -> Any:
+        return ApiKey.objects.get(name="tests").last_used_at
+
+    root.get("/api/")
+    first = used()
+    assert first is not None
+    root.get("/api/")
+    assert used() == first
+    ApiKey.objects.filter(name="tests").update(last_used_at=first - timedelta(minutes=2))
+    root.get("/api/")
+    assert used() >= first

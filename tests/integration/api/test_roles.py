@@ -1,0 +1,208 @@
+"""Who may do what (S22): every route and method of the URLconf against every role, as docs/roles.md says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from django.db import transaction
+from django.test import Client
+
+from mcp_app.api.urls import urlpatterns
+from mcp_app.auth.services import issue_api_key
+from mcp_app.catalogue.transfer import export_catalogue
+from mcp_app.models import AuditEvent, Session
+from tests.admin_seed import Seed
+from tests.integration.api.conftest import ROLES, ClientOf, send
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+
+class Row(NamedTuple):
+    """Who may at least, and what they are answered; ``body`` is sent as JSON."""
+
+    least: str
+    status: int
+    body: Any = None
+
+
+def _entries(kind: str, made: Any, patched: Any = None) -> dict[str, Row]:
+    seen, changed = Row("auditor", 200), Row("administrator", 200)
+    rows = {
+        f"GET {kind}/": seen,
+        f"GET {kind}/<int:pk>/": seen,
+        f"GET {kind}/<int:pk>/history/": seen,
+        f"PATCH {kind}/<int:pk>/": Row("administrator", 200, patched or {"title": "New"}),
+        f"POST {kind}/<int:pk>/enable/": changed,
+        f"POST {kind}/<int:pk>/disable/": changed,
+        f"POST {kind}/<int:pk>/accept/": changed,
+    }
+    if made is not None:
+        rows[f"POST {kind}/"] = Row("administrator", 201, made)
+        rows[f"DELETE {kind}/<int:pk>/"] = Row("administrator", 204)
+    return rows
+
+
+TABLE: dict[str, Row] = {
+    "GET ": Row("nobody", 200),
+    "GET schema/": Row("nobody", 200),
+    "GET docs/": Row("nobody", 200),
+    "GET catalogue/export/": Row("auditor", 200),
+    # The file changes nothing; what a file changes is looked at in test_transfer.py.
+    "POST catalogue/import/": Row("auditor", 200, "export"),
+    **_entries("tools", {"name": "mine", "preset_of": "echo", "fixed_arguments": {"text": "hi"}}),
+    **_entries("prompts", {"name": "mine", "template": "Hello"}, {"template": "Short", "arguments": []}),
+    **_entries("resources", {"uri": "notes://mine", "name": "Mine", "text": "Hello"}),
+    **_entries("templates", None),
+    "GET sessions/": Row("auditor", 200),
+    "GET sessions/<str:pk>/": Row("auditor", 200),
+    "POST sessions/<str:pk>/end/": Row("operator", 200),
+    "GET messages/": Row("auditor", 200),
+    "GET messages/<int:pk>/": Row("auditor", 200),
+    "GET calls/": Row("auditor", 200),
+    "GET calls/<uuid:pk>/": Row("auditor", 200),
+    "GET calls/<uuid:pk>/follow/": Row("auditor", 200),
+    # Without Redis nothing can run; that is said to those who may.
+    "POST calls/": Row("operator", 503, {"tool": "echo", "arguments": {"text": "hi"}}),
+    "POST calls/<uuid:pk>/cancel/": Row("operator", 202),
+    "POST calls/<uuid:pk>/retry/": Row("operator", 409),
+    "GET keys/": Row("auditor", 200),
+    "GET keys/<int:pk>/": Row("auditor", 200),
+    "POST keys/": Row("administrator", 201, {"name": "mine"}),
+    "POST keys/<int:pk>/revoke/": Row("administrator", 200),
+    "GET audit/": Row("auditor", 200),
+    "GET audit/<int:pk>/": Row("auditor", 200),
+}
+NOWHERE = "^.*$"
+
+
+@pytest.fixture(autouse=True)
+def _unlimited(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "API_REQUESTS_PER_MINUTE": 0, "API_REFUSALS_PER_MINUTE": 0}
+
+
+def routes() -> Iterator[tuple[str, str]]:
+    """Each route of the URLconf with each method its view has."""
+    for pattern in urlpatterns:
+        view: Any = pattern.callback
+        methods = getattr(view, "actions", None) or [
+            name for name in view.cls.http_method_names if hasattr(view.cls, name)
+        ]
+        yield from ((str(pattern.pattern), name.upper()) for name in methods if name != "head")
+
+
+def test_every_route_and_method_of_the_urlconf_has_a_row() -> None:
+    assert {f"{method} {route}" for route, method in routes() if route != NOWHERE} == TABLE.keys()
+
+
+@pytest.fixture
+def addresses(seeded: Seed) -> Callable[[str], str]:
+    """The address of a route, with the row that its requests are about."""
+    rows = {
+        "tools": seeded.preset.pk,
+        "prompts": seeded.own_prompt.pk,
+        "resources": seeded.own_resource.pk,
+        "templates": seeded.template.pk,
+        "sessions": seeded.session.pk,
+        "messages": seeded.message.pk,
+        "calls": seeded.running_call.pk,
+        "keys": seeded.key.pk,
+        "audit": AuditEvent.objects.latest("pk").pk,
+    }
+
+    def find(route: str) -> str:
+        kind = route.partition("/")[0]
+        for converter in ("int", "str", "uuid"):
+            route = route.replace(f"<{converter}:pk>", str(rows.get(kind)))
+        return f"/api/{route}"
+
+    return find
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_may_do_what_the_table_says_and_nothing_else(
+    role: str, client_of: ClientOf, addresses: Callable[[str], str]
+) -> None:
+    client, file = client_of(role), export_catalogue()
+    for name, row in TABLE.items():
+        method, _, route = name.partition(" ")
+        with transaction.atomic():
+            answer = send(client, method, addresses(route), file if row.body == "export" else row.body)
+            transaction.set_rollback(True)
+        if role == "anonymous":
+            expected = 302 if route == "docs/" else 401
+        else:
+            expected = row.status if ROLES.index(role) >= ROLES.index(row.least) else 403
+        assert answer.status_code == expected, (name, answer.content)
+        if expected in (401, 403):
+            assert answer["Content-Type"] == "application/problem+json", name
+
+
+@pytest.mark.parametrize("role", ["anonymous", "nobody", "superuser"])
+def test_other_methods_are_refused_and_change_nothing(
+    role: str, client_of: ClientOf, addresses: Callable[[str], str]
+) -> None:
+    client = client_of(role)
+    for route in {route for route, _ in routes() if route != NOWHERE}:
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+            if f"{method} {route}" in TABLE:
+                continue
+            answer = send(client, method, addresses(route), {} if method != "OPTIONS" else None)
+            if role == "anonymous":
+                assert answer.status_code in (401, 302), (method, route)
+            else:
+                assert answer.status_code == 405, (method, route, answer.content)
+
+
+def test_a_login_of_the_admin_has_the_same_rights_as_a_key(
+    seeded: Seed, user_of: Callable[[str], Any]
+) -> None:
+    client = Client()
+    client.force_login(user_of("operator"))
+    assert client.get("/api/tools/").status_code == 200
+    assert send(client, "POST", f"/api/sessions/{seeded.session.pk}/end/", {}).status_code == 200
+    assert send(client, "POST", f"/api/tools/{seeded.echo.pk}/disable/", {}).status_code == 403
+
+
+def test_a_login_needs_the_csrf_token_for_whatever_changes_anything(seeded: Seed) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(seeded.root)
+    assert client.get("/api/sessions/").status_code == 200
+    refused = client.post(f"/api/sessions/{seeded.session.pk}/end/")
+    assert refused.status_code == 403
+    assert "CSRF" in refused.json()["detail"]
+    assert Session.objects.get(pk=seeded.session.pk).ended_at is None
+    client.get("/api/docs/")
+    token = client.cookies["csrftoken"].value
+    done = send(client, "POST", f"/api/sessions/{seeded.session.pk}/end/", {}, headers={"x-csrftoken": token})
+    assert done.status_code == 200
+
+
+def test_a_login_from_another_origin_is_refused(seeded: Seed) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(seeded.root)
+    client.get("/api/docs/")
+    headers = {"x-csrftoken": client.cookies["csrftoken"].value, "origin": "https://evil.example"}
+    assert send(client, "POST", f"/api/sessions/{seeded.session.pk}/end/", headers=headers).status_code == 403
+    assert "Access-Control-Allow-Origin" not in client.get("/api/", headers=headers)
+
+
+def test_the_rights_of_a_key_are_those_its_user_has_now(seeded: Seed) -> None:
+    _, secret = issue_api_key(user=seeded.viewer, name="mine")
+    client = Client(headers={"authorization": f"Bearer {secret}"})
+    assert client.get("/api/tools/").status_code == 200
+    seeded.viewer.user_permissions.clear()
+    assert client.get("/api/tools/").status_code == 403
+    seeded.viewer.is_active = False
+    seeded.viewer.save()
+    assert client.get("/api/tools/").status_code == 401
+
+
+def test_who_may_change_rows_may_see_them(seeded: Seed) -> None:
+    permissions = type(seeded.viewer.user_permissions.first()).objects
+    seeded.outsider.user_permissions.add(permissions.get(codename="change_tool"))
+    _, secret = issue_api_key(user=seeded.outsider, name="mine")
+    client = Client(headers={"authorization": f"Bearer {secret}"})
+    assert client.get("/api/tools/").status_code == 200
+    assert client.get("/api/prompts/").status_code == 403

@@ -1,0 +1,143 @@
+"""The catalogue as a file over the API: out, compared, in as one revision, by who may change all of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from mcp_app.auth.services import issue_api_key
+from mcp_app.catalogue.transfer import MAX_BYTES, export_catalogue
+from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Tool
+from tests.admin_seed import Seed
+from tests.integration.api.conftest import ClientOf
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+PATH = "/api/catalogue/import/"
+MEDIA_TYPES = {"json": "application/json", "yaml": "application/yaml"}
+
+
+@pytest.fixture
+def fit(seeded: Seed) -> Seed:
+    """The seeded rows without a prompt that the services would not take."""
+    Prompt.objects.filter(pk=seeded.own_prompt.pk).update(template="Hello", arguments=[])
+    return seeded
+
+
+def _edited() -> dict[str, Any]:
+    """The catalogue with one entry more, one changed, one without which it can do."""
+    document: dict[str, Any] = json.loads(export_catalogue())
+    document["prompts"] = [{"name": "brand_new", "source": "admin", "template": "Hi\nthere"}]
+    for tool in document["tools"]:
+        if tool["name"] == "greet_world":
+            tool["title"] = "Changed"
+    return document
+
+
+def _post(client: Client, document: Any, query: str = "") -> Any:
+    return client.post(f"{PATH}?{query}", json.dumps(document), content_type="application/json")
+
+
+@pytest.mark.parametrize("notation", ["json", "yaml"])
+def test_what_is_exported_is_imported_and_changes_nothing(notation: str, root: Client, fit: Seed) -> None:
+    exported = root.get(f"/api/catalogue/export/?notation={notation}")
+    assert exported["Content-Type"].startswith(MEDIA_TYPES[notation])
+    assert exported["Content-Disposition"] == f'attachment; filename="catalogue.{notation}"'
+    assert exported.content.decode() == export_catalogue(notation)
+    answer = root.post(PATH, exported.content, content_type=MEDIA_TYPES[notation])
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["revision"] == 0
+    assert answer.json()["differences"] == []
+
+
+def test_a_dry_run_says_what_would_change_and_changes_nothing(root: Client, fit: Seed) -> None:
+    before = CatalogueChange.objects.count()
+    told = _post(root, _edited(), "dry_run=true&prune=true").json()
+    assert told["counted"] == {
+        "added": 1,
+        "changed": 1,
+        "removed": 1,
+        "unchanged": told["counted"]["unchanged"],
+    }
+    changed = next(each for each in told["differences"] if each["action"] == "changed")
+    assert changed == {
+        "action": "changed",
+        "kind": "tool",
+        "key": "greet_world",
+        "fields": [{"name": "title", "old": "Greet the world", "new": "Changed"}],
+    }
+    assert '    title: "Greet the world" → "Changed"' in told["text"]
+    assert CatalogueChange.objects.count() == before
+
+
+def test_an_import_is_one_revision_audited_with_the_person(root: Client, fit: Seed) -> None:
+    told = _post(root, _edited(), "prune=1").json()
+    assert told["revision"] > 0
+    assert Tool.objects.get(name="greet_world").title == "Changed"
+    assert not Prompt.objects.filter(name="summarise").exists()
+    event = AuditEvent.objects.get(action="catalogue.imported")
+    assert event.actor_name == "the-superuser"
+    assert event.detail["revision"] == told["revision"]
+
+
+def test_a_plan_is_carried_out_only_at_the_revision_it_was_made_at(root: Client, fit: Seed) -> None:
+    planned = _post(root, _edited(), "dry_run=1").json()["planned_at"]
+    root.post(f"/api/tools/{fit.echo.pk}/disable/")
+    refused = _post(root, _edited(), f"at_revision={planned}")
+    assert refused.status_code == 409
+    assert Tool.objects.get(name="greet_world").title == "Greet the world"
+    now = _post(root, _edited(), "dry_run=1").json()["planned_at"]
+    assert _post(root, _edited(), f"at_revision={now}").status_code == 200
+
+
+@pytest.mark.parametrize("lacking", ["add_prompt", "change_tool", "delete_prompt"])
+def test_each_permission_for_what_the_file_changes_is_needed(
+    lacking: str, client_of: ClientOf, fit: Seed
+) -> None:
+    for row in Permission.objects.filter(content_type__app_label="mcp_app").exclude(codename=lacking):
+        fit.outsider.user_permissions.add(row)
+    _, secret = issue_api_key(user=fit.outsider, name="mine")
+    client = Client(headers={"authorization": f"Bearer {secret}"})
+    assert _post(client, _edited(), "prune=1&dry_run=1").json()["missing_permissions"] == [
+        f"mcp_app.{lacking}"
+    ]
+    refused = _post(client, _edited(), "prune=1")
+    assert refused.status_code == 403
+    assert refused.json()["missing"] == [f"mcp_app.{lacking}"]
+    assert not AuditEvent.objects.filter(action="catalogue.imported").exists()
+
+
+def test_every_problem_of_a_file_is_told_and_nothing_is_changed(root: Client, fit: Seed) -> None:
+    document = _edited()
+    document["tools"].append({"name": "nowhere", "source": "code"})
+    document["prompts"].append({"name": "", "source": "admin"})
+    refused = _post(root, document)
+    assert refused.status_code == 422
+    assert [problem["entry"] for problem in refused.json()["problems"]] == ["tool nowhere", "prompts[1]"]
+    assert not Prompt.objects.filter(name="brand_new").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type", "status"),
+    [
+        (b"", "application/json", 400),
+        (b"[]", "application/json", 422),
+        (b"{", "application/json", 422),
+        (b"a: &a [*a]", "application/yaml", 422),
+        (b"!!python/object:os.system {}", "application/yaml", 422),
+        (b"x", "text/plain", 415),
+        (b" " * (MAX_BYTES + 1), "application/json", 413),
+    ],
+)
+def test_a_body_that_is_no_file_is_refused(body: bytes, media_type: str, status: int, root: Client) -> None:
+    answer = root.post(PATH, body, content_type=media_type)
+    assert answer.status_code == status, answer.content[:500]
+
+
+@pytest.mark.parametrize("query", ["dry_run=perhaps", "at_revision=-1", "purge=1", "at_revision=x"])
+def test_a_query_that_means_nothing_imports_nothing(query: str, root: Client, fit: Seed) -> None:
+    assert _post(root, _edited(), query).status_code == 400
+    assert not Prompt.objects.filter(name="brand_new").exists()
