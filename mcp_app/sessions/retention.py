@@ -15,7 +15,7 @@ from django.utils import timezone
 from mcp_app import conf
 from mcp_app.models import Message, Session
 
-SLICE = 2_000
+SLICE = 500
 # What one pass may take; what is left is for the next one, minutes later.
 PASS_SECONDS = 120.0
 PAUSE = 1.0  # as a share of the time a slice took
