@@ -176,7 +176,7 @@ def test_news_of_the_catalogue_reach_the_page(bench: Open, server: LiveServer) -
     server.shell("""
 from mcp_app.catalogue.services import set_enabled
 from mcp_app.models import Tool
-set_enabled(entries=[Tool.objects.get(name="burn")], enabled=False)
+set_enabled(entries=[Tool.objects.get(name="burn")], enabled=False, actor=None)
 """)
     expect(visitor.part("trouble")).to_contain_text("The catalogue has changed", timeout=10_000)
 
@@ -201,7 +201,7 @@ print([end_session_now(session_id=session.pk) for session in eventually])
 """
     eventually(lambda: "True" in server.shell(end), 10, "a session to end")
     visitor.run()
-    expect(visitor.part("runs").locator("li")).to_have_count(2)
+    expect(visitor.part("runs").get_by_text("run 2", exact=True)).to_be_visible()
     visitor.ends("completed")
     visitor.trouble.clear()  # The browser reports by itself that the old session is gone (404).
 
