@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mcp_app.catalogue.revisions import KIND_OF
+from mcp_app.catalogue.services import PUBLISH
 from mcp_app.catalogue.transfer.plan import Difference
 
 _MODEL_OF: Final = {name: model._meta.model_name for model, name in KIND_OF.items()}
@@ -19,4 +20,6 @@ CHANGED: Final = tuple(f"mcp_app.{verb}_{model}" for model in _MODEL_OF.values()
 def needed(differences: Iterable[Difference]) -> list[str]:
     """The permissions for what an import changes, each once."""
     verbs = ((_VERBS[each.action], _MODEL_OF[each.kind]) for each in differences)
-    return sorted({f"mcp_app.{verb}_{model}" for verb, model in verbs})
+    named = sorted({f"mcp_app.{verb}_{model}" for verb, model in verbs})
+    # Clients see an import at once.
+    return [*named, PUBLISH] if named else []

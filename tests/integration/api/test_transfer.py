@@ -93,7 +93,7 @@ def test_a_plan_is_carried_out_only_at_the_revision_it_was_made_at(root: Client,
     assert _post(root, _edited(), f"at_revision={now}").status_code == 200
 
 
-@pytest.mark.parametrize("lacking", ["add_prompt", "change_tool", "delete_prompt"])
+@pytest.mark.parametrize("lacking", ["add_prompt", "change_tool", "delete_prompt", "publish_entries"])
 def test_each_permission_for_what_the_file_changes_is_needed(
     lacking: str, client_of: ClientOf, fit: Seed
 ) -> None:
