@@ -39,9 +39,13 @@ MOST_WATCHED = 500
 MOST_AT_ONCE = 100
 
 
+# A badge on every page must not count for long.
+MOST_WAITING = 1_000
+
+
 def waiting_count() -> int:
-    """How many calls wait for approval now."""
-    return Call.objects.filter(state=State.APPROVAL_NEEDED).count()
+    """How many calls wait for approval now; MOST_WAITING stands for that many and more."""
+    return Call.objects.filter(state=State.APPROVAL_NEEDED)[:MOST_WAITING].count()
 
 
 def decision_of(call: Call) -> str:

@@ -138,7 +138,7 @@ async def _accept(
                 session_id=session.id,
                 request_id=context.request_id,
                 session_fields=context.services.sessions.stored(session),
-                # The worker goes on with the trace (META-09, CEL-09).
+                # The worker goes on with the trace (META-09).
                 meta=carried(meta, trail.context),
             )
         )

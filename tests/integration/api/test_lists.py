@@ -88,7 +88,7 @@ def test_messages_are_narrowed(query: str, count: int, root: Client, seeded: See
         ("sessions/?state=ended", 2),
         ("sessions/?version=2025-06-18", 1),
         ("sessions/?client=claude-code", 1),
-        ("calls/?state=open", 3),
+        ("calls/?state=open", 5),
         ("calls/?state=running", 2),
         ("calls/?tool=burn", 1),
         ("calls/?outcome=error", 1),

@@ -16,7 +16,7 @@ META = {"traceparent": PARENT, "tracestate": "vendor=1", "baggage": "user=ada"}
 LOOKS = ["look", "look_in_thread", "look_in_worker"]
 
 
-@pytest.mark.requirement("META-09", "CEL-09")
+@pytest.mark.requirement("META-09")
 @pytest.mark.parametrize("tool", LOOKS)
 def test_a_tool_continues_the_trace_of_its_caller_wherever_it_runs(tool: str, client: Mcp) -> None:
     found = known(client, tool, META)

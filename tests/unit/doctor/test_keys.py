@@ -20,8 +20,9 @@ HERE = Installation()
 
 def key(name: str, *, days_old: int = 0, is_active: bool = True, **fields: int | None) -> None:
     """A key row; the times are in days from now."""
-    user = get_user_model().objects.create_user(f"user of {name}", is_active=is_active)
+    user = get_user_model().objects.create_user(f"user of {name}")
     row, _ = issue_api_key(user=user, name=name)
+    get_user_model().objects.filter(pk=user.pk).update(is_active=is_active)
     now = timezone.now()
     times: dict[str, Any] = {
         field: None if days is None else now + timedelta(days=days) for field, days in fields.items()
