@@ -21,7 +21,7 @@ chaos: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/chaos $(ARGS)
 
 browser: .venv/test.stamp
-	$(BIN)/python -m pytest tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser $(ARGS)
 
 conformance: .venv/test.stamp
 	$(BIN)/python -m tests.conformance.run
