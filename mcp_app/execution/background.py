@@ -27,8 +27,6 @@ from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
-# The member of a session that says it accepted background calls.
-MARK = HAD_CALLS
 # Who may be refused is refused soon (R15); work that was accepted waits longer.
 PATIENCE = 1.5
 # Python's own patience with a locked SQLite file.
@@ -57,7 +55,7 @@ class Background:
         """
         position, _ = await asyncio.gather(
             self._streams.log.open(new.session_id, new.stream),
-            self._streams.sessions.update(new.session_id, {MARK: "1"}),
+            self._streams.sessions.update(new.session_id, {HAD_CALLS: "1"}),
         )
         try:
             call, is_new = await aquery(_accept, new, self._backlog, self._most_waiting)
@@ -137,7 +135,7 @@ class Background:
             fields = await self._streams.sessions.load(session_id)
         except StreamsUnavailable:
             return True
-        return fields is None or MARK in fields
+        return fields is None or HAD_CALLS in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
         if call.state in UNSTARTED and await self._end_unstarted(call):
@@ -167,7 +165,14 @@ class Background:
 def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallRecord, bool]:
     """Store the call and queue its job; returns it and whether it is new."""
     with _impatience():
-        backlog.admit(new.principal)
+        try:
+            backlog.admit(new.principal)
+        except TooManyRequests:
+            # R7: what repeats a call adds none, so it attaches also where no more are taken.
+            present = records.find_request(new.session_id, new.request_id)
+            if present is None:
+                raise
+            return present, False
         if new.approval_minutes is None:
             call, is_new = records.accept(new)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import waiting
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import InvalidRequest
+from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcpsite.celery import app as celery
@@ -65,6 +66,16 @@ async def test_a_repeated_request_follows_the_call_it_repeats(
     assert await background.accept(new_call(stream=other)) == first
     assert waiting("celery") == queued
     assert await streams.log.head(SESSION, other) is None
+    assert await Call.objects.acount() == 1
+
+
+async def test_a_repeated_request_attaches_also_where_no_more_calls_are_taken(streams: Streams) -> None:
+    celery.set_default()
+    full = Background(streams, replace(SETTINGS, max_open_background_calls_per_principal=1))
+    first = await full.accept(new_call())
+    assert await full.accept(new_call(stream=new_stream())) == first
+    with pytest.raises(TooManyRequests):
+        await full.accept(new_call(request_id=2, stream=new_stream()))
     assert await Call.objects.acount() == 1
 
 
