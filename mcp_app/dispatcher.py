@@ -35,8 +35,9 @@ from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
 from mcp_app.observability.redaction import MARK
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, SessionNotFound, Unavailable
+from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
@@ -90,6 +91,7 @@ class Dispatcher:
         self._refreshing: set[asyncio.Task[None]] = set()
         self._told = -1
         self._quick = QUICK
+        self._notifications = notifications.table(settings.dialects)
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
         self.figures.gauges["running_calls"] = lambda: calls.running
@@ -148,12 +150,13 @@ class Dispatcher:
         payload: bytes,
         address: str,
         session: Session | None = None,
+        assumed: str = V2025_03_26,
     ) -> Answered:
-        """Open a session (LIFE-01), or begin the one that the transport has opened."""
+        """Open a session (LIFE-01), or begin the transport's; who names no revision means ``assumed``."""
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
-                self.services, principal, request.params, address, session
+                self.services, principal, request.params, address, session, assumed
             )
             encoded, error = jsonrpc.encode_result(request.id, result), None
         except McpError as refused:
@@ -266,9 +269,11 @@ class Dispatcher:
     async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
         """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
         self.log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
-        handler = notifications.TABLE.get(message.method)
+        handler = self._notifications.get(message.method)
         if handler is not None:
             await handler(self.services, session, message.params)
+        elif message.method == dialects.EXIT and dialects.EXIT in self.settings.dialects:
+            await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
 
     async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
         """Take in the client's answer to a question of ours (T-POST-09)."""

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
 from mcp_app.execution.call import unexpected
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
@@ -59,6 +59,7 @@ class Endpoint:
             string_bytes=settings.max_string_bytes,
             batch=settings.max_batch,
         )
+        self._needs_accept = dialects.MISSING_ACCEPT not in settings.dialects
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
         self._verbs: Verbs = {
             "POST": self._post,
@@ -79,7 +80,7 @@ class Endpoint:
         """Pass a request through the gate to its verb; whatever goes wrong becomes one documented answer."""
         extra: Headers = ()
         try:
-            fields = collect(scope["headers"])
+            fields = self._collect(scope["headers"])
             self._policy.check(fields.get(b"host"), fields.get(b"origin"))
             if b"origin" in fields:
                 extra = _cors(fields[b"origin"])
@@ -106,7 +107,7 @@ class Endpoint:
         finds the words for it. Nothing has happened when None is returned.
         """
         try:
-            fields = collect(headers)
+            fields = self._collect(headers)
             if b"origin" in fields or len(body) > self._limits.body_bytes:
                 return None
             self._policy.check(fields.get(b"host"), None)
@@ -121,6 +122,12 @@ class Endpoint:
             return self._legacy.quick(fields, message, body, principal)
         except McpError:
             return None
+
+    def _collect(self, headers: list[tuple[bytes, bytes]]) -> Fields:
+        fields = collect(headers)
+        if self._needs_accept:
+            fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
+        return fields
 
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
         if STREAMING not in scope:
