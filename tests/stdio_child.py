@@ -12,10 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests import wire
+
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 30.0
 # What starts it, for clients that start their server themselves.
-COMMAND = (sys.executable, "manage.py", "mcp_stdio")
+COMMAND = (sys.executable, "-m", "tests.live_stdio")
 
 
 class Child:
@@ -25,7 +27,7 @@ class Child:
         self.process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=ROOT,
-            env=environment,
+            env={**environment, **wire.environment()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
