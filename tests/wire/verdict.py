@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,44 @@ PUBLISHED = sorted(file.stem for file in DIRECTORY.glob("2*.json"))
 Line = tuple[str, str | None, list[tuple[Any, str]], bytes]
 
 
+@dataclass
+class Circumstances:
+    """What a message is judged by: what was asked for under its id, and which revision its reader speaks."""
+
+    asked: dict[tuple[str, Any], set[str]] = field(default_factory=dict)
+    named: dict[tuple[str, Any], str] = field(default_factory=dict)
+    opened: dict[str, str] = field(default_factory=dict)
+    modern: dict[str, str] = field(default_factory=dict)
+
+    def note(self, line: Line) -> None:
+        """Learn from one line."""
+        speaker, revision, requests, said = line
+        for request_id, method in requests:
+            # Tests may use an id twice.
+            self.asked.setdefault((speaker, _key(request_id)), set()).add(method)
+            if revision is not None:
+                self.named[speaker, _key(request_id)] = self.modern[speaker] = revision
+        if b'"protocolVersion":' in said[:200]:
+            result = orjson.loads(said).get("result", {})
+            if "serverInfo" in result:
+                self.opened[speaker] = result["protocolVersion"]
+
+    def version(self, speaker: str, revision: str | None, message: Any) -> str:
+        """The revision a message belongs to; the newest for one that is named but does not exist."""
+        found = revision or self.named.get((speaker, _id(message)))
+        found = found or self.opened.get(speaker) or self.modern.get(speaker) or LEGACY[0]
+        return found if found in PUBLISHED else PUBLISHED[-1]
+
+
 def problems(folder: Path) -> list[str]:
     """What is wrong with the recorded messages, each kind once; empty when they are as published."""
-    asked, opened = _circumstances(folder)
+    known = _circumstances(folder)
     seen: set[tuple[str, frozenset[str], bytes]] = set()
     found: dict[str, str] = {}
     for speaker, revision, _, said in _lines(folder):
-        if not said:
-            continue
-        version = _published(revision or opened.get(speaker, LEGACY[0]))
         for text, message in _members(said):
-            methods = frozenset(asked.get((speaker, _id(message)), ()))
+            version = known.version(speaker, revision, message)
+            methods = frozenset(known.asked.get((speaker, _id(message)), ()))
             key = (version, methods, without_id(text))
             if key not in seen:
                 seen.add(key)
@@ -37,34 +65,22 @@ def problems(folder: Path) -> list[str]:
     return [f"{problem}\n    {example}" for problem, example in found.items()]
 
 
-def _published(revision: str) -> str:
-    """The revision; for one that is named but does not exist, the newest."""
-    return revision if revision in PUBLISHED else PUBLISHED[-1]
-
-
 def count(folder: Path) -> dict[str, int]:
     """How many messages were recorded, by revision."""
-    _, opened = _circumstances(folder)
+    known = _circumstances(folder)
     found: dict[str, int] = {}
     for speaker, revision, _, said in _lines(folder):
-        if said:
-            version = revision or opened.get(speaker, "before initialize")
+        for _, message in _members(said):
+            version = known.version(speaker, revision, message)
             found[version] = found.get(version, 0) + 1
     return found
 
 
-def _circumstances(folder: Path) -> tuple[dict[tuple[str, Any], set[str]], dict[str, str]]:
-    """The methods that were asked for under an id, which tests may use twice, and the sessions' revisions."""
-    asked: dict[tuple[str, Any], set[str]] = {}
-    opened: dict[str, str] = {}
-    for speaker, _, requests, said in _lines(folder):
-        for request_id, method in requests:
-            asked.setdefault((speaker, _key(request_id)), set()).add(method)
-        if b'"protocolVersion":' in said[:200]:
-            result = orjson.loads(said).get("result", {})
-            if "serverInfo" in result:
-                opened[speaker] = result["protocolVersion"]
-    return asked, opened
+def _circumstances(folder: Path) -> Circumstances:
+    found = Circumstances()
+    for line in _lines(folder):
+        found.note(line)
+    return found
 
 
 def _lines(folder: Path) -> Iterator[Line]:
@@ -78,7 +94,9 @@ def _lines(folder: Path) -> Iterator[Line]:
 
 
 def _members(said: bytes) -> list[tuple[bytes, Any]]:
-    """The message, or those of a batch."""
+    """The message, or those of a batch; nothing for a line that only tells what was asked."""
+    if not said:
+        return []
     try:
         root = orjson.loads(said)
     except orjson.JSONDecodeError:
