@@ -13,7 +13,7 @@ import pytest
 from tests import node, wire
 
 SCRIPTS = Path(__file__).parent / "clients"
-RUN_SECONDS = 90
+RUN_SECONDS = 120
 
 
 def packages(name: str) -> Path:

@@ -18,7 +18,7 @@ from tests import wire
 SCRIPTS = Path(__file__).parent / "clients"
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "pypi"
 INSTALL_SECONDS = 420
-RUN_SECONDS = 90
+RUN_SECONDS = 180
 
 
 @lru_cache(maxsize=4)

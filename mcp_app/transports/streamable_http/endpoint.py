@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
@@ -59,7 +59,8 @@ class Endpoint:
             string_bytes=settings.max_string_bytes,
             batch=settings.max_batch,
         )
-        self._needs_accept = dialects.MISSING_ACCEPT not in settings.dialects
+        lenient = dialects.MISSING_ACCEPT in settings.dialects
+        self._collect = collect if lenient else _collect_with_accept
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
         self._verbs: Verbs = {
             "POST": self._post,
@@ -122,12 +123,6 @@ class Endpoint:
             return self._legacy.quick(fields, message, body, principal)
         except McpError:
             return None
-
-    def _collect(self, headers: list[tuple[bytes, bytes]]) -> Fields:
-        fields = collect(headers)
-        if self._needs_accept:
-            fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
-        return fields
 
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
         if STREAMING not in scope:
@@ -233,6 +228,12 @@ def _fault(scope: Scope) -> McpError:
     error = unexpected(scope["method"], scope["path"])
     error.http_status = 500
     return error
+
+
+def _collect_with_accept(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    fields = collect(headers)
+    fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
+    return fields
 
 
 def _cors(origin: bytes) -> Headers:
