@@ -46,6 +46,7 @@ from mcp_app.protocol.errors import (
     fitted,
 )
 from mcp_app.sessions.client_requests import ClientRequests, without_content
+from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import MODERN as MODERN_ERA
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
@@ -92,6 +93,7 @@ class Dispatcher:
         self.counts = Counts()
         self.figures = Figures("web", streams, self.counts, self.log)
         self.sessions = Sessions(streams, settings)
+        self.clients = Clients(self.log)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self._stop = threading.Event()
         self.upkeep = Upkeep()
@@ -242,7 +244,7 @@ class Dispatcher:
         self.counts.done(request.method, outcome, target, seconds)
         if self.log.enabled:
             facts = (request.method, request.id, target)
-            self.log.exchange(session.id, principal.key, payload, encoded, seconds, outcome, facts)
+            self.log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
         return encoded
 
     async def batch(
@@ -352,7 +354,7 @@ class Dispatcher:
         reply.answer(encoded)
         tool = _tool(request, principal)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._log(session.id, principal, payload, encoded, started, outcome, facts, tool)
+        self._log(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
         return error
 
     def _note_used_keys(self) -> None:

@@ -9,7 +9,10 @@ from django.db import models
 
 
 class Session(models.Model):
-    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback."""
+    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback.
+
+    Also one modern client of a principal, for operators only: it has no session to come back to.
+    """
 
     id = models.CharField(primary_key=True, max_length=64)
     principal = models.CharField(max_length=120, db_index=True)

@@ -5,6 +5,7 @@ Nothing is kept after it (GEN-04). Only what outlives the request, a background 
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from functools import lru_cache
@@ -20,6 +21,7 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.session import Session, bounded, stored_fields
 
 MODERN = "modern"
+CLIENT_RECORD = "client-"
 
 
 class Exchange(Session):
@@ -38,6 +40,8 @@ class Exchange(Session):
         self.transport = MODERN
         self.version = envelope.version
         self.client_info = bounded(envelope.client_info)
+        name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
+        self.record_id = _record_id(principal_key, self.version, name, version)
         self.raw_capabilities = envelope.capabilities
         self.capabilities = _parsed(orjson.dumps(envelope.capabilities))
         self.log_level = envelope.log_level
@@ -86,6 +90,12 @@ def restored(session_id: str, fields: dict[str, str]) -> Session:
 def server_meta() -> dict[str, Any]:
     """The ``_meta`` of every result: who answered (DISC-03)."""
     return _server_meta(conf.get())
+
+
+@lru_cache(maxsize=1_000)
+def _record_id(*parts: str) -> str:
+    """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
+    return CLIENT_RECORD + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
 @lru_cache(maxsize=4)

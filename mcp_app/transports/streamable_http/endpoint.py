@@ -26,7 +26,7 @@ from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
-from mcp_app.transports.streamable_http.modern import Modern
+from mcp_app.transports.streamable_http.modern import Modern, address_of
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
@@ -120,8 +120,9 @@ class Endpoint:
             message = jsonrpc.parse(body, self._limits)
             if type(message) is not jsonrpc.Request:
                 return None
-            era = self._modern if self._modern.takes(fields, message) else self._legacy
-            return era.quick(fields, message, body, principal)
+            if self._modern.takes(fields, message):
+                return self._modern.quick(fields, message, body, principal, address)
+            return self._legacy.quick(fields, message, body, principal)
         except McpError:
             return None
 
@@ -131,7 +132,7 @@ class Endpoint:
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
-        authorization, address = fields.get(b"authorization"), _address(scope)
+        authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
         known = authenticator.known(authorization, local=local)
@@ -155,12 +156,12 @@ class Endpoint:
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         if self._modern.takes(fields, message):
-            local = is_local(fields, _address(scope))
+            local = is_local(fields, address_of(scope))
             await self._modern.post(
                 scope, fields, receive, send, message, body, principal, local=local, extra=extra
             )
             return
-        outcome, session = await self._legacy.post(fields, message, body, principal, _address(scope))
+        outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
         if isinstance(outcome, Answered):
             headers = (*outcome.headers, *extra)
             if outcome.session_id is not None:
@@ -206,12 +207,8 @@ class Endpoint:
 
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
         authorization = fields.get(b"authorization")
-        local = is_local(fields, _address(scope))
+        local = is_local(fields, address_of(scope))
         return EventStream(self._dispatcher, self.connections, session, principal, authorization, local=local)
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
 
 
 def is_local(fields: Fields, address: str) -> bool:

@@ -54,11 +54,14 @@ class Modern:
             raise MethodNotAllowed(allow="POST")
 
     def quick(
-        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal
+        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
     ) -> bytes | None:
         """The answer to a request that needs no waiting; raises what ``post`` would answer."""
         exchange = self._admit(fields, message, principal)
-        return self._dispatcher.quick(exchange, principal, message, body)
+        answer = self._dispatcher.quick(exchange, principal, message, body)
+        if answer is not None:
+            self._dispatcher.clients.seen(exchange, principal.user_id, address)
+        return answer
 
     async def post(
         self,
@@ -85,6 +88,7 @@ class Modern:
         except McpError as error:
             await self._refuse(send, error, message, body, principal, extra)
             return
+        self._dispatcher.clients.seen(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
         stream = ExchangeStream(
             self._dispatcher,
@@ -134,6 +138,11 @@ class Modern:
         if request is not None:
             self._dispatcher.refused(principal, request, body, encoded)
         await send_body(send, http_status_for(known, V2026_07_28), encoded, (*error.headers, *extra))
+
+
+def address_of(scope: MutableMapping[str, Any]) -> str:
+    """The network address of a request's sender, as the server knows it."""
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _check_arguments(fields: Fields, params: dict[str, Any], principal: Principal) -> None:
