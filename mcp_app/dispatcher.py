@@ -203,7 +203,7 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
-        reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id)
+        reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id, request.id)
         reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields, MODERN)
         await reply.settled(self.settings.grace_seconds)
         return reply

@@ -15,16 +15,15 @@ from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.current import refresh_now
 from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution import records, undecided
+from mcp_app.execution import records, stored_answers, undecided
 from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.attempt_reply import publish_now
 from mcp_app.execution.call_record import CallRecord, NewCall, digest, request_key
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import Call, Session, audit
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
-from mcp_app.protocol.errors import RequestCancelled, TooManyRequests
+from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
 from mcp_app.sessions.session import stored_fields
@@ -74,7 +73,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         call = records.request_cancel_of(call_id, reason)
         if call is None:
             return False
-        answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+        answer = stored_answers.cancelled(call)
         ended = call.state in UNSTARTED and records.finish(
             call.id,
             call.attempt,

@@ -50,7 +50,7 @@ class Modern:
 
     def refuse_verb(self, fields: Fields) -> None:
         """ERA-09, T-MOD-10: there is nothing to GET or to DELETE in this era."""
-        if fields.get(envelope.VERSION_HEADER, b"").decode("latin-1").strip() in self._served:
+        if envelope.header_version(fields) in self._served:
             raise MethodNotAllowed(allow="POST")
 
     def quick(
@@ -101,14 +101,18 @@ class Modern:
         done = False
         try:
             done = await stream.run(scope, receive, send, exchange.id, extra)
+        except McpError as error:
+            error.request_id = message.id  # T-MOD-12
+            raise
         finally:
             reply.close()
-            if not done and not reply.answered:
+            if reply.failed or not (done or reply.answered):
                 await self._dispatcher.abandon(exchange, message.id)
 
     def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
         params, method = request.params, request.method
+        routing_headers.check_values(fields)
         said = envelope.read(params)
         routing_headers.check(fields, said.version, method, params)
         if said.version not in self._served:
@@ -123,7 +127,10 @@ class Modern:
         self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
     ) -> None:
         """T-MOD-06: no notification of a client means anything here; it is logged and dropped."""
-        version = fields.get(envelope.VERSION_HEADER, b"").decode("latin-1").strip()
+        routing_headers.check_values(fields)
+        version = envelope.header_version(fields)
+        if not version:
+            raise HeaderMismatch("The header MCP-Protocol-Version is missing.")
         if version not in self._served:
             raise UnsupportedVersion(requested=version, supported=self._versions)
         self._dispatcher.log.single(None, principal.key, "in", "notification", body, message.method)
