@@ -121,7 +121,8 @@ class ListenStream:
         self._woken = True
         if self._nap is not None:
             nap, self._nap = self._nap, None
-            nap.reschedule(0.0)
+            if not nap.expired():  # Its time may be up in this very turn of the loop.
+                nap.reschedule(0.0)
 
     async def _tell(self, receive: Receive) -> str:
         """Write what is due; returns why it ends."""
