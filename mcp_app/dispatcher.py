@@ -122,7 +122,7 @@ class Dispatcher:
         hub.subscribe("watching", self.log.heard_watching)
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
-        self.log.keep_secret((await catalogue.refresh()).secret_names)
+        await self.upkeep.start()
         await self.streams.start()
         self.log.start()
         spans.start()

@@ -36,6 +36,7 @@ MORE_METHODS = (
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
+    "notifications/subscriptions/acknowledged",
     "notifications/tools/list_changed",
     "roots/list",
     "sampling/createMessage",

@@ -11,7 +11,8 @@ from django.db import models
 class Session(models.Model):
     """A legacy session; the hot copy lives in Redis, this row is the record and the fallback.
 
-    Also one modern client of a principal, for operators only: it has no session to come back to.
+    Also one modern client of a principal, and one open subscription of 2026-07-28, for operators only: these
+    have no ``fields`` to come back by.
     """
 
     id = models.CharField(primary_key=True, max_length=64)
