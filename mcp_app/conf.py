@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
+from mcp_app.protocol.versions import SERVED
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Settings:
     server_title: str = ""
     server_version: str = "0.1.0"
     instructions: str = ""
-    versions: tuple[str, ...] = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+    versions: tuple[str, ...] = SERVED
 
     # What early clients say differently.
     dialects: tuple[str, ...] = ALL
@@ -144,6 +145,9 @@ def load(values: dict[str, Any]) -> Settings:
         raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
     _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
     _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
+    versions = converted.get("versions", SERVED)
+    if not versions or not set(versions) <= set(SERVED):
+        raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")
     return Settings(**converted)
 
 
