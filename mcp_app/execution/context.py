@@ -21,6 +21,7 @@ from mcp_app.execution.questions import Answer, Form
 from mcp_app.protocol import downlevel, elicitation, sampling
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import InvalidAnswer
+from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
 
 T = TypeVar("T")
@@ -232,6 +233,8 @@ class Context:
 
     async def _ask(self, needed: Sequence[str], method: str, params: dict[str, Any]) -> dict[str, Any]:
         """CAP-02: a client is only asked what it declared, in a form that its revision knows."""
+        if is_modern(self.protocol_version):
+            raise ToolError(f"Clients of revision {self.protocol_version} cannot be asked yet.")
         client = self.client
         if missing := [capability for capability in needed if not client.can(capability)]:
             words = ", ".join(missing).replace("_", " ")

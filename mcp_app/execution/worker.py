@@ -43,6 +43,7 @@ from mcp_app.observability.trail import of_attempt
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
@@ -206,13 +207,13 @@ class Worker:
             ended = True
         except StreamsError:
             log.warning("Call %s runs while Redis is away", record.id)
-        return Session(record.session_id, fields or record.session_fields), ended
+        return restored(record.session_id, fields or record.session_fields), ended
 
     async def _attempt(self, record: CallRecord, call: Call) -> None:
         key = (record.session_id, record.request_id)
         self._running[key] = call
         try:
-            call.watch()
+            call.watch(self._settings.grace_seconds)
             await asyncio.wait((asyncio.ensure_future(attempt(call, lambda: self._work(record, call))),))
         finally:
             self._running.pop(key, None)
@@ -233,7 +234,13 @@ class Worker:
             seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
-                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
             )
 
     def _tell(self, function: Callable[[], None]) -> None:

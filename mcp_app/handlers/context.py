@@ -10,6 +10,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.background import Background
 from mcp_app.execution.calls import Calls, Read, Work
+from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.execution.reply import Reply
 from mcp_app.observability.trail import Trail, of_request
 from mcp_app.protocol.errors import InternalError, McpError
@@ -42,7 +43,7 @@ class Services:
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""
         await self.sessions.change(session, **fields)
-        self.log.fact("session.changed", session=session.id, fields=self.sessions.stored(session))
+        self.log.fact("session.changed", session=session.id, fields=session.stored())
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Asked:
 class RequestContext(Asked):
     """One request being handled."""
 
-    reply: Reply
+    reply: Reply | ExchangeReply
     request_id: str | int
     method: str
     payload: bytes

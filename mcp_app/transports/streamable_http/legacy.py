@@ -11,15 +11,14 @@ from dataclasses import replace
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
+from mcp_app.protocol.envelope import VERSION, VERSION_HEADER, header_version
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
 
-MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
-VERSION_HEADER = b"mcp-protocol-version"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
 NO_SESSION = (
     "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
@@ -172,15 +171,14 @@ def _refuse_modern(
     if isinstance(message, list | jsonrpc.Response):
         return
     meta = message.params.get("_meta")
-    named = meta.get(MODERN_META) if type(meta) is dict else None
+    named = meta.get(VERSION) if type(meta) is dict else None
     if type(named) is str and is_modern(named):
         raise _unsupported(named, message.id if isinstance(message, jsonrpc.Request) else None)
 
 
 def _check_version(fields: Fields, request_id: str | int | None = None) -> None:
     """VER-04: a version header that names no revision of ours is refused."""
-    named = fields.get(VERSION_HEADER)
-    if named is not None and is_modern(text := named.decode("latin-1").strip()):
+    if VERSION_HEADER in fields and is_modern(text := header_version(fields)):
         raise _unsupported(text, request_id)
 
 
