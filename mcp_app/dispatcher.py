@@ -23,10 +23,10 @@ from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
 from mcp_app.execution import reaper
 from mcp_app.execution.background import Background
-from mcp_app.execution.call import unexpected
 from mcp_app.execution.calls import Calls
 from mcp_app.execution.figures import Figures
 from mcp_app.execution.reply import Reply
+from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, RequestContext, Services

@@ -30,6 +30,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
@@ -195,6 +196,7 @@ class Worker:
                 request_id=record.request_id,
                 meta=record.meta,
             ),
+            inputs=None if record.inputs is None else Inputs.restored(record.inputs),
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:

@@ -12,6 +12,7 @@
     │   ├── RequestCancelled             -32800  200
     │   ├── UrlElicitationRequired       -32042  200
     │   ├── InvalidAnswer                -32600  200   the client's answer to a request of ours
+    │   ├── MissingCapability            -32021  400   data: requiredCapabilities
     │   └── Refused                      -32600  400   refused at the HTTP layer
     │       ├── Unauthorized                     401   WWW-Authenticate
     │       ├── Forbidden                        403   WWW-Authenticate when a scope is missing
@@ -140,6 +141,16 @@ class InvalidAnswer(PeerError):
     """The client's answer is not valid."""
 
     http_status = 200
+
+
+class MissingCapability(PeerError):
+    """The request needs a capability that the client did not declare."""
+
+    code = -32021
+
+    def __init__(self, message: str | None = None, *, required: dict[str, Any], **rest: Any) -> None:
+        """``required`` is in the form of a client's capabilities."""
+        super().__init__(message, data={"requiredCapabilities": required}, **rest)
 
 
 class Refused(PeerError):
