@@ -30,7 +30,7 @@ class Settings:
     server_title: str = ""
     server_version: str = "0.1.0"
     instructions: str = ""
-    versions: tuple[str, ...] = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+    versions: tuple[str, ...] = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
     # What seals the state of calls that ask; Django's secret keys if there are none.
     state_keys: tuple[str, ...] = ()

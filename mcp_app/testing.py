@@ -20,6 +20,7 @@ from mcp_app.catalogue.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.versions import LEGACY
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 
@@ -119,7 +120,7 @@ class Client:
         self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
         self._dispatcher.sessions.start()
         await self._dispatcher.streams.start()
-        await self._initialize(self.version or settings.versions[0])
+        await self._initialize(self.version or max(filter(LEGACY.__contains__, settings.versions)))
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -24,7 +24,7 @@ from mcp_app.execution.stopping import Cancelled, Suspended
 from mcp_app.execution.threads import own_place
 from mcp_app.observability.trail import Trail
 from mcp_app.protocol import downlevel, jsonrpc
-from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled
+from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled, fitted
 from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.progress import ProgressGate, check_progress
 from mcp_app.protocol.trace_context import joined
@@ -279,7 +279,7 @@ class Call:
 
     def log_message(self, level: str, data: Any, logger: str) -> None:
         """A log message, if the session's level asks for it (LOG-02) and the call's limit allows (LOG-06)."""
-        if not at_least(level, self.session.log_level):
+        if not self.session.log_level or not at_least(level, self.session.log_level):
             return
         self._logged += 1
         limit = self.settings.log_messages_per_call
@@ -360,13 +360,13 @@ async def attempt(call: Call, work: Callable[[], Awaitable[dict[str, Any]]]) -> 
         if call.stopped_by:
             raise asyncio.CancelledError
         result = await work()
-        result = downlevel.result(call.method, result, call.session.version)
-        encoded = jsonrpc.encode_result(call.request_id, result)
+        encoded = jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result))
         outcome = "tool_error" if result.get("isError") else "ok"
     except (asyncio.CancelledError, Cancelled, Suspended):
         encoded, outcome = ending(call)
     except McpError as error:
-        encoded, outcome = jsonrpc.encode_error(error, call.request_id), "error"
+        encoded = jsonrpc.encode_error(fitted(error, call.session.version), call.request_id)
+        outcome = "error"
     except (Exception, SystemExit):  # noqa: BLE001 - the boundary: application code may raise anything
         encoded = jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id)
         outcome = "error"
@@ -382,11 +382,11 @@ def ending(call: Call) -> tuple[bytes, str]:
     outcome = "error"
     try:
         if call.stopped_by == "deadline":
-            result = downlevel.result(call.method, call.on_timeout(), call.session.version)
+            result = call.session.fit(call.method, call.on_timeout())
             return jsonrpc.encode_result(call.request_id, result), "tool_error"
         if call.inputs is not None and call.suspended:
             result = request_state.result(call.inputs, call.principal.key, call.settings)
-            return jsonrpc.encode_result(call.request_id, result), "asked"
+            return jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result)), "asked"
         if call.stopped_by == "cancel":
             error, outcome = RequestCancelled(), "cancelled"
         elif call.interrupted:
@@ -395,4 +395,4 @@ def ending(call: Call) -> tuple[bytes, str]:
             error = unexpected(call.method, call.target)
     except McpError as too_late:
         error = too_late
-    return jsonrpc.encode_error(error, call.request_id), outcome
+    return jsonrpc.encode_error(fitted(error, call.session.version), call.request_id), outcome

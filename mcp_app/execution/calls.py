@@ -11,6 +11,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.context import Context
+from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
@@ -61,7 +62,7 @@ class Calls:
         *,
         session: Session,
         principal: Principal,
-        reply: Reply,
+        reply: Reply | ExchangeReply,
         request_id: str | int,
         method: str,
         target: str,

@@ -44,6 +44,7 @@ from mcp_app.observability.trail import of_attempt
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
@@ -208,7 +209,7 @@ class Worker:
             ended = True
         except StreamsError:
             log.warning("Call %s runs while Redis is away", record.id)
-        return Session(record.session_id, fields or record.session_fields), ended
+        return restored(record.session_id, fields or record.session_fields), ended
 
     async def _attempt(self, record: CallRecord, call: Call) -> None:
         key = (record.session_id, record.request_id)

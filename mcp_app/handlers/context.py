@@ -12,6 +12,7 @@ from mcp_app.execution.background import Background
 from mcp_app.execution.call import Call
 from mcp_app.execution.calls import Calls, Read, Work
 from mcp_app.execution.context import Context
+from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.request_state import inputs_of, spend
@@ -47,7 +48,7 @@ class Services:
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""
         await self.sessions.change(session, **fields)
-        self.log.fact("session.changed", session=session.id, fields=self.sessions.stored(session))
+        self.log.fact("session.changed", session=session.id, fields=session.stored())
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class Asked:
 class RequestContext(Asked):
     """One request being handled."""
 
-    reply: Reply
+    reply: Reply | ExchangeReply
     request_id: str | int
     method: str
     payload: bytes

@@ -142,7 +142,7 @@ async def _accept(
                 context.principal,
                 session_id=session.id,
                 request_id=context.request_id,
-                session_fields=context.services.sessions.stored(session),
+                session_fields=session.stored(),
                 # The worker goes on with the trace (META-09).
                 meta=carried(meta, trail.context),
                 inputs=None if inputs is None else inputs.stored(),

@@ -1,6 +1,7 @@
-"""What each legacy revision knows: cuts definitions, results and messages to it (GEN-01); it sends nothing.
+"""What each revision knows: cuts definitions, results and messages to it (GEN-01); it sends nothing.
 
-The form inside of the server is that of 2025-11-25 with all its members. Nothing given in is changed.
+The form inside of the server is that of 2025-11-25 with all its members. Nothing given in is changed. What
+2026-07-28 adds to every result is added by ``complete``.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ _LISTS: Final = {
     "resources/list": ("resources", "resource"),
     "resources/templates/list": ("resourceTemplates", "template"),
 }
+# CACHE-01. What a caller gets depends on their permissions, so nobody else may be given it (CACHE-04); and
+# a change is told to whoever listens, so it is fresh for no time at all.
+CACHEABLE: Final = frozenset((*_LISTS, "resources/read", "server/discover"))
+CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 
 
 def _cut(kind: str, wire: Wire, version: str) -> Wire:
@@ -70,6 +75,9 @@ def _tool(wire: Wire, version: str) -> Wire | None:
     if version < V2025_11_25 and execution.get("taskSupport") == "required":
         return None
     cut = _cut("tool", wire, version)
+    if version >= V2026_07_28:
+        cut.pop("execution", None)
+        return cut
     # TOOL-18: before 2026-07-28 structured results are objects only.
     if "outputSchema" in cut and cut["outputSchema"].get("type") != "object":
         del cut["outputSchema"]
@@ -122,7 +130,9 @@ def result(method: str, result: Wire, version: str) -> Wire:
 
 def _call_result(result: Wire, version: str) -> Wire:
     has_structure = "structuredContent" in result
-    keeps_structure = version >= V2025_06_18 and isinstance(result.get("structuredContent"), dict)
+    keeps_structure = has_structure and (
+        version >= V2026_07_28 or (version >= V2025_06_18 and isinstance(result["structuredContent"], dict))
+    )
     if version >= V2025_11_25 and has_structure == keeps_structure:
         return result
     cut = {**result, "content": [block(item, version) for item in result.get("content", [])]}
@@ -141,6 +151,19 @@ def _initialize_result(result: Wire, version: str) -> Wire:
         "serverInfo": _cut("implementation", result["serverInfo"], version),
         "capabilities": _cut("capabilities", result["capabilities"], version),
     }
+
+
+def complete(method: str, result: Wire, meta: Wire) -> Wire:
+    """A result as 2026-07-28 wants it: of a type (META-05), with hints for caches and the server's ``meta``.
+
+    What says its type itself, as a question to the user does, is no complete result and gets no hints
+    (CACHE-02).
+    """
+    told = {**result["_meta"], **meta} if "_meta" in result else meta
+    if "resultType" in result:
+        return {**result, "_meta": told}
+    hints = CACHE_HINTS if method in CACHEABLE else {}
+    return {"resultType": "complete", **hints, **result, "_meta": told}
 
 
 def message(method: str, params: Wire, version: str) -> Wire | None:

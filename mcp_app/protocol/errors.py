@@ -12,7 +12,9 @@
     │   ├── RequestCancelled             -32800  200
     │   ├── UrlElicitationRequired       -32042  200
     │   ├── InvalidAnswer                -32600  200   the client's answer to a request of ours
+    │   ├── HeaderMismatch               -32020  400   2026-07-28 only, as the next two
     │   ├── MissingCapability            -32021  400   data: requiredCapabilities
+    │   ├── UnsupportedVersion           -32022  400   data: supported, requested
     │   └── Refused                      -32600  400   refused at the HTTP layer
     │       ├── Unauthorized                     401   WWW-Authenticate
     │       ├── Forbidden                        403   WWW-Authenticate when a scope is missing
@@ -143,14 +145,34 @@ class InvalidAnswer(PeerError):
     http_status = 200
 
 
+class HeaderMismatch(PeerError):
+    """A header is missing or differs from the body."""
+
+    code = -32020
+
+
 class MissingCapability(PeerError):
     """The request needs a capability that the client did not declare."""
 
     code = -32021
 
-    def __init__(self, message: str | None = None, *, required: dict[str, Any], **rest: Any) -> None:
+    def __init__(
+        self, message: str | None = None, *, required: dict[str, Any] | None = None, **rest: Any
+    ) -> None:
         """``required`` is in the form of a client's capabilities."""
-        super().__init__(message, data={"requiredCapabilities": required}, **rest)
+        super().__init__(message, data={"requiredCapabilities": required or {}}, **rest)
+
+
+class UnsupportedVersion(PeerError):
+    """This protocol version is not supported."""
+
+    code = -32022
+
+    def __init__(
+        self, message: str | None = None, *, requested: str = "", supported: tuple[str, ...] = (), **rest: Any
+    ) -> None:
+        """``requested`` is named as it was sent; ``supported`` are all versions that are served (VER-08)."""
+        super().__init__(message, data={"supported": list(supported), "requested": requested}, **rest)
 
 
 class Refused(PeerError):
@@ -288,7 +310,7 @@ class Unavailable(ServerFault):
 
 
 # T-MOD-08; codes missing here keep the status of the error itself.
-_MODERN_STATUS: Final = {
+MODERN_STATUS: Final = {
     -32700: 400,
     -32600: 400,
     -32601: 404,
@@ -297,10 +319,21 @@ _MODERN_STATUS: Final = {
     -32021: 400,
     -32022: 400,
 }
+# Codes of the legacy era that mean nothing in the modern one, and what stands for each there (RPC-09).
+_MODERN_CODE: Final = {-32002: -32602, -32800: -32603, -32042: -32603}
 
 
 def http_status_for(error: McpError, version: str) -> int:
     """The HTTP status of an answer that is only this error, for a legacy or modern ``version`` name."""
     if isinstance(error, Refused) or not is_modern(version):
         return error.http_status
-    return _MODERN_STATUS.get(error.code, error.http_status)
+    return MODERN_STATUS.get(error.code, error.http_status)
+
+
+def fitted(error: McpError, version: str) -> McpError:
+    """The error with a code that the revision of ``version`` knows."""
+    code = _MODERN_CODE.get(error.code) if is_modern(version) else None
+    if code is None:
+        return error
+    data = None if error.code == UrlElicitationRequired.code else error.data
+    return McpError(error.message, data=data, code=code, request_id=error.request_id)

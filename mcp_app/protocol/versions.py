@@ -13,7 +13,7 @@ V2026_07_28: Final = "2026-07-28"
 
 LEGACY: Final[tuple[str, ...]] = (V2025_11_25, V2025_06_18, V2025_03_26, V2024_11_05)
 MODERN: Final[tuple[str, ...]] = (V2026_07_28,)
-SERVED: Final[tuple[str, ...]] = LEGACY
+SERVED: Final[tuple[str, ...]] = MODERN + LEGACY
 
 _LEGACY_NAMES: Final = frozenset(LEGACY)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
@@ -97,6 +98,13 @@ def withdrawal(request_id: str) -> bytes:
     """The notice that nobody waits for the answer to a question any more (CAN-08)."""
     params = {"requestId": request_id, "reason": "the answer is no longer awaited"}
     return jsonrpc.encode_notification("notifications/cancelled", params)
+
+
+def without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
+    """An answer as it is logged: what a person typed into a form never is (SEC-09)."""
+    if message.result is None or "content" not in message.result:
+        return payload
+    return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
 
 
 def _result(payload: dict[str, Any]) -> dict[str, Any]:

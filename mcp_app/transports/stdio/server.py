@@ -196,7 +196,7 @@ class StdioServer:
         streams = self._dispatcher.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
-        self._dispatcher.on_catalogue.append(reader.poke)
+        self._dispatcher.upkeep.on_change.append(reader.poke)
         self._dispatcher.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:

@@ -26,6 +26,7 @@ from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
+from mcp_app.transports.streamable_http.modern import Modern
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
@@ -52,6 +53,7 @@ class Endpoint:
             settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback
         )
         self.connections = Connections(settings.max_streams_per_principal)
+        self._modern = Modern(dispatcher, self.connections)
         self._limits = jsonrpc.Limits(
             body_bytes=settings.max_body_bytes,
             depth=settings.max_json_depth,
@@ -66,7 +68,7 @@ class Endpoint:
             "DELETE": self._delete,
         }
         dispatcher.figures.gauges["open_streams"] = lambda: self.connections.open
-        dispatcher.on_catalogue.append(self.connections.wake_standalone)
+        dispatcher.upkeep.on_change.append(self.connections.wake_standalone)
         dispatcher.sessions.on_end.append(self.connections.stop_session)
         dispatcher.sessions.on_change.append(self.connections.wake_session)
         dispatcher.sessions.on_take_over.append(self.connections.take_over)
@@ -118,7 +120,8 @@ class Endpoint:
             message = jsonrpc.parse(body, self._limits)
             if type(message) is not jsonrpc.Request:
                 return None
-            return self._legacy.quick(fields, message, body, principal)
+            era = self._modern if self._modern.takes(fields, message) else self._legacy
+            return era.quick(fields, message, body, principal)
         except McpError:
             return None
 
@@ -151,6 +154,12 @@ class Endpoint:
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
+        if self._modern.takes(fields, message):
+            local = is_local(fields, _address(scope))
+            await self._modern.post(
+                scope, fields, receive, send, message, body, principal, local=local, extra=extra
+            )
+            return
         outcome, session = await self._legacy.post(fields, message, body, principal, _address(scope))
         if isinstance(outcome, Answered):
             headers = (*outcome.headers, *extra)
@@ -163,6 +172,7 @@ class Endpoint:
             )
 
     async def _get(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        self._modern.refuse_verb(fields)
         principal = await self.principal(fields, scope)
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
@@ -177,6 +187,7 @@ class Endpoint:
                 await self._dispatcher.standalone.leave(session, token)
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
+        self._modern.refuse_verb(fields)
         principal = await self.principal(fields, scope)
         await self._legacy.delete(fields, principal)
         await send_body(send, 204, b"", extra)

@@ -11,12 +11,13 @@ from dataclasses import replace
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound, UnsupportedVersion
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
 
+LEGACY_NAMES = frozenset(LEGACY)
 MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
 VERSION_HEADER = b"mcp-protocol-version"
@@ -48,6 +49,14 @@ class Legacy:
         _refuse_modern(fields, message)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
+            if LEGACY_NAMES.isdisjoint(dispatcher.settings.versions):
+                # ERA-07: such a client knows no newer era, but may show its person what is spoken here.
+                asked = message.params.get("protocolVersion")
+                raise UnsupportedVersion(
+                    requested=asked if type(asked) is str else "",
+                    supported=dispatcher.settings.versions,
+                    request_id=message.id,
+                )
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
             return await dispatcher.initialize(principal, message, body, address), None
         session = await self.session(fields, principal)
