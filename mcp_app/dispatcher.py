@@ -45,7 +45,7 @@ from mcp_app.protocol.errors import (
     Unavailable,
     fitted,
 )
-from mcp_app.sessions.client_requests import ClientRequests, without_content
+from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.exchange import MODERN as MODERN_ERA
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
@@ -201,6 +201,7 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
+        payload = without_contents(request, payload)
         reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id)
         reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields, MODERN)
         await reply.settled(self.settings.grace_seconds)

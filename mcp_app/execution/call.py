@@ -115,11 +115,9 @@ class Call:
         self.meta = meta
         self.on_timeout = on_timeout
         self.finished = finished
-        self.trail = trail
-        self.inputs = inputs
+        self.trail, self.inputs = trail, inputs
         self.task: asyncio.Task[Any] | None = None
-        self.outcome = ""
-        self.stopped_by = ""
+        self.outcome = self.stopped_by = ""
         self.threads: tuple[Future[Any], ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
