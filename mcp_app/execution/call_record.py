@@ -20,7 +20,8 @@ DEFAULT_QUEUE = "celery"
 class NewCall:
     """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
 
-    ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them.
+    ``approved`` says that somebody has, before. ``inputs`` are those of a call of 2026-07-28, as
+    ``Inputs.stored`` has them.
     """
 
     session_id: str
@@ -41,6 +42,7 @@ class NewCall:
     retried_by: int | None = None
     approval_minutes: int | None = None
     four_eyes: bool = False
+    approved: bool = False
     inputs: dict[str, Any] | None = None
 
 

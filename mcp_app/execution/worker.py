@@ -197,7 +197,7 @@ class Worker:
                 request_id=record.request_id,
                 meta=record.meta,
             ),
-            inputs=None if record.inputs is None else Inputs.restored(record.inputs),
+            inputs=_inputs(record),
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:
@@ -264,6 +264,15 @@ def _payload(record: CallRecord) -> bytes:
     """The request as it is logged."""
     params = {"name": record.tool, "arguments": record.arguments}
     return jsonrpc.encode_request(record.request_id, "tools/call", params)
+
+
+def _inputs(record: CallRecord) -> Inputs | None:
+    if record.inputs is None:
+        return None
+    inputs = Inputs.restored(record.inputs)
+    if record.approved:
+        inputs.approve(record.digest)
+    return inputs
 
 
 def _timed_out(record: CallRecord) -> dict[str, Any]:
