@@ -39,6 +39,9 @@ class Settings:
     dialects: tuple[str, ...] = ALL
     routing_headers: str = PRESENT
 
+    # What seals the state of calls that ask; Django's secret keys if there are none.
+    state_keys: tuple[str, ...] = ()
+
     # Stores.
     redis_url: str = ""
     upload_directory: str = ""
@@ -69,6 +72,7 @@ class Settings:
     page_size: int = 100
     progress_per_second: float = 10.0
     log_messages_per_call: int = 1_000
+    state_bytes: int = 16 * 1024
 
     # Times.
     grace_seconds: float = 0.1
@@ -84,6 +88,7 @@ class Settings:
     tool_timeout_seconds: float = 60.0
     tool_timeout_max_seconds: float = 900.0
     client_request_seconds: float = 300.0
+    state_seconds: int = 600
     sync_threads: int = 8
 
     # The operator's record.

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
-from mcp_app.execution.call import unexpected
+from mcp_app.execution.results import unexpected
 from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     McpError,
