@@ -118,8 +118,8 @@ class Cluster(LiveServer):
     def freeze_group(self, number: int) -> None:
         """Stop a worker's processes as a pause of their machine would, but not in the middle of a write.
 
-        A process that stands still with the lock of the SQLite file keeps everybody out until it goes on. That
-        is SQLite's own limit, which ``docs/guarantees.md`` names, and no fault of ours.
+        A process that stands still with the lock of the SQLite file keeps everybody out until it goes on.
+        That is SQLite's own limit, which ``docs/guarantees.md`` names, and no fault of ours.
         """
         worker = self.worker_processes[number]
         for _ in range(20):
