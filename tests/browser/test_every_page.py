@@ -6,12 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
 
-from tests.browser.conftest import PICTURES, Visit
+from tests.browser.conftest import Visit, picture
 from tests.live import LiveServer
-
-TALLEST_PICTURE = 3_000
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +53,6 @@ print(json.dumps({
             found[f"{model}-add"] = f"/admin/mcp_app/{model}/add/"
     found["tool-history"] = f"/admin/mcp_app/tool/{rows['tool'][0][1]}/history/"
     return found
-
-
-def picture(page: Page, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    size = page.evaluate("[window.innerWidth, document.documentElement.scrollHeight]")
-    clip: Any = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], TALLEST_PICTURE)}
-    page.screenshot(path=PICTURES / f"{name}.png", full_page=True, clip=clip)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
