@@ -38,8 +38,8 @@ DRAWN = """() => document.readyState === "complete" && !document.documentElement
   && document.querySelectorAll("textarea[data-json-editor]").length
   === document.querySelectorAll(".mcp-json-editor .jse-text-mode .cm-content").length"""
 
-# In every page before its own scripts: what its policy refused, and elements that were made of planted text, even
-# for a moment, are told in the console, where every visitor listens.
+# In every page before its own scripts: what its policy refused, and elements that were made of planted text,
+# even for a moment, are told in the console, where every visitor listens.
 WATCH = """
 document.addEventListener("securitypolicyviolation", (event) => {
   console.error(`policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`);

@@ -122,8 +122,8 @@ def _entries(root: Any, evil: Any) -> None:
 
 def _versions(root: Any, evil: Any) -> None:
     """Drafts, one of them in conflict, and an entry that was changed and rolled back."""
-    row = services.save_prompt(actor=root, name="review", template="Look at {{code}}.\nBe kind.\n", title="Check",
-                               arguments=[{"name": "code"}])  # fmt: skip
+    first = {"template": "Look at {{code}}.\nBe kind.\n", "title": "Check", "arguments": [{"name": "code"}]}
+    row = services.save_prompt(actor=root, name="review", **first)
     services.save_prompt(actor=evil, entry=row, template=planted("version.template"), why="as asked")
     rolling_back.roll_back(
         to=CatalogueChange.objects.filter(key="review").earliest("id"),
@@ -299,7 +299,9 @@ def keys() -> dict[str, Any]:
         "message_own": Message.objects.get(request_id="63").pk,
         "message_planted": Message.objects.get(payload__contains="message.payload").pk,
         "message_mangled": Message.objects.get(payload__contains="message.mangled").pk,
-        "message_live": Message.objects.get(target="hostile_error", payload__contains="request.traceparent").pk,
+        "message_live": Message.objects.get(
+            target="hostile_error", payload__contains="request.traceparent"
+        ).pk,
         "call_own": Call.objects.get(retry_of=None, tool="echo").pk.hex,
         "call_running": Call.objects.get(tool="count", state="running").pk.hex,
         "call_planted": Call.objects.get(tool__contains="call.tool").pk.hex,

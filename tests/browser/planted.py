@@ -10,8 +10,8 @@ import re
 import zlib
 from typing import Any
 
-# Each would do harm on its own. What is ours to run is not only a script: the skin compiles expressions of Alpine
-# and htmx that it finds in attributes, which no content security policy stops.
+# Each would do harm on its own, and not only scripts would: the skin compiles expressions of Alpine and htmx
+# that it finds in attributes, which no content security policy stops.
 SHAPES = (
     "\"'><img data-corpus={0} src=x onerror=window.pwned=1>",
     "<svg data-corpus={0} onload=window.pwned=2>",
@@ -23,7 +23,7 @@ SHAPES = (
     "<i data-corpus={0} hx-get=/admin/logout/ hx-trigger=load></i>",
     "<style data-corpus={0}>body{{display:none}}</style>",
     "<form data-corpus={0} action=//evil.invalid><base href=//evil.invalid/>",
-    "<math><mtext><table data-corpus={0}><mglyph><style><!--</style><img title='--><img src=1 onerror=window.pwned=8>'>",
+    "<math><mtext><table data-corpus={0}><mglyph><style><!--</style><i title='--><img src onerror=pwned=8>'>",
     "![x](//evil.invalid/{0}) [x](javascript:window.pwned=9) `</code><b data-corpus={0}>`",
     "{{{{constructor.constructor('window.pwned=10')()}}}}{{% debug %}}${{7*7}} data-corpus={0}",
     "<b data-corpus={0}>",

@@ -1,4 +1,4 @@
-"""Every page there is, by its address; what has an address and is no page; what each must show of the corpus."""
+"""Every page there is, with what it must show of the corpus; and what has an address and is no page."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ ADMIN = "/admin/mcp_app"
 # Typed into every search, by which it comes back in the page.
 SOUGHT = quote(planted("query.search", 120) + "\u202e")
 SLOW = 30_000
+ASKED_OR_OVER = """() => document.querySelector(".mcp-bench-question .mcp-primary")
+  || !["connecting", "running"].includes(document.querySelector("[data-bench-state]").textContent)"""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """One page to look at. ``then`` opens what is folded; ``shows`` are fields whose text must be read there."""
+    """One page to look at. ``then`` does what is done there; ``shows`` are fields that must be read then."""
 
     name: str
     path: str
@@ -76,8 +78,7 @@ def _ran(state: str) -> Callable[[Visitor], None]:
         page = visitor.page
         page.get_by_role("button", name="Run", exact=True).click()
         while True:
-            page.wait_for_function("""() => document.querySelector(".mcp-bench-question .mcp-primary")
-              || !["connecting", "running"].includes(document.querySelector("[data-bench-state]").textContent)""")
+            page.wait_for_function(ASKED_OR_OVER)
             answer = page.locator(".mcp-bench-question .mcp-primary")
             if not answer.count():
                 break
@@ -193,17 +194,18 @@ def _benches(keys: dict[str, Any]) -> Iterator[Stop]:
         "tool",
         "hostile_results",
         "tool.property_title tool.enum_name tool.schema_property tool.property_default result.text "
-        "result.markdown result.json_key result.json_value result.image_type result.audio_type result.file_text "
-        "result.file_type result.file_markdown result.link_name result.link_title result.link_uri "
-        "result.link_description result.structured_key result.structured_value result.meta user.name",
+        "result.markdown result.json_key result.json_value result.image_type result.audio_type "
+        "result.file_text result.file_type result.file_markdown result.link_name result.link_title "
+        "result.link_uri result.link_description result.structured_key result.structured_value "
+        "result.meta user.name",
         "completed",
     )
     yield bench(
         "tool",
         "hostile_talk",
-        "progress.message log.data log.logger log.key log.value question.message question.title question.description "
-        "question.default question.enum_name question.url question.url_message sampling.message "
-        "sampling.system_prompt bench.argument",
+        "progress.message log.data log.logger log.key log.value question.message question.title "
+        "question.description question.default question.enum_name question.url question.url_message "
+        "sampling.message sampling.system_prompt bench.argument",
         "completed",
         "?arguments="
         + quote('{"words": "' + planted("bench.argument", 50, hidden=False).replace('"', "") + '"}'),
@@ -257,8 +259,8 @@ def _traffic(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop(
         "session-planted",
         f"{ADMIN}/session/{keys['session_planted']}/change/",
-        "session.client session.version session.principal session.address session.end_reason session.field_key "
-        "session.field",
+        "session.client session.version session.principal session.address session.end_reason "
+        "session.field_key session.field",
     )
     yield Stop(
         "session-live",
@@ -272,8 +274,8 @@ def _traffic(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop(
         "message-planted",
         f"{ADMIN}/message/{keys['message_planted']}/change/",
-        "message.method message.request_id message.target message.payload message.answer message.process "
-        "message.principal",
+        "message.method message.request_id message.target message.payload message.answer "
+        "message.process message.principal",
     )
     yield Stop(
         "message-mangled", f"{ADMIN}/message/{keys['message_mangled']}/change/", "message.mangled message.cut"
@@ -354,17 +356,24 @@ def _console_pages(keys: dict[str, Any]) -> Iterator[Stop]:
 
 
 # What has an address and shows nothing: why, and which addresses that is.
+_NO_HANDS = "session|message|auditevent|call|approval|draft"
 NO_PAGE = {
-    "a redirect": r"None|admin:view_on_site|admin:logout",
-    "the sign-in, which has a test of its own": r"admin:login",
-    "JSON or a script for pages": r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))",
-    "a part of a page": r"admin:search|admin:mcp_app_message_dashboard",
-    "acts on a POST": r"admin:mcp_app_\w+_(switch|accept|revoke|end|stop|retry|approve|refuse|publish|discard)",
-    "a file": r"admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
-    "nobody may add by hand": r"admin:mcp_app_(resourcetemplate|session|message|auditevent|call|approval|draft)_add",
-    "never deleted by hand": r"admin:mcp_app_(resourcetemplate|session|message|auditevent|call|approval|draft|apikey)_delete",
-    "has no history": r"admin:mcp_app_(session|message|auditevent|call|approval|draft|apikey)_history",
-    "answers pages and programs in JSON": r"mcp_console:(\w+_now|lines|message|cancel|end)|mcp_api:(?!docs).*",
+    "a redirect": "None|admin:view_on_site|admin:logout",
+    "the sign-in, which has a test of its own": "admin:login",
+    "JSON or a script for pages": (
+        r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
+    ),
+    "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
+    "acts on a POST": (
+        r"admin:mcp_app_\w+_(switch|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
+    ),
+    "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
+    "nobody may add by hand": f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add",
+    "never deleted by hand": f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete",
+    "has no history": f"admin:mcp_app_(apikey|{_NO_HANDS})_history",
+    "answers pages and programs in JSON": (
+        r"mcp_console:(\w+_now|lines|message|cancel|end)|mcp_api:(?!docs).*"
+    ),
 }
 
 
