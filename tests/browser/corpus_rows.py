@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue import drafts, rolling_back, services
+from mcp_app.console.line import line_of
 from mcp_app.execution.decisions import approve_call, refuse_call
 from mcp_app.models import (
     ApiKey,
@@ -275,6 +276,7 @@ def keys() -> dict[str, Any]:
     # The worker writes the log, and ends what was cancelled, a moment later.
     eventually(jobs.filter(state="cancelled").exists, 60, "the end of a cancelled job")
     eventually(Message.objects.filter(answer__contains="client.error").exists, 60, "the log of the last call")
+    live = Message.objects.get(target="hostile_error", payload__contains="request.traceparent")
     return {
         "user": users.get(username="viewer").pk,
         "evil": users.get(username=USER).pk,
@@ -302,6 +304,7 @@ def keys() -> dict[str, Any]:
         "message_live": Message.objects.get(
             target="hostile_error", payload__contains="request.traceparent"
         ).pk,
+        "line_live": line_of(live).key,
         "call_own": Call.objects.get(retry_of=None, tool="echo").pk.hex,
         "call_running": Call.objects.get(tool="count", state="running").pk.hex,
         "call_planted": Call.objects.get(tool__contains="call.tool").pk.hex,

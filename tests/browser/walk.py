@@ -53,6 +53,7 @@ def _console_sessions(visitor: Visitor) -> None:
 def _console_deep(visitor: Visitor) -> None:
     _console(visitor)
     expect(visitor.page.locator("#mcp-detail .mcp-pre").first).to_be_visible(timeout=SLOW)
+    expect(visitor.page.locator("#mcp-lines .mcp-chosen")).to_be_in_viewport()
 
 
 def _examined(visitor: Visitor) -> None:
@@ -346,7 +347,7 @@ def _console_pages(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("console-sought", f"{live}?search={SOUGHT}", "query.search", _console)
     yield Stop(
         "console-deep",
-        f"/console/messages/?message={keys['message_live']}",
+        f"/console/messages/?message={keys['line_live']}",
         "request.argument_key",
         _console_deep,
     )
