@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from typing import Any
 
-from tests.browser.planted import planted
+from tests.browser.corpus.planted import planted
 from tests.live import LiveServer, eventually
 from tests.raw_http import EventStream, Mcp
 

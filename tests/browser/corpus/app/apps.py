@@ -8,6 +8,6 @@ from django.apps import AppConfig
 class CorpusAppConfig(AppConfig):
     """The entries of the corpus tests."""
 
-    name = "tests.browser.corpus_app"
+    name = "tests.browser.corpus.app"
     label = "corpus_app"
     verbose_name = "Corpus tests"

@@ -12,7 +12,7 @@ from django.urls import URLPattern, get_resolver
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visitor
-from tests.browser.planted import planted
+from tests.browser.corpus.planted import planted
 
 ADMIN = "/admin/mcp_app"
 # Typed into every search, by which it comes back in the page.
@@ -110,6 +110,11 @@ def stops(keys: dict[str, Any]) -> list[Stop]:
         *_people(keys),
         *_console_pages(keys),
     ]
+
+
+def plain(stop: Stop) -> bool:
+    """Whether a page is ours, or has our words: Django's own pages of people are as Django made them."""
+    return not stop.path.startswith(("/admin/auth/", "/admin/password_change/", "/api/", "/connect/"))
 
 
 def _first() -> Iterator[Stop]:

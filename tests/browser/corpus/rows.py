@@ -37,7 +37,7 @@ from mcp_app.observability.tally import Tally
 from mcp_app.sessions import rollups
 from mcp_app.sessions.traffic import PERIODS
 from tests.admin_seed import PASSWORD, background_call, call, count_calls, seed
-from tests.browser.planted import planted, planted_schema
+from tests.browser.corpus.planted import planted, planted_schema
 from tests.live import eventually
 
 USER = planted("user.name", 150)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from mcp_app import Audio, Context, File, Image, Link, Text, ToolError, ToolResult, prompt, resource, tool
-from tests.browser.planted import planted, planted_schema, planted_uri
+from tests.browser.corpus.planted import planted, planted_schema, planted_uri
 
 EMPTY: dict[str, Any] = {"type": "object", "properties": {}}
 ANYTHING: dict[str, Any] = {
