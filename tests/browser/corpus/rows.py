@@ -118,7 +118,16 @@ def _entries(root: Any, evil: Any) -> None:
         **words,
     )
     gone = services.save_prompt(actor=evil, name="gone", template=planted("gone.template"), **words)
-    services.delete_entry(entry=gone, actor=evil, why=planted("gone.why", 400))
+    page = services.save_resource(actor=evil, uri="notes://gone", name="gone", text="Gone.", **words)
+    preset = services.save_tool_preset(
+        actor=evil, name="gone", preset_of=Tool.objects.get(name="hostile_talk"), **words
+    )
+    code = ResourceTemplate.objects.get(uri_template="demo://greeting/{name}")
+    code.missing = True
+    code.save()
+    services.update_entry(entry=code, actor=evil, **words)
+    for entry in (gone, page, preset, code):
+        services.delete_entry(entry=entry, actor=evil, why=planted("gone.why", 400))
 
 
 def _versions(root: Any, evil: Any) -> None:
@@ -276,6 +285,7 @@ def keys() -> dict[str, Any]:
     # The worker writes the log, and ends what was cancelled, a moment later.
     eventually(jobs.filter(state="cancelled").exists, 60, "the end of a cancelled job")
     eventually(Message.objects.filter(answer__contains="client.error").exists, 60, "the log of the last call")
+    deleted = changes.filter(action="deleted")
     live = Message.objects.get(target="hostile_error", payload__contains="request.traceparent")
     return {
         "user": users.get(username="viewer").pk,
@@ -320,7 +330,10 @@ def keys() -> dict[str, Any]:
         "draft_new": Draft.objects.get(key="weekly_report").pk,
         "change_prompt": changes.filter(key="review").earliest("id").pk,
         "change_tool": changes.filter(key="hostile_job").earliest("id").pk,
-        "change_gone": changes.get(key="gone", action="deleted").pk,
+        "change_gone": deleted.get(kind="prompt").pk,
+        "change_gone_tool": deleted.get(kind="tool").pk,
+        "change_gone_resource": deleted.get(kind="resource").pk,
+        "change_gone_template": deleted.exclude(kind__in=("prompt", "tool", "resource")).get().pk,
     }
 
 

@@ -11,9 +11,10 @@ import pytest
 from django.urls import resolve
 from playwright.sync_api import Browser, FilePayload, expect
 
+from tests.browser.corpus.addresses import addresses, reason
 from tests.browser.corpus.conftest import Walk, Walker
 from tests.browser.corpus.planted import planted
-from tests.browser.corpus.walk import SLOW, SOUGHT, addresses, reason, stops
+from tests.browser.corpus.walk import SLOW, SOUGHT, stops
 from tests.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
@@ -36,6 +37,8 @@ NOWHERE = {
     "refused, or no part of a message": """header.authorization header.baggage header.origin header.request_id
         header.session header.user_agent header.version body.not_json request.batch request.jsonrpc
         request.odd_id login.user_agent login.password import.file""",
+    "not asked for on any page": """client.icon_type response.data upstream.meta_key upstream.meta_value
+        django_log.object job.result import.key import.value import.format import.not_json""",
     "kept for the worker": "call.meta call.meta_key call.request_id",
 }
 

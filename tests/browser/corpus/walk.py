@@ -1,14 +1,12 @@
-"""Every page there is, with what it must show of the corpus; and what has an address and is no page."""
+"""Every page there is, and what it must show of the corpus."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from django.urls import URLPattern, get_resolver
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visitor
@@ -18,6 +16,7 @@ ADMIN = "/admin/mcp_app"
 # Typed into every search, by which it comes back in the page.
 SOUGHT = quote(planted("query.search", 120) + "\u202e")
 SLOW = 30_000
+NAMES = "user.first_name user.last_name"
 ASKED_OR_OVER = """() => document.querySelector(".mcp-bench-question .mcp-primary")
   || !["connecting", "running"].includes(document.querySelector("[data-bench-state]").textContent)"""
 
@@ -100,6 +99,11 @@ def _ran(state: str) -> Callable[[Visitor], None]:
     return run
 
 
+def _completed(visitor: Visitor) -> None:
+    visitor.page.get_by_label("city").press_sequentially(planted("prompt.completion", 100)[:3])
+    expect(visitor.page.locator(".mcp-bench-suggestions button").first).to_be_visible()
+
+
 def stops(keys: dict[str, Any]) -> list[Stop]:
     """All of them."""
     return [
@@ -142,12 +146,13 @@ def _entries(keys: dict[str, Any]) -> Iterator[Stop]:
             "planted": "entry.title entry.description preset.value",
             "hostile_results": "tool.title tool.description tool.schema_title tool.property_title",
             "hostile_gate": "gate.title",
-            "upstream": f"{upstream} upstream.tool upstream.schema_title upstream.annotation",
+            "upstream": f"{upstream} upstream.tool upstream.schema_title upstream.annotation "
+            "upstream.definition_key upstream.definition_value upstream.queue upstream.permission upstream.icon upstream.icon_type",
         },
         "prompt": {
             "summarise": "",
             "code_review": "",
-            "planted": "entry.title entry.description entry.template argument.title",
+            "planted": "entry.title entry.description entry.template entry.meta argument.title",
             "hostile_prompt": "prompt.title prompt.description",
             "upstream": f"{upstream} upstream.prompt upstream.argument",
         },
@@ -210,8 +215,8 @@ def _benches(keys: dict[str, Any]) -> Iterator[Stop]:
         "tool",
         "hostile_talk",
         "progress.message log.data log.logger log.key log.value question.message question.title "
-        "question.description question.default question.enum_name question.url question.url_message "
-        "sampling.message sampling.system_prompt bench.argument",
+        "question.description question.default question.enum question.enum_name question.url "
+        "question.url_message sampling.message sampling.system_prompt bench.argument",
         "completed",
         "?arguments="
         + quote('{"words": "' + planted("bench.argument", 50, hidden=False).replace('"', "") + '"}'),
@@ -222,6 +227,12 @@ def _benches(keys: dict[str, Any]) -> Iterator[Stop]:
         f"{ADMIN}/tool/{keys['tool_hostile_error']}/try/?message={keys['message_live']}",
         "request.argument_key request.argument_value error.text",
         _ran("tool error"),
+    )
+    yield Stop(
+        "bench-prompt-completed",
+        f"{ADMIN}/prompt/{keys['prompt_hostile_prompt']}/try/",
+        "prompt.completion",
+        _completed,
     )
     yield bench("prompt", "planted", "argument.title argument.description")
     yield bench(
@@ -251,6 +262,10 @@ def _versions(keys: dict[str, Any]) -> Iterator[Stop]:
     )
     yield Stop("roll-back", f"{ADMIN}/prompt/roll-back/{keys['change_prompt']}/")
     yield Stop("tool-roll-back", f"{ADMIN}/tool/roll-back/{keys['change_tool']}/")
+    for model, kind in (("tool", "tool"), ("resource", "resource"), ("resourcetemplate", "template")):
+        change = keys[f"change_gone_{kind}"]
+        yield Stop(f"{kind}-past", f"{ADMIN}/{model}/deleted/{change}/", "gone.why entry.title")
+        yield Stop(f"{kind}-restore", f"{ADMIN}/{model}/roll-back/{change}/", "gone.why")
     yield Stop("deleted", f"{ADMIN}/prompt/deleted/", "user.name")
     yield Stop("past", f"{ADMIN}/prompt/deleted/{keys['change_gone']}/", "gone.template gone.why")
     yield Stop("restore", f"{ADMIN}/prompt/roll-back/{keys['change_gone']}/", "gone.template")
@@ -271,7 +286,7 @@ def _traffic(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop(
         "session-live",
         f"{ADMIN}/session/{keys['session_live']}/change/",
-        "client.name client.title client.version client.capability",
+        "client.name client.title client.version",
         _unfolded,
     )
     yield Stop("message-list", f"{ADMIN}/message/", "", _unfolded)
@@ -316,7 +331,7 @@ def _calls(keys: dict[str, Any]) -> Iterator[Stop]:
         "planted",
         "call.tool call.principal call.worker call.queue call.message call.cancel_reason call.answer",
     )
-    yield page("approved", "approval.reason user.name")
+    yield page("approved", "approval.reason gate.result user.name")
     yield page("refused", "refusal.reason")
     yield page("waiting", "job.argument")
     waiting = keys["call_waiting"]
@@ -341,6 +356,8 @@ def _people(keys: dict[str, Any]) -> Iterator[Stop]:
         yield Stop(f"{model}-planted", f"{base}/{keys[planted_key]}/change/", shown)
         yield Stop(f"{model}-delete", f"{base}/{keys[planted_key]}/delete/", shown)
         yield Stop(f"{model}-history", f"{base}/{keys[planted_key]}/history/", shown)
+    yield Stop("user-named", f"/admin/auth/user/{keys['evil']}/change/", NAMES)
+    yield Stop("user-log", f"/admin/auth/user/{keys['evil']}/history/", "django_log.message")
     yield Stop("user-app", "/admin/auth/")
     yield Stop("user-password", f"/admin/auth/user/{keys['evil']}/password/", "user.name")
 
@@ -348,7 +365,7 @@ def _people(keys: dict[str, Any]) -> Iterator[Stop]:
 def _console_pages(keys: dict[str, Any]) -> Iterator[Stop]:
     live = f"/console/sessions/{keys['session_live']}/"
     yield Stop("console", "/console/", "client.name", _console_sessions)
-    yield Stop("console-session", live, "client.name request.id", _console_messages)
+    yield Stop("console-session", live, "client.name", _console_messages)
     yield Stop("console-sought", f"{live}?search={SOUGHT}", "query.search", _console)
     yield Stop(
         "console-deep",
@@ -359,41 +376,3 @@ def _console_pages(keys: dict[str, Any]) -> Iterator[Stop]:
     yield Stop("console-messages", "/console/messages/", "", _console_messages)
     yield Stop("console-planted", f"/console/sessions/{keys['session_planted']}/", "session.client", _console)
     yield Stop("console-unknown", f"/console/sessions/{SOUGHT.replace('/', '')}/", "query.search", _console)
-
-
-# What has an address and shows nothing: why, and which addresses that is.
-_NO_HANDS = "session|message|auditevent|call|approval|draft"
-NO_PAGE = {
-    "a redirect": "None|admin:view_on_site|admin:logout",
-    "the sign-in, which has a test of its own": "admin:login",
-    "JSON or a script for pages": (
-        r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
-    ),
-    "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
-    "acts on a POST": (
-        r"admin:mcp_app_\w+_(switch|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
-    ),
-    "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
-    "nobody may add by hand": f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add",
-    "never deleted by hand": f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete",
-    "has no history": f"admin:mcp_app_(apikey|{_NO_HANDS})_history",
-    "answers pages and programs in JSON": (
-        r"mcp_console:(\w+_now|lines|message|cancel|end)|mcp_api:(?!docs).*"
-    ),
-}
-
-
-def addresses(patterns: Any = None, before: str = "", space: str = "") -> Iterator[tuple[str, str]]:
-    """The name and the route of everything that Django serves."""
-    for pattern in get_resolver().url_patterns if patterns is None else patterns:
-        route = before + str(pattern.pattern)
-        if isinstance(pattern, URLPattern):
-            yield f"{space}{pattern.name}" if pattern.name else "None", route
-        else:
-            inner = f"{space}{pattern.namespace}:" if pattern.namespace else space
-            yield from addresses(pattern.url_patterns, route, inner)
-
-
-def reason(name: str) -> str:
-    """Why that address is no page; empty when nothing says so."""
-    return next((why for why, which in NO_PAGE.items() if re.fullmatch(which, name)), "")
