@@ -147,7 +147,8 @@ def _entries(keys: dict[str, Any]) -> Iterator[Stop]:
             "hostile_results": "tool.title tool.description tool.schema_title tool.property_title",
             "hostile_gate": "gate.title",
             "upstream": f"{upstream} upstream.tool upstream.schema_title upstream.annotation "
-            "upstream.definition_key upstream.definition_value upstream.queue upstream.permission upstream.icon upstream.icon_type",
+            "upstream.definition_key upstream.definition_value upstream.queue upstream.permission "
+            "upstream.icon upstream.icon_type",
         },
         "prompt": {
             "summarise": "",
