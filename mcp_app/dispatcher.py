@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from types import CoroutineType
@@ -20,32 +20,40 @@ from mcp_app import database
 from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import current as catalogue
+from mcp_app.catalogue.upkeep import Upkeep
 from mcp_app.conf import Settings
 from mcp_app.execution import reaper
 from mcp_app.execution.background import Background
-from mcp_app.execution.call import unexpected
 from mcp_app.execution.calls import Calls
+from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.execution.figures import Figures
 from mcp_app.execution.reply import Reply
+from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
-from mcp_app.handlers.context import Asked, RequestContext, Services
-from mcp_app.handlers.table import QUICK, TABLE
+from mcp_app.handlers.context import Asked, Handler, RequestContext, Services
+from mcp_app.handlers.table import MODERN, MODERN_QUICK, QUICK, TABLE, unknown
 from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
-from mcp_app.observability.redaction import MARK
-from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, SessionNotFound, Unavailable
-from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.protocol import dialects, jsonrpc
+from mcp_app.protocol.errors import (
+    McpError,
+    SessionNotFound,
+    Unavailable,
+    fitted,
+)
+from mcp_app.protocol.versions import V2025_03_26
+from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
+from mcp_app.sessions.clients import Clients
+from mcp_app.sessions.exchange import MODERN as MODERN_ERA
+from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.sessions.standalone import Standalone
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-
-REFRESH_RETRY_SECONDS = 2.0
 
 log = logging.getLogger("mcp.dispatcher")
 
@@ -84,12 +92,13 @@ class Dispatcher:
         self.counts = Counts()
         self.figures = Figures("web", streams, self.counts, self.log)
         self.sessions = Sessions(streams, settings)
+        self.clients = Clients(self.log)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self._stop = threading.Event()
-        self.on_catalogue: list[Callable[[], None]] = []
-        self._refreshing: set[asyncio.Task[None]] = set()
-        self._told = -1
-        self._quick = QUICK
+        self.upkeep = Upkeep()
+        self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
+        self._quick = {False: dict(QUICK), True: dict(MODERN_QUICK)}
+        self._notifications = notifications.table(settings.dialects)
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
         self.figures.gauges["running_calls"] = lambda: calls.running
@@ -107,19 +116,20 @@ class Dispatcher:
     async def start(self) -> None:
         """Connect, load the catalogue and listen to the other processes."""
         hub = self.streams.hub
-        hub.subscribe("catalogue", self._heard_catalogue)
+        hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.services.calls.heard_cancel)
         hub.subscribe("credentials", lambda _: self.authenticator.forget())
         hub.subscribe("watching", self.log.heard_watching)
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
-        self.log.keep_secret((await catalogue.refresh()).secret_names)
+        await self.upkeep.start()
         await self.streams.start()
         self.log.start()
         spans.start()
         if spans.active() is not None:
             # A call has a span only when it goes the ordinary way.
-            self._quick = {method: handler for method, handler in QUICK.items() if method != "tools/call"}
+            for table in self._quick.values():
+                table.pop("tools/call", None)
         if self.settings.metrics:
             self.figures.start()
         if self.services.background.available:
@@ -132,8 +142,7 @@ class Dispatcher:
     async def close(self) -> None:
         """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
         self._stop.set()
-        for task in self._refreshing:
-            task.cancel()
+        self.upkeep.close()
         await self.services.calls.close(seconds=3)
         await self.figures.close()
         await self.log.close()
@@ -148,12 +157,13 @@ class Dispatcher:
         payload: bytes,
         address: str,
         session: Session | None = None,
+        assumed: str = V2025_03_26,
     ) -> Answered:
-        """Open a session (LIFE-01), or begin the one that the transport has opened."""
+        """Open a session (LIFE-01), or begin the transport's; who names no revision means ``assumed``."""
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
-                self.services, principal, request.params, address, session
+                self.services, principal, request.params, address, session, assumed
             )
             encoded, error = jsonrpc.encode_result(request.id, result), None
         except McpError as refused:
@@ -185,11 +195,39 @@ class Dispatcher:
             return Answered(reply.answers[0])
         return StreamReference(reply.stream, reply.epoch, 0)
 
+    async def exchange(
+        self,
+        exchange: Exchange,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        trace_fields: Mapping[str, str] | None = None,
+    ) -> ExchangeReply:
+        """Begin to serve one modern request; what goes back comes on the reply."""
+        payload = without_contents(request, payload)
+        reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id, request.id)
+        reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields, MODERN)
+        await reply.settled(self.settings.grace_seconds)
+        return reply
+
+    async def abandon(self, exchange: Exchange, request_id: jsonrpc.Id) -> None:
+        """The client of a modern request went away: that cancels it, wherever it runs (CAN-05, R8)."""
+        reason = "the client disconnected"
+        if not self.services.calls.cancel(exchange.id, request_id, reason):
+            await self.services.background.cancel(exchange.id, request_id, reason)
+
+    def refused(self, principal: Principal, request: jsonrpc.Request, payload: bytes, encoded: bytes) -> None:
+        """Note a request that its transport has answered with an error."""
+        facts = (request.method, request.id, "")
+        self._log(
+            None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, principal)
+        )
+
     def quick(
         self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
     ) -> bytes | None:
         """The answer to a request that needs no waiting; None, and nothing done, for every other."""
-        handler = self._quick.get(request.method)
+        handler = self._quick[session.transport == MODERN_ERA].get(request.method)
         if handler is None or request.id in session.in_flight:
             return None
         started = perf_counter()
@@ -198,9 +236,9 @@ class Dispatcher:
             return None
         outcome = "ok"
         if isinstance(result, McpError):
-            encoded, outcome = jsonrpc.encode_error(result, request.id), "error"
+            encoded, outcome = jsonrpc.encode_error(fitted(result, session.version), request.id), "error"
         else:
-            encoded = jsonrpc.encode_result(request.id, result)
+            encoded = jsonrpc.encode_result(request.id, session.complete(request.method, result))
             if type(result) is dict and result.get("isError"):
                 outcome = "tool_error"
         target = request.params["name"] if request.method == "tools/call" else ""
@@ -208,7 +246,7 @@ class Dispatcher:
         self.counts.done(request.method, outcome, target, seconds)
         if self.log.enabled:
             facts = (request.method, request.id, target)
-            self.log.exchange(session.id, principal.key, payload, encoded, seconds, outcome, facts)
+            self.log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
         return encoded
 
     async def batch(
@@ -266,13 +304,15 @@ class Dispatcher:
     async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
         """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
         self.log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
-        handler = notifications.TABLE.get(message.method)
+        handler = self._notifications.get(message.method)
         if handler is not None:
             await handler(self.services, session, message.params)
+        elif message.method == dialects.EXIT and dialects.EXIT in self.settings.dialects:
+            await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
 
     async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
         """Take in the client's answer to a question of ours (T-POST-09)."""
-        logged = _without_content(message, payload)
+        logged = without_content(message, payload)
         self.log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
         if not await self.services.requests.answer(session, message):
             log.info("A response with id %.80r answers no open question", message.id)
@@ -283,8 +323,9 @@ class Dispatcher:
         principal: Principal,
         request: jsonrpc.Request,
         payload: bytes,
-        reply: Reply,
+        reply: Reply | ExchangeReply,
         trace_fields: Mapping[str, str] | None,
+        table: Mapping[str, Handler] = TABLE,
     ) -> McpError | None:
         """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
         started = perf_counter()
@@ -293,15 +334,15 @@ class Dispatcher:
         )
         error: McpError | None = None
         try:
-            handler = TABLE.get(request.method)
+            handler = table.get(request.method)
             if handler is None:
-                raise _unknown(request.method)
+                raise unknown(request.method)
             result = handler(context, request.params)
             if type(result) is CoroutineType:
                 result = await result
             if result is None:
                 return None
-            encoded = jsonrpc.encode_result(request.id, result)  # type: ignore[arg-type]
+            encoded = jsonrpc.encode_result(request.id, session.complete(request.method, result))  # type: ignore[arg-type]
             outcome = "tool_error" if type(result) is dict and result.get("isError") else "ok"
         except McpError as refused:
             error = refused
@@ -313,11 +354,11 @@ class Dispatcher:
             with correlated(Correlation(session.id, "", request.id, principal.key)):
                 error = unexpected(request.method, "")
         if error is not None:
-            encoded, outcome = jsonrpc.encode_error(error, request.id), "error"
+            encoded, outcome = jsonrpc.encode_error(fitted(error, session.version), request.id), "error"
         reply.answer(encoded)
         tool = _tool(request, principal)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._log(session.id, principal, payload, encoded, started, outcome, facts, tool)
+        self._log(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
         return error
 
     def _note_used_keys(self) -> None:
@@ -325,21 +366,6 @@ class Dispatcher:
         if used:
             self.authenticator.used = {}
             self.log.fact("key.used", keys={str(key): at for key, at in used.items()})
-
-    def _heard_catalogue(self, payload: dict[str, Any]) -> None:
-        if payload.get("revision") != catalogue.current().revision:
-            task = asyncio.create_task(self._refresh_catalogue())
-            self._refreshing.add(task)
-            task.add_done_callback(self._refreshing.discard)
-
-    async def _refresh_catalogue(self) -> None:
-        """TOOL-23: the new lists are in use before anyone is told that they changed."""
-        revision = await _refreshed()
-        if revision != self._told:
-            self._told = revision
-            self.log.keep_secret(catalogue.current().secret_names)
-            for callback in self.on_catalogue:
-                callback()
 
     def _log(
         self,
@@ -358,17 +384,6 @@ class Dispatcher:
             self.log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
 
 
-async def _refreshed() -> int:
-    """Refresh the catalogue, however long the database is away; the revision that is served now."""
-    while True:
-        try:
-            return (await catalogue.refresh()).revision
-        except DatabaseFault as error:
-            # Nobody says it again: without the new lists this process would serve the old ones for ever.
-            log.warning("The catalogue changed but cannot be read: %s", error)
-            await asyncio.sleep(REFRESH_RETRY_SECONDS)
-
-
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."
 
 
@@ -379,16 +394,3 @@ def _tool(request: jsonrpc.Request, principal: Principal) -> str:
     name = request.params.get("name")
     offered = type(name) is str and catalogue.current().tool(name, principal.permissions)
     return offered.name if offered else OTHER
-
-
-def _without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
-    """What a person typed into a form is never logged (SEC-09)."""
-    if message.result is None or "content" not in message.result:
-        return payload
-    return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
-
-
-def _unknown(method: str) -> McpError:
-    if method == "initialize":
-        return InvalidRequest("'initialize' must be sent alone and starts a new session.", http_status=400)
-    return MethodNotFound(f"Method not found: {method[:128]}")

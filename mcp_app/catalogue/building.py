@@ -20,7 +20,7 @@ from mcp_app.catalogue.definitions import (
 from mcp_app.catalogue.entries import Order, PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.tool_definitions import APPROVAL_MINUTES
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
-from mcp_app.protocol import uri_template
+from mcp_app.protocol import param_headers, uri_template
 
 APPROVAL_HINT = "django-mcp/needsApproval"
 
@@ -111,6 +111,7 @@ def _tool(
         approval_minutes=_chosen(rows, "approval_minutes", definition.approval_minutes) or APPROVAL_MINUTES,
         four_eyes=definition.four_eyes or any(each.four_eyes for each in rows),
         wraps_result=definition.wraps_result,
+        param_headers=param_headers.read(wire["inputSchema"]),
         permission=row.permission or (base.permission if base else "") or definition.permission,
         fixed_arguments=fixed or {},
         whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,

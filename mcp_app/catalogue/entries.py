@@ -10,6 +10,7 @@ from mcp_app.catalogue.definitions import CompletionSource, ToolFunction, Wire
 from mcp_app.catalogue.json_schema import Validator
 from mcp_app.catalogue.rendering import render
 from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.param_headers import ParamHeader
 
 Order = tuple[int, int, int]
 
@@ -45,6 +46,7 @@ class ToolEntry(Entry):
     approval_minutes: int = 60
     four_eyes: bool = False
     wraps_result: bool = False
+    param_headers: tuple[ParamHeader, ...] = ()
     fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
     whole_input: Validator | None = None
 

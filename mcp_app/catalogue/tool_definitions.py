@@ -16,6 +16,7 @@ from mcp_app.catalogue.wire_parts import (
     check_permission,
     shared_wire,
 )
+from mcp_app.protocol import param_headers
 
 MAX_RETRIES = 10
 MAX_PRIORITY = 9
@@ -190,5 +191,7 @@ def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> N
     compiled = schema_bounds.compile_foreign if is_written else json_schema.compile_schema
     try:
         compiled(wire[member])
-    except json_schema.SchemaError as error:
+        if member == "inputSchema":
+            param_headers.read(wire[member])
+    except (json_schema.SchemaError, ValueError) as error:
         raise DefinitionError(f"{where}: {member}: {error}") from error

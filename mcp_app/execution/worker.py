@@ -30,6 +30,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
@@ -43,6 +44,7 @@ from mcp_app.observability.trail import of_attempt
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
@@ -195,6 +197,7 @@ class Worker:
                 request_id=record.request_id,
                 meta=record.meta,
             ),
+            inputs=_inputs(record),
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:
@@ -206,13 +209,13 @@ class Worker:
             ended = True
         except StreamsError:
             log.warning("Call %s runs while Redis is away", record.id)
-        return Session(record.session_id, fields or record.session_fields), ended
+        return restored(record.session_id, fields or record.session_fields), ended
 
     async def _attempt(self, record: CallRecord, call: Call) -> None:
         key = (record.session_id, record.request_id)
         self._running[key] = call
         try:
-            call.watch()
+            call.watch(self._settings.grace_seconds)
             await asyncio.wait((asyncio.ensure_future(attempt(call, lambda: self._work(record, call))),))
         finally:
             self._running.pop(key, None)
@@ -233,7 +236,13 @@ class Worker:
             seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
-                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
             )
 
     def _tell(self, function: Callable[[], None]) -> None:
@@ -261,6 +270,15 @@ def _payload(record: CallRecord) -> bytes:
     """The request as it is logged."""
     params = {"name": record.tool, "arguments": record.arguments}
     return jsonrpc.encode_request(record.request_id, "tools/call", params)
+
+
+def _inputs(record: CallRecord) -> Inputs | None:
+    if record.inputs is None:
+        return None
+    inputs = Inputs.restored(record.inputs)
+    if record.approved:
+        inputs.approve(record.digest)
+    return inputs
 
 
 def _timed_out(record: CallRecord) -> dict[str, Any]:

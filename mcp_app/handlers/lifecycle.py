@@ -7,24 +7,30 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.handlers.context import Asked, Params, Result, Services
-from mcp_app.protocol.capabilities import server_capabilities
-from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.versions import V2025_06_18, V2025_11_25, negotiate
-from mcp_app.sessions.session import Session, negotiated_fields
-
-MAX_CLIENT_TEXT = 200
-# What a client can declare that means something here.
-CLIENT_CAPABILITIES = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.capabilities import known, server_capabilities
+from mcp_app.protocol.dialects import MISSING_VERSION
+from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
+from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
+from mcp_app.sessions.exchange import server_info
+from mcp_app.sessions.session import Session, bounded, negotiated_fields
 
 
 async def initialize(
-    services: Services, principal: Principal, params: Params, address: str, session: Session | None = None
+    services: Services,
+    principal: Principal,
+    params: Params,
+    address: str,
+    session: Session | None,
+    assumed: str,
 ) -> tuple[Session, dict[str, Any]]:
     """Open a session; returns it with the InitializeResult (LIFE-01, LIFE-02, VER-02).
 
     ``session`` is given where the transport had to have one before: it takes what was negotiated.
+    ``assumed`` is the revision of a client that names none (DLG-000-03).
     """
-    requested = params.get("protocolVersion")
+    silent = MISSING_VERSION in services.settings.dialects
+    requested = params.get("protocolVersion", assumed if silent else None)
     capabilities = params.get("capabilities")
     client_info = params.get("clientInfo")
     if type(requested) is not str:
@@ -35,8 +41,11 @@ async def initialize(
         raise InvalidParams(
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
+    if LEGACY_NAMES.isdisjoint(services.settings.versions):
+        # ERA-07: such a client knows no newer era, but may show its person what is spoken here.
+        raise UnsupportedVersion(requested=requested[:64], supported=services.settings.versions)
     version = negotiate(requested, services.settings.versions)
-    client, declared = _bounded(client_info), _known(capabilities)
+    client, declared = bounded(client_info), known(capabilities)
     if session is None:
         session = await services.sessions.create(
             version=version,
@@ -56,7 +65,7 @@ async def initialize(
         version=version,
         client_name=session.client_name,
         client_version=str(session.client_info.get("version", "")),
-        fields=services.sessions.stored(session),
+        fields=session.stored(),
         address=address,
     )
     return session, initialize_result(services, version)
@@ -65,24 +74,36 @@ async def initialize(
 def initialize_result(services: Services, version: str) -> dict[str, Any]:
     """What the server says of itself at one revision."""
     settings = services.settings
-    info: dict[str, Any] = {"name": settings.server_name, "version": settings.server_version}
-    if settings.server_title and version >= V2025_06_18:
-        info["title"] = settings.server_title
-    if settings.public_url and version >= V2025_11_25:
-        info["websiteUrl"] = settings.public_url
     result: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": server_capabilities(
-            version,
-            tools=True,
-            prompts=True,
-            resources=True,
-            subscribe=True,
-            completions=True,
-            logging=True,
-            list_changed=True,
-        ),
-        "serverInfo": info,
+        "capabilities": capabilities(version),
+        "serverInfo": server_info(settings),
+    }
+    if settings.instructions:
+        result["instructions"] = settings.instructions
+    return downlevel.result("initialize", result, version)
+
+
+def capabilities(version: str) -> dict[str, Any]:
+    """What is served at one revision, the same for everybody."""
+    return server_capabilities(
+        version,
+        tools=True,
+        prompts=True,
+        resources=True,
+        subscribe=True,
+        completions=True,
+        logging=True,
+        list_changed=True,
+    )
+
+
+def discover(context: Asked, params: Params) -> Result:
+    """DISC-01, DISC-02: what ``initialize`` says to legacy clients, for whoever asks."""
+    settings = context.services.settings
+    result: dict[str, Any] = {
+        "supportedVersions": list(settings.versions),
+        "capabilities": capabilities(context.session.version),
     }
     if settings.instructions:
         result["instructions"] = settings.instructions
@@ -96,21 +117,3 @@ def ping(context: Asked, params: Params) -> Result:
 
 def _is_implementation(info: dict[str, Any]) -> bool:
     return type(info.get("name")) is str and type(info.get("version")) is str
-
-
-def _known(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """The capabilities that mean something here; others are ignored (GEN-02).
-
-    Nothing a client chose the size of is kept: it would fill the stores, once for each session.
-    """
-    return {
-        name: {member: {} for member in members if type(declared.get(member)) is dict}
-        for name, members in CLIENT_CAPABILITIES.items()
-        if type(declared := capabilities.get(name)) is dict
-    }
-
-
-def _bounded(info: dict[str, Any]) -> dict[str, Any]:
-    """The parts of ``clientInfo`` worth keeping; a hostile client must not make every session large."""
-    names = ("name", "version", "title", "description", "websiteUrl")
-    return {name: info[name][:MAX_CLIENT_TEXT] for name in names if type(info.get(name)) is str}

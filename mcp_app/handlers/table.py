@@ -1,7 +1,8 @@
-"""The legacy revisions' methods on one page: what a client may request, and who serves it."""
+"""The methods of both eras on one page: what a client may request, and who serves it."""
 
 from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tools
 from mcp_app.handlers.context import Handler, QuickHandler
+from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
 
 # ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
 TABLE: dict[str, Handler] = {
@@ -19,6 +20,19 @@ TABLE: dict[str, Handler] = {
     "logging/setLevel": logging.set_level,
 }
 
+# 2026-07-28: every request stands alone, so there is nothing to open, to set or to keep alive.
+MODERN: dict[str, Handler] = {
+    "server/discover": lifecycle.discover,
+    "tools/list": tools.list_tools,
+    "tools/call": tools.call_tool,
+    "prompts/list": prompts.list_prompts,
+    "prompts/get": prompts.get_prompt,
+    "resources/list": resources.list_resources,
+    "resources/templates/list": resources.list_templates,
+    "resources/read": resources.read,
+    "completion/complete": completion.complete,
+}
+
 # Those that can be answered in the step they arrive in. A tool call answers on its reply, or does nothing.
 QUICK: dict[str, QuickHandler] = {
     "ping": lifecycle.ping,
@@ -28,3 +42,15 @@ QUICK: dict[str, QuickHandler] = {
     "resources/list": resources.list_resources,
     "resources/templates/list": resources.list_templates,
 }
+
+MODERN_QUICK: dict[str, QuickHandler] = {
+    "server/discover": lifecycle.discover,
+    **{method: handler for method, handler in QUICK.items() if method in MODERN},
+}
+
+
+def unknown(method: str) -> McpError:
+    """The error for a method that no table has."""
+    if method == "initialize":
+        return InvalidRequest("'initialize' must be sent alone and starts a new session.", http_status=400)
+    return MethodNotFound(f"Method not found: {method[:128]}")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from .errors import InvalidParams
 from .versions import V2024_11_05, V2025_06_18, V2025_11_25
+
+# What a client can declare that means something here.
+CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
+MAX_EXTENSIONS: Final = 20
+MAX_EXTENSION_NAME: Final = 128
 
 
 def server_capabilities(
@@ -70,6 +76,40 @@ class ClientCapabilities:
             elicitation_form=form,
             elicitation_url=newest and elicitation is not None and _member(elicitation, "url") is not None,
         )
+
+
+def required(needed: Iterable[str]) -> dict[str, Any]:
+    """What a client must declare for the fields ``needed`` of ClientCapabilities, in its form (CAP-03)."""
+    found: dict[str, Any] = {}
+    for name in needed:
+        kind, _, part = name.partition("_")
+        found.setdefault(kind, {}).update({part: {}} if part else {})
+    return found
+
+
+def known(capabilities: dict[str, Any]) -> dict[str, Any]:
+    """The capabilities that mean something here; others are ignored (GEN-02).
+
+    Nothing a client chose the size of is kept: it would fill the stores, once for each session.
+    """
+    found: dict[str, Any] = {
+        name: {member: {} for member in members if type(declared.get(member)) is dict}
+        for name, members in CLIENT.items()
+        if type(declared := capabilities.get(name)) is dict
+    }
+    extensions = capabilities.get("extensions")
+    if type(extensions) is dict:
+        names = [
+            name for name in extensions if len(name) <= MAX_EXTENSION_NAME and declares(capabilities, name)
+        ]
+        found["extensions"] = {name: {} for name in names[:MAX_EXTENSIONS]}
+    return found
+
+
+def declares(capabilities: dict[str, Any], extension: str) -> bool:
+    """Whether a client declared an extension by its id."""
+    extensions = capabilities.get("extensions")
+    return type(extensions) is dict and type(extensions.get(extension)) is dict
 
 
 def _member(parent: dict[str, Any], name: str) -> dict[str, Any] | None:

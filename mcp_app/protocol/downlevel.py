@@ -1,13 +1,14 @@
-"""What each legacy revision knows: cuts definitions, results and messages to it (GEN-01); it sends nothing.
+"""What each revision knows: cuts definitions, results and messages to it (GEN-01); it sends nothing.
 
-The form inside of the server is that of 2025-11-25 with all its members. Nothing given in is changed.
+The form inside of the server is that of 2025-11-25 with all its members. Nothing given in is changed. What
+2026-07-28 adds to every result is added by ``complete``.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from .versions import V2025_03_26, V2025_06_18, V2025_11_25
+from .versions import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
 
 Wire = dict[str, Any]
 
@@ -40,12 +41,17 @@ _METHOD_SINCE: Final = {
     "notifications/elicitation/complete": V2025_11_25,
     "notifications/tasks/status": V2025_11_25,
 }
+_ENDED: Final = frozenset(("notifications/elicitation/complete", "notifications/tasks/status"))
 _LISTS: Final = {
     "tools/list": ("tools", "tool"),
     "prompts/list": ("prompts", "prompt"),
     "resources/list": ("resources", "resource"),
     "resources/templates/list": ("resourceTemplates", "template"),
 }
+# CACHE-01. What a caller gets depends on their permissions, so nobody else may be given it (CACHE-04); and
+# a change is told to whoever listens, so it is fresh for no time at all.
+CACHEABLE: Final = frozenset((*_LISTS, "resources/read", "server/discover"))
+CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}
 
 
 def _cut(kind: str, wire: Wire, version: str) -> Wire:
@@ -70,6 +76,9 @@ def _tool(wire: Wire, version: str) -> Wire | None:
     if version < V2025_11_25 and execution.get("taskSupport") == "required":
         return None
     cut = _cut("tool", wire, version)
+    if version >= V2026_07_28:
+        cut.pop("execution", None)
+        return cut
     # TOOL-18: before 2026-07-28 structured results are objects only.
     if "outputSchema" in cut and cut["outputSchema"].get("type") != "object":
         del cut["outputSchema"]
@@ -122,7 +131,9 @@ def result(method: str, result: Wire, version: str) -> Wire:
 
 def _call_result(result: Wire, version: str) -> Wire:
     has_structure = "structuredContent" in result
-    keeps_structure = version >= V2025_06_18 and isinstance(result.get("structuredContent"), dict)
+    keeps_structure = has_structure and (
+        version >= V2026_07_28 or (version >= V2025_06_18 and isinstance(result["structuredContent"], dict))
+    )
     if version >= V2025_11_25 and has_structure == keeps_structure:
         return result
     cut = {**result, "content": [block(item, version) for item in result.get("content", [])]}
@@ -143,10 +154,26 @@ def _initialize_result(result: Wire, version: str) -> Wire:
     }
 
 
+def complete(method: str, result: Wire, meta: Wire) -> Wire:
+    """A result as 2026-07-28 wants it: of a type (META-05), with hints for caches and the server's ``meta``.
+
+    What says its type itself, as a question to the user does, is no complete result and gets no hints
+    (CACHE-02).
+    """
+    told = {**result["_meta"], **meta} if "_meta" in result else meta
+    if "resultType" in result:
+        return {**result, "_meta": told}
+    hints = CACHE_HINTS if method in CACHEABLE else {}
+    return {"resultType": "complete", **hints, **result, "_meta": told}
+
+
 def message(method: str, params: Wire, version: str) -> Wire | None:
     """The params of a notification or request of ours, or None if the revision cannot carry it."""
+    if version >= V2026_07_28:
+        return _without_elicitation_id(method, params)
     if version >= V2025_11_25:
-        return params
+        # What only the handshake's era had has no place to go in the other.
+        return None if method in _ENDED and version >= V2026_07_28 else params
     if version < _METHOD_SINCE.get(method, ""):
         return None
     if method == "notifications/progress" and version < V2025_03_26:
@@ -156,6 +183,15 @@ def message(method: str, params: Wire, version: str) -> Wire | None:
     if method == "sampling/createMessage":
         return _sampling(params, version)
     return params
+
+
+def _without_elicitation_id(method: str, params: Wire) -> Wire | None:
+    """ELI-09: what an elicitation belongs to, the server keeps in mind by itself."""
+    if method == "notifications/elicitation/complete":
+        return None
+    if "elicitationId" not in params:
+        return params
+    return {name: value for name, value in params.items() if name != "elicitationId"}
 
 
 def why_not(method: str, params: Wire, version: str) -> str:

@@ -12,6 +12,9 @@
     │   ├── RequestCancelled             -32800  200
     │   ├── UrlElicitationRequired       -32042  200
     │   ├── InvalidAnswer                -32600  200   the client's answer to a request of ours
+    │   ├── HeaderMismatch               -32020  400   2026-07-28 only, as the next two
+    │   ├── MissingCapability            -32021  400   data: requiredCapabilities
+    │   ├── UnsupportedVersion           -32022  400   data: supported, requested
     │   └── Refused                      -32600  400   refused at the HTTP layer
     │       ├── Unauthorized                     401   WWW-Authenticate
     │       ├── Forbidden                        403   WWW-Authenticate when a scope is missing
@@ -140,6 +143,36 @@ class InvalidAnswer(PeerError):
     """The client's answer is not valid."""
 
     http_status = 200
+
+
+class HeaderMismatch(PeerError):
+    """A header is missing or differs from the body."""
+
+    code = -32020
+
+
+class MissingCapability(PeerError):
+    """The request needs a capability that the client did not declare."""
+
+    code = -32021
+
+    def __init__(
+        self, message: str | None = None, *, required: dict[str, Any] | None = None, **rest: Any
+    ) -> None:
+        """``required`` is in the form of a client's capabilities."""
+        super().__init__(message, data={"requiredCapabilities": required or {}}, **rest)
+
+
+class UnsupportedVersion(PeerError):
+    """This protocol version is not supported."""
+
+    code = -32022
+
+    def __init__(
+        self, message: str | None = None, *, requested: str = "", supported: tuple[str, ...] = (), **rest: Any
+    ) -> None:
+        """``requested`` is named as it was sent; ``supported`` are all versions that are served (VER-08)."""
+        super().__init__(message, data={"supported": list(supported), "requested": requested}, **rest)
 
 
 class Refused(PeerError):
@@ -277,7 +310,7 @@ class Unavailable(ServerFault):
 
 
 # T-MOD-08; codes missing here keep the status of the error itself.
-_MODERN_STATUS: Final = {
+MODERN_STATUS: Final = {
     -32700: 400,
     -32600: 400,
     -32601: 404,
@@ -286,10 +319,24 @@ _MODERN_STATUS: Final = {
     -32021: 400,
     -32022: 400,
 }
+# RPC-09: of the codes that JSON-RPC keeps for itself the modern era knows these only. What stands for a code
+# of the legacy era there; for any other it is an internal error.
+_MODERN_CODES: Final = frozenset((*MODERN_STATUS, -32603))
+_MODERN_CODE: Final = {-32002: -32602, -32800: -32603}
+_RESERVED: Final = range(-32768, -31999)
 
 
 def http_status_for(error: McpError, version: str) -> int:
     """The HTTP status of an answer that is only this error, for a legacy or modern ``version`` name."""
     if isinstance(error, Refused) or not is_modern(version):
         return error.http_status
-    return _MODERN_STATUS.get(error.code, error.http_status)
+    return MODERN_STATUS.get(error.code, error.http_status)
+
+
+def fitted(error: McpError, version: str) -> McpError:
+    """The error with a code that the revision of ``version`` knows."""
+    code = _MODERN_CODE.get(error.code, -32603 if error.code in _RESERVED else error.code)
+    if error.code in _MODERN_CODES or code == error.code or not is_modern(version):
+        return error
+    data = None if error.code == UrlElicitationRequired.code else error.data
+    return McpError(error.message, data=data, code=code, request_id=error.request_id)

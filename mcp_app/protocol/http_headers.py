@@ -21,9 +21,13 @@ _SINGULAR: Final = frozenset(
         b"content-type",
         b"host",
         b"last-event-id",
+        b"mcp-session-id",
         b"origin",
     )
 )
+# Between two values of a routing header, whose era is not known yet: no header value may hold this byte, so
+# the comparison with the body refuses them with the code of that era (HDR-08).
+_TWICE: Final = b"\xff, "
 _ZERO: Final = re.compile(rb"0(\.0{0,3})?")
 # Tab is white space inside of a value (RFC 9110 section 5.5).
 _CONTROLS: Final = bytes(code for code in range(32) if code != 9) + b"\x7f"
@@ -53,10 +57,10 @@ def _merge(fields: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
         name = given.lower()
         if name not in found:
             found[name] = value
-        elif name in _SINGULAR or name.startswith(b"mcp-"):
+        elif name in _SINGULAR:
             raise Refused(f"The header {name.decode('ascii', 'replace')!r} was sent more than once.")
         else:
-            found[name] += b", " + value
+            found[name] += (_TWICE if name.startswith(b"mcp-") else b", ") + value
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from mcp_app.observability.redaction import MARK
 from mcp_app.protocol import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
@@ -97,6 +98,28 @@ def withdrawal(request_id: str) -> bytes:
     """The notice that nobody waits for the answer to a question any more (CAN-08)."""
     params = {"requestId": request_id, "reason": "the answer is no longer awaited"}
     return jsonrpc.encode_notification("notifications/cancelled", params)
+
+
+def without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
+    """An answer as it is logged: what a person typed into a form never is (SEC-09)."""
+    if message.result is None or "content" not in message.result:
+        return payload
+    return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
+
+
+def without_contents(request: jsonrpc.Request, payload: bytes) -> bytes:
+    """A request of 2026-07-28 as it is logged: its answers are hidden as those that come alone."""
+    if "inputResponses" not in request.params:
+        return payload
+    found = request.params["inputResponses"]
+    answers = {key: _hidden(answer) for key, answer in found.items()} if type(found) is dict else MARK
+    return jsonrpc.encode_request(request.id, request.method, {**request.params, "inputResponses": answers})
+
+
+def _hidden(answer: Any) -> Any:
+    if type(answer) is not dict:
+        return MARK
+    return {**answer, "content": MARK} if "content" in answer else answer
 
 
 def _result(payload: dict[str, Any]) -> dict[str, Any]:

@@ -125,22 +125,6 @@ class Sessions:
             await self._streams.windows.release(f"sessions/{principal_key}", session_id)
             raise SessionNotFound
 
-    def stored(self, session: Session) -> dict[str, str]:
-        """The stored form of a session, for the operator's record."""
-        fields = stored_fields(
-            version=session.version,
-            principal=session.principal_key,
-            client_info=session.client_info,
-            capabilities=session.raw_capabilities,
-            announced=session.announced,
-            transport=session.transport,
-        )
-        return fields | {
-            "created": repr(session.created_at),
-            "initialized": "1" if session.initialized else "0",
-            "log_level": session.log_level,
-        }
-
     async def _admit(self, session_id: str, principal_key: str) -> bool:
         """Take, or keep, one of the places a principal has for sessions (SES-10)."""
         return await self._streams.windows.acquire(

@@ -7,12 +7,14 @@ from typing import Any
 
 import orjson
 
+from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
 
 STANDALONE = "standalone"
 # The member of a stored session that says it may have background calls.
 HAD_CALLS = "calls"
 HTTP_SSE = "http+sse"
+MAX_CLIENT_TEXT = 200
 
 
 class Session:
@@ -21,6 +23,7 @@ class Session:
     ``announced`` is the catalogue revision its client was last told of. ``in_flight`` holds the running
     calls of this session in this process by JSON-RPC id. ``transport`` is empty for Streamable HTTP. Of
     HTTP+SSE a session is there before its client has sent ``initialize``: ``client_info`` is empty till then.
+    ``record_id`` names the operator's record that its messages belong to.
     """
 
     __slots__ = (
@@ -36,13 +39,14 @@ class Session:
         "log_level",
         "principal_key",
         "raw_capabilities",
+        "record_id",
         "transport",
         "version",
         "warned_version",
     )
 
     def __init__(self, session_id: str, fields: dict[str, str]) -> None:
-        self.id = session_id
+        self.id = self.record_id = session_id
         self.principal_key = fields["principal"]
         self.created_at = float(fields["created"])
         self.transport = fields.get("transport", "")
@@ -72,10 +76,38 @@ class Session:
         self.raw_capabilities: dict[str, Any] = orjson.loads(capabilities)
         self.capabilities = ClientCapabilities.parse(self.raw_capabilities, version)
 
+    def stored(self) -> dict[str, str]:
+        """The form in which a background call keeps what it has to know of its caller."""
+        return {
+            **negotiated_fields(
+                version=self.version, client_info=self.client_info, capabilities=self.raw_capabilities
+            ),
+            "principal": self.principal_key,
+            "transport": self.transport,
+            "created": repr(self.created_at),
+            "initialized": "1" if self.initialized else "0",
+            "log_level": self.log_level,
+            "announced": str(self.announced),
+        }
+
+    def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """A result in the form its revision knows (GEN-01)."""
+        return downlevel.result(method, result, self.version)
+
+    def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
+        """A fitting result with what its revision wants on every result."""
+        return result
+
     @property
     def client_name(self) -> str:
         """What the client calls itself; untrusted text."""
         return str(self.client_info.get("name", ""))
+
+
+def bounded(info: dict[str, Any]) -> dict[str, Any]:
+    """The parts of ``clientInfo`` worth keeping; a hostile client must not make every session large."""
+    names = ("name", "version", "title", "description", "websiteUrl")
+    return {name: info[name][:MAX_CLIENT_TEXT] for name in names if type(info.get(name)) is str}
 
 
 def negotiated_fields(

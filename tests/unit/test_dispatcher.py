@@ -12,7 +12,7 @@ from django.db import OperationalError
 
 from mcp_app import Context
 from mcp_app import dispatcher as module
-from mcp_app.catalogue import current
+from mcp_app.catalogue import current, upkeep
 from mcp_app.catalogue.snapshot import KINDS, Catalogue
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InvalidRequest
@@ -214,24 +214,24 @@ class Stored:
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
     made = Stored()
-    monkeypatch.setattr(module.catalogue, "refresh", made.refresh)
+    monkeypatch.setattr(upkeep.catalogue, "refresh", made.refresh)
     return made
 
 
 async def heard(desk: Desk, payload: dict[str, Any]) -> None:
-    desk.dispatcher._heard_catalogue(payload)
+    desk.dispatcher.upkeep.heard(payload)
     async with asyncio.timeout(5):
-        while desk.dispatcher._refreshing:
+        while desk.dispatcher.upkeep._refreshing:
             await asyncio.sleep(0)
 
 
 @pytest.mark.requirement("TOOL-23")
 async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: Desk, stored: Stored) -> None:
     told: list[int] = []
-    desk.dispatcher.on_catalogue.append(lambda: told.append(current.current().revision))
+    desk.dispatcher.upkeep.on_change.append(lambda: told.append(current.current().revision))
     stored.revision = 7
     for revision in (5, 6, 7):
-        desk.dispatcher._heard_catalogue({"revision": revision})
+        desk.dispatcher.upkeep.heard({"revision": revision})
     await heard(desk, {"resync": True})
     assert told == [7]
 
@@ -244,7 +244,7 @@ async def test_a_revision_that_is_in_use_is_no_news(desk: Desk, stored: Stored) 
 async def test_a_change_is_not_forgotten_while_the_database_is_away(
     desk: Desk, stored: Stored, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "REFRESH_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(upkeep, "REFRESH_RETRY_SECONDS", 0.0)
     stored.faults, stored.revision = 2, 9
     await heard(desk, {"revision": 9})
     assert current.current().revision == 9
@@ -253,10 +253,10 @@ async def test_a_change_is_not_forgotten_while_the_database_is_away(
 
 async def test_a_process_that_ends_waits_for_no_database(desk: Desk, stored: Stored) -> None:
     stored.faults, stored.revision = 10**6, 9
-    desk.dispatcher._heard_catalogue({"revision": 9})
+    desk.dispatcher.upkeep.heard({"revision": 9})
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    (task,) = desk.dispatcher._refreshing
+    (task,) = desk.dispatcher.upkeep._refreshing
     await desk.dispatcher.close()
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()

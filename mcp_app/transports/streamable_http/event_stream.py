@@ -82,7 +82,7 @@ class EventStream:
         )
         connection.token = token
         self._connections.add(connection)
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         gone.add_done_callback(lambda _: reader.poke())
         try:
             scope[STREAMING] = True
@@ -249,6 +249,7 @@ async def _noted(note: Awaitable[None]) -> None:
         log.info("A note on an event stream was not kept: %s", error)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Return when the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass

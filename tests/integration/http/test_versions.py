@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.integration.http.conftest import OpenSession
 from tests.live import LiveServer
-from tests.raw_http import Answer, Mcp
+from tests.raw_http import Mcp
 
 LEGACY = ("2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
@@ -97,28 +95,3 @@ def test_initialize_is_legacy_whatever_legacy_headers_stand_beside_it(client: Mc
     answer = client.post(message, MCP_Protocol_Version="2025-11-25", Mcp_Method="initialize")
     assert answer.status == 200
     assert answer.json()["result"]["protocolVersion"] == "2025-06-18"
-
-
-def modern_probes(client: Mcp) -> list[Answer]:
-    """What a client that speaks both eras may send first."""
-    discover = client.request_message("server/discover", {"_meta": MODERN_META})
-    listing: dict[str, Any] = client.request_message("tools/list", {"_meta": MODERN_META})
-    return [
-        client.post(discover, MCP_Protocol_Version=MODERN, Mcp_Method="server/discover"),
-        client.post(listing, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list"),
-        client.post(listing),
-    ]
-
-
-@pytest.mark.parametrize("held", [True, False])
-def test_a_modern_probe_is_answered_so_that_its_sender_falls_back_to_initialize(
-    client: Mcp, held: bool
-) -> None:
-    if not held:
-        client.session = client.version = None
-    for answer in modern_probes(client):
-        assert answer.status == 400
-        assert answer.json()["error"]["code"] not in (-32020, -32021, -32022)
-        assert "initialize" in answer.json()["error"]["message"]
-        assert answer.json()["id"] == client.next_id or answer.json()["id"] == client.next_id - 1
-    assert client.initialize()["protocolVersion"] == "2025-11-25"

@@ -26,6 +26,7 @@ from mcp_app.protocol.errors import (
     http_status_for,
 )
 
+WITH_DATA = (errors.MissingCapability, errors.UnsupportedVersion)
 EVERY_ERROR = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, McpError)]
 
 
@@ -34,7 +35,7 @@ def test_every_error_says_something_by_itself_in_one_line(kind: type[McpError]) 
     wire = kind().to_wire()
     assert wire["message"].endswith(".")
     assert "\n" not in wire["message"]
-    assert set(wire) == {"code", "message"}
+    assert set(wire) == {"code", "message"} | ({"data"} if kind in WITH_DATA else set())
 
 
 @pytest.mark.parametrize("kind", EVERY_ERROR)
@@ -47,9 +48,22 @@ def test_every_error_is_either_the_peers_fault_or_ours(kind: type[McpError]) -> 
     assert issubclass(kind, PeerError) != issubclass(kind, ServerFault)
 
 
+@pytest.mark.requirement("RPC-09")
+@pytest.mark.parametrize("kind", EVERY_ERROR)
+def test_what_2026_07_28_is_told_has_a_code_it_knows(kind: type[McpError]) -> None:
+    wire = errors.fitted(kind(), "2026-07-28").to_wire()
+    known = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+    assert wire["code"] in known
+    assert errors.fitted(kind(), "2025-11-25").code == kind.code
+
+
 @pytest.mark.parametrize("kind", EVERY_ERROR)
 def test_no_error_uses_a_code_that_is_kept_for_others(kind: type[McpError]) -> None:
-    assert kind.code in {-32700, -32600, -32601, -32602, -32603, -32002, -32800, -32042}
+    assert kind.code in {-32700, -32600, -32601, -32602, -32603, -32002, -32800, -32042} | {
+        -32020,
+        -32021,
+        -32022,
+    }
 
 
 def test_message_data_and_code_can_be_given() -> None:

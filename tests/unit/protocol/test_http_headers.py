@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_app.protocol import header_values
 from mcp_app.protocol.errors import HeadersTooLarge, Refused
 from mcp_app.protocol.http_headers import (
     MAX_BYTES,
@@ -34,8 +35,6 @@ def test_fields_that_may_be_repeated_are_joined() -> None:
         b"content-encoding",
         b"last-event-id",
         b"mcp-session-id",
-        b"mcp-protocol-version",
-        b"mcp-method",
     ],
 )
 @pytest.mark.parametrize("second", [b"x", b"y"])
@@ -46,6 +45,13 @@ def test_a_significant_field_sent_twice_is_refused_even_with_the_same_value(
         collect([(name, b"x"), (name.upper(), second)])
     assert caught.value.http_status == 400
     assert name.decode() in caught.value.message
+
+
+@pytest.mark.requirement("HDR-08")
+@pytest.mark.parametrize("name", [b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"mcp-param-region"])
+def test_a_routing_header_sent_twice_has_a_value_that_equals_nothing(name: bytes) -> None:
+    found = collect([(name, b"x"), (name.upper(), b"x")])
+    assert header_values.decode(found[name]) is None
 
 
 @pytest.mark.parametrize("code", [*range(9), *range(10, 32), 127])

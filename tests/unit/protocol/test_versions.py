@@ -8,7 +8,7 @@ from mcp_app.protocol import versions
 @pytest.mark.requirement("VER-01")
 def test_revisions_are_listed_newest_first() -> None:
     assert list(versions.LEGACY) == sorted(versions.LEGACY, reverse=True)
-    assert versions.SERVED == versions.LEGACY
+    assert list(versions.SERVED) == sorted({*versions.LEGACY, *versions.MODERN}, reverse=True)
 
 
 @pytest.mark.requirement("VER-02")

@@ -56,7 +56,7 @@ async def test_another_process_finds_what_one_created(
     for name in ("id", "version", "principal_key", "client_info", "created_at", "log_level", "announced"):
         assert getattr(found, name) == getattr(created, name), name
     assert found.capabilities == created.capabilities
-    assert sessions.stored(created) == await streams.sessions.load(created.id)
+    assert created.stored() == await streams.sessions.load(created.id)
 
 
 async def test_a_fresh_copy_needs_no_round_trip(sessions: Sessions) -> None:
@@ -285,7 +285,7 @@ async def test_a_session_that_redis_lost_is_restored_from_its_record(
 ) -> None:
     created = await sessions.create(**opening())
     await sessions.change(created, initialized="1", log_level="error")
-    await recorded(created.id, sessions.stored(created))
+    await recorded(created.id, created.stored())
     emptied = Streams.in_memory()
     await emptied.start()
     restored = await process(emptied, settings).load(created.id, "ada")
@@ -307,7 +307,7 @@ async def test_what_the_record_says_is_over_is_not_restored(
     changes: dict[str, Any], sessions: Sessions, settings: Settings
 ) -> None:
     created = await sessions.create(**opening())
-    await recorded(created.id, sessions.stored(created), **changes)
+    await recorded(created.id, created.stored(), **changes)
     emptied = Streams.in_memory()
     await emptied.start()
     with pytest.raises(SessionNotFound):
@@ -319,7 +319,7 @@ async def test_a_record_is_restored_for_its_own_principal_only(
     sessions: Sessions, settings: Settings
 ) -> None:
     created = await sessions.create(**opening())
-    await recorded(created.id, sessions.stored(created))
+    await recorded(created.id, created.stored())
     emptied = Streams.in_memory()
     await emptied.start()
     restoring = process(emptied, settings)
@@ -333,7 +333,7 @@ async def test_an_ended_session_is_not_restored_from_a_record_that_has_not_heard
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
     created = await sessions.create(**opening())
-    await recorded(created.id, sessions.stored(created))
+    await recorded(created.id, created.stored())
     await sessions.end(created.id, "test")
     with pytest.raises(SessionNotFound):
         await process(streams, settings).load(created.id, "ada")

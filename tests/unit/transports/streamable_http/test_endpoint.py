@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mcp_app.protocol.versions import LEGACY
 from mcp_app.streams.base import SessionEnded, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.transports.streamable_http.asgi import Server, hello, request
@@ -48,7 +49,8 @@ TABLES = {"POST": POST_RULES, "GET": GET_RULES, "DELETE": DELETE_RULES}
 WORDS = {
     "header sanity": "sent more than once",
     "JSON": "not valid JSON",
-    "version": "Unsupported protocol version",
+    # A POST of an unknown revision is one of the newer era, and lacks what that wants first (VER-04).
+    "version": "rotocol",
     "session named": "No session",
     "event id": "Last-Event-ID",
 }
@@ -213,3 +215,19 @@ async def test_many_wrong_keys_are_answered_429_and_everybody_else_goes_on(strea
     wrong = [await knock(authorization=f"Bearer mcp_{number}") for number in range(4)]
     assert wrong == [(401, False), (401, False), (429, True), (429, True)]
     assert await knock() == (200, False)
+
+
+@pytest.mark.parametrize("headed", [True, False])
+@pytest.mark.parametrize("method", ["server/discover", "tools/list"])
+async def test_where_the_newer_era_is_switched_off_its_probe_falls_back_to_initialize(
+    streams: Streams, method: str, headed: bool
+) -> None:
+    server = Server(streams, versions=LEGACY)
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    headers: dict[str, str | None] = {"mcp-protocol-version": "2026-07-28", "mcp-method": method}
+    probe = request(method, {"_meta": meta})
+    answer = await server.send(message=probe, headers=headers if headed else {}).done()
+    assert answer.status == 400
+    assert answer.json["id"] == probe["id"]
+    assert answer.json["error"]["code"] not in (-32020, -32021, -32022)
+    assert "initialize" in answer.json["error"]["message"]

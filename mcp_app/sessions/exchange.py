@@ -1,0 +1,146 @@
+"""One modern request, where handlers and calls expect a session: all it knows came with the request.
+
+Nothing is kept after it (GEN-04). Only what outlives the request, a background call, stores its fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.capabilities import ClientCapabilities, known
+from mcp_app.protocol.envelope import SERVER_INFO, Envelope
+from mcp_app.protocol.versions import V2025_11_25, is_modern
+from mcp_app.sessions.session import Session, bounded, stored_fields
+
+MODERN = "modern"
+CLIENT_RECORD = "client-"
+# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
+MEMO_BYTES = 2048
+
+
+class Exchange(Session):
+    """One request. Its ``id`` is random: a client's own request ids say nothing beyond the client (T-MOD-13).
+
+    ``log_level`` is empty when the request asked for no log messages (LOG-03).
+    """
+
+    __slots__ = ()
+
+    def __init__(self, envelope: Envelope, principal_key: str, exchange_id: str = "") -> None:
+        # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
+        self.id = exchange_id or "x-" + os.urandom(15).hex()
+        self.principal_key = principal_key
+        self.created_at = time.time()
+        self.transport = MODERN
+        self.version = envelope.version
+        declared, info = orjson.dumps(envelope.capabilities), orjson.dumps(envelope.client_info)
+        read = _read if len(declared) + len(info) <= MEMO_BYTES else _read.__wrapped__
+        self.capabilities, self.raw_capabilities, self.client_info = read(declared, info)
+        name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
+        self.record_id = _record_id(principal_key, self.version, name, version)
+        self.log_level = envelope.log_level
+        self.initialized = True
+        self.announced = 0
+        self.in_flight = {}
+        self.warned_version = False
+        self.checked_at = 0.0
+
+    def stored(self) -> dict[str, str]:
+        """The form in which a background call keeps it."""
+        fields = stored_fields(
+            version=self.version,
+            principal=self.principal_key,
+            client_info=self.client_info,
+            capabilities=self.raw_capabilities,
+            announced=0,
+            transport=MODERN,
+        )
+        return {**fields, "log_level": self.log_level}
+
+    def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """See ``Session.fit``."""
+        return downlevel.complete(method, downlevel.result(method, result, self.version), server_meta())
+
+    def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
+        """See ``Session.complete``; of a prepared result only the beginning is made anew."""
+        if type(result) is bytes:
+            return _words().opening(method) + result[1:]
+        return downlevel.complete(method, result, server_meta())  # type: ignore[arg-type]
+
+
+def restored(session_id: str, fields: dict[str, str]) -> Session:
+    """What stored fields describe: a legacy session, or the request that a background call came by."""
+    if not is_modern(fields["version"]):
+        return Session(session_id, fields)
+    envelope = Envelope(
+        fields["version"],
+        orjson.loads(fields["capabilities"]),
+        orjson.loads(fields["client"]),
+        fields.get("log_level", ""),
+    )
+    return Exchange(envelope, fields["principal"], session_id)
+
+
+@lru_cache(maxsize=256)
+def _read(capabilities: bytes, info: bytes) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any]]:
+    """What a client says of itself with each request; nobody changes what is returned."""
+    declared = orjson.loads(capabilities)
+    # Its forms of elicitation and sampling are those of 2025-11-25.
+    return ClientCapabilities.parse(declared, V2025_11_25), known(declared), bounded(orjson.loads(info))
+
+
+class _Words:
+    """What the results of a process have in common, as long as its settings stay."""
+
+    def __init__(self, settings: conf.Settings) -> None:
+        self.settings = settings
+        self.meta = {SERVER_INFO: server_info(settings)}
+        self._openings: dict[str, bytes] = {}
+
+    def opening(self, method: str) -> bytes:
+        """The beginning of a result with at least one member more."""
+        found = self._openings.get(method)
+        if found is None:
+            found = orjson.dumps(downlevel.complete(method, {}, self.meta))[:-1] + b","
+            self._openings[method] = found
+        return found
+
+
+def _words() -> _Words:
+    global _said  # noqa: PLW0603 - one for a process, made anew when a test changes its settings
+    settings = conf.get()
+    if _said is None or _said.settings is not settings:
+        _said = _Words(settings)
+    return _said
+
+
+_said: _Words | None = None
+
+
+def server_meta() -> dict[str, Any]:
+    """The ``_meta`` of every result: who answered (DISC-03)."""
+    return _words().meta
+
+
+@lru_cache(maxsize=1_000)
+def _record_id(*parts: str) -> str:
+    """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
+    return CLIENT_RECORD + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+
+
+def server_info(settings: conf.Settings) -> dict[str, Any]:
+    """What the server calls itself, with the members of the newest revisions."""
+    info: dict[str, Any] = {"name": settings.server_name, "version": settings.server_version}
+    if settings.server_title:
+        info["title"] = settings.server_title
+    if settings.public_url:
+        info["websiteUrl"] = settings.public_url
+    return info

@@ -1,0 +1,171 @@
+"""Writes the answer to one modern request: one JSON body, or a stream once something must come first."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+
+from mcp_app.auth.principal import Principal
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.exchange_reply import ExchangeReply
+from mcp_app.protocol import sse
+from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, http_status_for
+from mcp_app.protocol.versions import V2026_07_28
+from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
+from mcp_app.transports.streamable_http.event_stream import START_HEADERS, STREAMING, Stalled, disconnected
+from mcp_app.transports.streamable_http.request_body import Receive
+
+# How long a request may still take when the process is told to stop: nobody can come back for its answer.
+STOPPING_SECONDS = 3.0
+
+log = logging.getLogger("mcp.stream")
+
+
+class ExchangeStream:
+    """One modern request's writer. A client that goes away has cancelled its request (T-MOD-05)."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        connections: Connections,
+        reply: ExchangeReply,
+        principal: Principal,
+        authorization: bytes | None,
+        *,
+        local: bool,
+    ) -> None:
+        self._settings = dispatcher.settings
+        self._dispatcher = dispatcher
+        self._connections = connections
+        self._reply = reply
+        self._principal = principal
+        self._authorization = authorization
+        self._local = local
+        self._streaming = False
+
+    async def run(
+        self,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        send: Send,
+        record_id: str,
+        extra: Headers = (),
+    ) -> bool:
+        """Answer; False when the client went away before, or may not be answered any more.
+
+        Raises McpError while nothing is sent yet: T-SSE-05, an error can still have its status.
+        """
+        reply, self._send, self._extra = self._reply, send, extra
+        if reply.is_plain:
+            return await self._answer_plainly()
+        self._connections.admit(self._principal.key)
+        connection = Connection(record_id, self._principal.key, standalone=False, wake=reply.wake)
+        self._connections.add(connection)
+        gone = asyncio.ensure_future(disconnected(receive))
+        gone.add_done_callback(lambda _: reply.wake())
+        try:
+            return await self._follow(scope, gone, connection)
+        except Stalled:
+            log.info("A client stopped reading the answer to its request and was cut off")
+            return False
+        except OSError:
+            return False  # ASGI: send() says that the client went away.
+        except McpError:
+            if self._streaming:
+                return False
+            raise
+        finally:
+            self._connections.remove(connection)
+            gone.cancel()
+
+    async def _answer_plainly(self) -> bool:
+        reply = self._reply
+        headers = (*reply.error.headers, *self._extra) if reply.error else self._extra
+        await send_body(self._send, _status(reply), reply.answered, headers)
+        return True
+
+    async def _follow(
+        self, scope: MutableMapping[str, Any], gone: asyncio.Future[None], connection: Connection
+    ) -> bool:
+        reply, clock = self._reply, asyncio.get_running_loop().time
+        self._written = self._checked = clock()
+        stop_at = float("inf")
+        while not gone.done():
+            if reply.is_plain and not self._streaming:
+                return await self._answer_plainly()
+            await self._write_waiting(scope)
+            if reply.answered:
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+                return True
+            if connection.stopping and stop_at > clock() + STOPPING_SECONDS:
+                stop_at = clock() + STOPPING_SECONDS
+            if clock() >= stop_at:
+                reply.fail("The server is stopping. Send the request again.")
+                continue
+            if self._check_due() <= clock():
+                await self._check()
+            await reply.changed(max(min(self._check_due(), self._keep_alive_due(), stop_at) - clock(), 0.01))
+        return False
+
+    async def _write_waiting(self, scope: MutableMapping[str, Any]) -> None:
+        """What came since the last time; the first message, or too long a silence, makes it a stream."""
+        chunks = [sse.encode_event(message) for message in self._reply.take()]
+        if self._reply.answered:
+            chunks.append(sse.encode_event(self._reply.answered))
+        elif not chunks and self._keep_alive_due() <= asyncio.get_running_loop().time():
+            chunks.append(sse.KEEP_ALIVE)
+        if not chunks:
+            return
+        if not self._streaming:
+            self._streaming = scope[STREAMING] = True
+            headers = [*START_HEADERS, *self._extra]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(b"".join(chunks))
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._settings.stall_seconds):
+                await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        except TimeoutError:
+            raise Stalled from None
+        self._written = asyncio.get_running_loop().time()
+
+    def _keep_alive_due(self) -> float:
+        return self._written + self._settings.keep_alive_seconds
+
+    def _check_due(self) -> float:
+        """When to ask again who is there: regularly, however busy the stream is, and at the end of a key."""
+        due = self._checked + self._settings.keep_alive_seconds
+        if self._principal.expires_at is not None:
+            left = self._principal.expires_at - time.time()
+            due = min(due, asyncio.get_running_loop().time() + left)
+        return due
+
+    async def _check(self) -> None:
+        """S5, AUTH-18: raises what a new request would be refused with."""
+        self._checked = asyncio.get_running_loop().time()
+        expires = self._principal.expires_at
+        try:
+            self._principal = await self._dispatcher.authenticator.authenticate(
+                self._authorization, local=self._local
+            )
+        except Unavailable:
+            # Nobody can be asked now: a short outage changes nothing, but no key lives longer by it.
+            if expires is not None and expires <= time.time():
+                raise
+
+
+def _status(reply: ExchangeReply) -> int:
+    """T-MOD-08: the status of an answer that is all there is; only errors are looked into, they are few."""
+    if reply.error is not None:
+        return http_status_for(reply.error, V2026_07_28)
+    if reply.outcome in ("ok", "tool_error") or b'"error"' not in reply.answered:
+        return 200
+    error = orjson.loads(reply.answered).get("error")
+    return MODERN_STATUS.get(error["code"], 200) if error else 200

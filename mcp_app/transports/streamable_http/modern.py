@@ -1,0 +1,178 @@
+"""2026-07-28: each POST stands alone; headers and ``_meta`` are checked in one order, then it is served."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.current import current
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.handlers.table import MODERN
+from mcp_app.protocol import envelope, jsonrpc, param_headers, routing_headers
+from mcp_app.protocol.errors import (
+    HeaderMismatch,
+    InvalidRequest,
+    McpError,
+    MethodNotAllowed,
+    MethodNotFound,
+    UnsupportedVersion,
+    fitted,
+    http_status_for,
+)
+from mcp_app.protocol.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.trace_context import from_headers
+from mcp_app.protocol.versions import V2026_07_28, is_modern
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.transports.connections import Connections
+from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
+from mcp_app.transports.streamable_http.exchange_stream import ExchangeStream
+from mcp_app.transports.streamable_http.listen_stream import ListenStream
+from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.subscriptions import Subscriptions
+
+Fields = dict[bytes, bytes]
+Body = jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
+
+
+class Modern:
+    """Decides what a message of the modern era means."""
+
+    def __init__(self, dispatcher: Dispatcher, connections: Connections) -> None:
+        self._dispatcher = dispatcher
+        self._connections = connections
+        self._subscriptions = Subscriptions(dispatcher)
+        self._versions = dispatcher.settings.versions
+        self._served = frozenset(filter(is_modern, self._versions))
+
+    def takes(self, fields: Fields, message: Body) -> bool:
+        """Whether a message is of this era; never where the revision is switched off."""
+        if not self._served:
+            return False
+        params = message.params if isinstance(message, jsonrpc.Request | jsonrpc.Notification) else {}
+        return envelope.names_modern(fields, params)
+
+    def refuse_verb(self, fields: Fields) -> None:
+        """ERA-09, T-MOD-10: there is nothing to GET or to DELETE in this era."""
+        if envelope.header_version(fields) in self._served:
+            raise MethodNotAllowed(allow="POST")
+
+    def quick(
+        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+    ) -> bytes | None:
+        """The answer to a request that needs no waiting; raises what ``post`` would answer."""
+        exchange = self._admit(fields, message, principal)
+        answer = self._dispatcher.quick(exchange, principal, message, body)
+        if answer is not None:
+            self._dispatcher.clients.seen(exchange, principal.user_id, address)
+        return answer
+
+    async def post(
+        self,
+        scope: MutableMapping[str, Any],
+        fields: Fields,
+        receive: Receive,
+        send: Send,
+        message: Body,
+        body: bytes,
+        principal: Principal,
+        *,
+        local: bool,
+        extra: Headers,
+    ) -> None:
+        """Serve one POST body (specification: basic/transports, 2026-07-28)."""
+        try:
+            if isinstance(message, jsonrpc.Notification):
+                self._take_in(fields, message, body, principal)
+                await send_body(send, 202, b"", extra)
+                return
+            if not isinstance(message, jsonrpc.Request):
+                raise InvalidRequest("The body must be one request or one notification.")
+            exchange = self._admit(fields, message, principal)
+            if message.method == LISTEN:
+                listener = self._listener(fields, local=local)
+                await listener.open(exchange, principal, message, body, address_of(scope))
+        except McpError as error:
+            await self._refuse(send, error, message, body, principal, extra)
+            return
+        if message.method == LISTEN:
+            await listener.run(scope, receive, send, extra)
+            return
+        self._dispatcher.clients.seen(exchange, principal.user_id, address_of(scope))
+        reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
+        stream = ExchangeStream(
+            self._dispatcher,
+            self._connections,
+            reply,
+            principal,
+            fields.get(b"authorization"),
+            local=local,
+        )
+        done = False
+        try:
+            done = await stream.run(scope, receive, send, exchange.record_id, extra)
+        except McpError as error:
+            error.request_id = message.id  # T-MOD-12
+            raise
+        finally:
+            reply.close()
+            if reply.failed or not (done or reply.answered):
+                await self._dispatcher.abandon(exchange, message.id)
+
+    def _listener(self, fields: Fields, *, local: bool) -> ListenStream:
+        authorization = fields.get(b"authorization")
+        return ListenStream(
+            self._dispatcher, self._connections, self._subscriptions, authorization, local=local
+        )
+
+    def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
+        """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
+        params, method = request.params, request.method
+        routing_headers.check_values(fields)
+        said = envelope.read(params)
+        routing_headers.check(fields, said.version, method, params)
+        if said.version not in self._served:
+            raise UnsupportedVersion(requested=said.version, supported=self._versions)
+        if method == "tools/call":
+            _check_arguments(fields, params, principal)
+        if method not in MODERN and method != LISTEN:
+            raise MethodNotFound(f"Method not found: {method[:128]}")
+        return Exchange(said, principal.key)
+
+    def _take_in(
+        self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
+    ) -> None:
+        """T-MOD-06: no notification of a client means anything here; it is logged and dropped."""
+        routing_headers.check_values(fields)
+        version = envelope.header_version(fields)
+        if not version:
+            raise HeaderMismatch("The header MCP-Protocol-Version is missing.")
+        if version not in self._served:
+            raise UnsupportedVersion(requested=version, supported=self._versions)
+        self._dispatcher.log.single(None, principal.key, "in", "notification", body, message.method)
+
+    async def _refuse(
+        self, send: Send, error: McpError, message: Body, body: bytes, principal: Principal, extra: Headers
+    ) -> None:
+        """ERA-08, T-MOD-12: the answer to what no handler has seen."""
+        request = message if isinstance(message, jsonrpc.Request) else None
+        known = fitted(error, V2026_07_28)
+        encoded = jsonrpc.encode_error(known, request.id if request else None)
+        if request is not None:
+            self._dispatcher.refused(principal, request, body, encoded)
+        await send_body(send, http_status_for(known, V2026_07_28), encoded, (*error.headers, *extra))
+
+
+def address_of(scope: MutableMapping[str, Any]) -> str:
+    """The network address of a request's sender, as the server knows it."""
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def _check_arguments(fields: Fields, params: dict[str, Any], principal: Principal) -> None:
+    """XMH-07, XMH-08; what is no call of a known tool is refused for that further on."""
+    name, arguments = params.get("name"), params.get("arguments", {})
+    tool = current().tool(name, principal.permissions) if type(name) is str else None
+    if tool is None or not tool.param_headers or type(arguments) is not dict:
+        return
+    if problem := param_headers.mismatch(tool.param_headers, fields, arguments):
+        raise HeaderMismatch(problem)
