@@ -120,7 +120,11 @@ def _entries(root: Any, evil: Any) -> None:
     gone = services.save_prompt(actor=evil, name="gone", template=planted("gone.template"), **words)
     page = services.save_resource(actor=evil, uri="notes://gone", name="gone", text="Gone.", **words)
     preset = services.save_tool_preset(
-        actor=evil, name="gone", preset_of=Tool.objects.get(name="hostile_talk"), **words
+        actor=evil,
+        name="gone",
+        preset_of=Tool.objects.get(name="hostile_talk"),
+        fixed_arguments={"words": "bye"},
+        **words,
     )
     code = ResourceTemplate.objects.get(uri_template="demo://greeting/{name}")
     code.missing = True
