@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.versions import SERVED
 
 
@@ -33,6 +34,13 @@ class Settings:
     server_version: str = "0.1.0"
     instructions: str = ""
     versions: tuple[str, ...] = SERVED
+
+    # What early clients say differently.
+    dialects: tuple[str, ...] = ALL
+    routing_headers: str = PRESENT
+
+    # What seals the state of calls that ask; Django's secret keys if there are none.
+    state_keys: tuple[str, ...] = ()
 
     # Stores.
     redis_url: str = ""
@@ -64,6 +72,7 @@ class Settings:
     page_size: int = 100
     progress_per_second: float = 10.0
     log_messages_per_call: int = 1_000
+    state_bytes: int = 16 * 1024
 
     # Times.
     grace_seconds: float = 0.1
@@ -79,6 +88,7 @@ class Settings:
     tool_timeout_seconds: float = 60.0
     tool_timeout_max_seconds: float = 900.0
     client_request_seconds: float = 300.0
+    state_seconds: int = 600
     sync_threads: int = 8
 
     # The operator's record.
@@ -138,10 +148,19 @@ def load(values: dict[str, Any]) -> Settings:
         converted[name] = _convert(name, value, hints[name])
     if converted.get("auth", "required") not in ("loopback", "required"):
         raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
+    _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
+    _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
     versions = converted.get("versions", SERVED)
     if not versions or not set(versions) <= set(SERVED):
         raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")
     return Settings(**converted)
+
+
+def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -> None:
+    unknown = sorted(set(chosen) - set(choices))
+    if unknown:
+        words = f"knows {', '.join(choices)}, not {', '.join(unknown)}"
+        raise ImproperlyConfigured(f"settings.MCP[{key!r}] {words}.")
 
 
 @lru_cache(maxsize=1)

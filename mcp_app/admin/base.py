@@ -119,6 +119,10 @@ class ModelAdmin(SkinAdmin[M]):
             raise PermissionDenied
         return row
 
+    def may_open(self, request: HttpRequest, model: type[Model]) -> bool:
+        """Whether this person may open the pages of another model: no link leads to a refusal."""
+        return bool(self.admin_site.get_model_admin(model).has_view_permission(request))
+
     def not_there(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Back to the list when a row that was asked for is gone."""
         text = f"There is no {self.opts.verbose_name} {marked(unquote(object_id))[:80]}."

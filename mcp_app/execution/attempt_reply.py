@@ -33,6 +33,7 @@ STATES = {
     "tool_error": State.COMPLETED,
     "error": State.FAILED,
     "cancelled": State.CANCELLED,
+    "asked": State.COMPLETED,
 }
 
 log = logging.getLogger("mcp.worker")

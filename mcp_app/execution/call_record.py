@@ -18,7 +18,11 @@ DEFAULT_QUEUE = "celery"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it."""
+    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
+
+    ``approved`` says that somebody has, before. ``inputs`` are those of a call of 2026-07-28, as
+    ``Inputs.stored`` has them.
+    """
 
     session_id: str
     request_id: str | int
@@ -38,6 +42,8 @@ class NewCall:
     retried_by: int | None = None
     approval_minutes: int | None = None
     four_eyes: bool = False
+    approved: bool = False
+    inputs: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ class CallRecord:
     four_eyes: bool
     retried_by: int | None
     decision: str
+    inputs: dict[str, Any] | None
 
     @property
     def is_over(self) -> bool:
@@ -124,4 +131,5 @@ def record(row: Call) -> CallRecord:
         four_eyes=row.four_eyes,
         retried_by=row.retried_by_id,
         decision=row.decision,
+        inputs=None if row.inputs is None else orjson.loads(row.inputs),
     )

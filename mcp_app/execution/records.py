@@ -64,6 +64,8 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         approval_until=now + timedelta(minutes=new.approval_minutes or 0) if waits else None,
         reminded_at=now if waits else None,
         four_eyes=new.four_eyes,
+        decision=Call.Decision.APPROVED if new.approved else "",
+        inputs=None if new.inputs is None else orjson.dumps(new.inputs).decode(),
     )
     try:
         statements.insert(row)

@@ -30,6 +30,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
@@ -196,6 +197,7 @@ class Worker:
                 request_id=record.request_id,
                 meta=record.meta,
             ),
+            inputs=_inputs(record),
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:
@@ -234,7 +236,13 @@ class Worker:
             seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
-                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
             )
 
     def _tell(self, function: Callable[[], None]) -> None:
@@ -262,6 +270,15 @@ def _payload(record: CallRecord) -> bytes:
     """The request as it is logged."""
     params = {"name": record.tool, "arguments": record.arguments}
     return jsonrpc.encode_request(record.request_id, "tools/call", params)
+
+
+def _inputs(record: CallRecord) -> Inputs | None:
+    if record.inputs is None:
+        return None
+    inputs = Inputs.restored(record.inputs)
+    if record.approved:
+        inputs.approve(record.digest)
+    return inputs
 
 
 def _timed_out(record: CallRecord) -> dict[str, Any]:

@@ -84,6 +84,10 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     decision_reason = models.TextField(blank=True)
+    # Null, not empty: a process of the version before inserts rows without it.
+    inputs = models.TextField(  # noqa: DJ001
+        null=True, help_text="What is known of earlier rounds of questions, as JSON."
+    )
 
     class Meta:
         ordering: ClassVar[Any] = ["-accepted_at"]

@@ -9,7 +9,11 @@ from django.db import models
 
 
 class Session(models.Model):
-    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback."""
+    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback.
+
+    Also one modern client of a principal, and one open subscription of 2026-07-28, for operators only: these
+    have no ``fields`` to come back by.
+    """
 
     id = models.CharField(primary_key=True, max_length=64)
     principal = models.CharField(max_length=120, db_index=True)
@@ -46,12 +50,13 @@ class Message(models.Model):
         OUT = "out", "server → client"
 
     class Outcome(models.TextChoices):
-        """How a request ended; empty for notifications."""
+        """How a request ended, perhaps in a question; empty for notifications."""
 
         OK = "ok", "ok"
         TOOL_ERROR = "tool_error", "tool error"
         ERROR = "error", "error"
         CANCELLED = "cancelled", "cancelled"
+        ASKED = "asked", "asked"
 
     session = models.ForeignKey(
         Session,

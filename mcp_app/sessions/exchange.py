@@ -5,6 +5,7 @@ Nothing is kept after it (GEN-04). Only what outlives the request, a background 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from functools import lru_cache
@@ -20,6 +21,7 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.session import Session, bounded, stored_fields
 
 MODERN = "modern"
+CLIENT_RECORD = "client-"
 # Larger declarations are read each time: a memo of what clients chose the size of must stay small.
 MEMO_BYTES = 2048
 
@@ -42,6 +44,8 @@ class Exchange(Session):
         declared, info = orjson.dumps(envelope.capabilities), orjson.dumps(envelope.client_info)
         read = _read if len(declared) + len(info) <= MEMO_BYTES else _read.__wrapped__
         self.capabilities, self.raw_capabilities, self.client_info = read(declared, info)
+        name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
+        self.record_id = _record_id(principal_key, self.version, name, version)
         self.log_level = envelope.log_level
         self.initialized = True
         self.announced = 0
@@ -124,6 +128,12 @@ _said: _Words | None = None
 def server_meta() -> dict[str, Any]:
     """The ``_meta`` of every result: who answered (DISC-03)."""
     return _words().meta
+
+
+@lru_cache(maxsize=1_000)
+def _record_id(*parts: str) -> str:
+    """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
+    return CLIENT_RECORD + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
 def server_info(settings: conf.Settings) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
-from mcp_app.execution.call import unexpected
-from mcp_app.protocol import jsonrpc
+from mcp_app.execution.results import unexpected
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
@@ -28,7 +28,7 @@ from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
-from mcp_app.transports.streamable_http.modern import Modern
+from mcp_app.transports.streamable_http.modern import Modern, address_of
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
@@ -67,6 +67,8 @@ class Endpoint:
             string_bytes=settings.max_string_bytes,
             batch=settings.max_batch,
         )
+        lenient = dialects.MISSING_ACCEPT in settings.dialects
+        self._collect = collect if lenient else _collect_with_accept
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
         self._verbs: Verbs = {"POST": self._post}
         self._allow = ALLOW_MODERN
@@ -88,7 +90,7 @@ class Endpoint:
         """Pass a request through the gate to its verb; whatever goes wrong becomes one documented answer."""
         extra: Headers = ()
         try:
-            fields = collect(scope["headers"])
+            fields = self._collect(scope["headers"])
             self._policy.check(fields.get(b"host"), fields.get(b"origin"))
             if b"origin" in fields:
                 extra = _cors(fields[b"origin"])
@@ -115,7 +117,7 @@ class Endpoint:
         finds the words for it. Nothing has happened when None is returned.
         """
         try:
-            fields = collect(headers)
+            fields = self._collect(headers)
             if b"origin" in fields or len(body) > self._limits.body_bytes:
                 return None
             self._policy.check(fields.get(b"host"), None)
@@ -127,8 +129,9 @@ class Endpoint:
             message = jsonrpc.parse(body, self._limits)
             if type(message) is not jsonrpc.Request:
                 return None
-            era = self._modern if self._modern.takes(fields, message) else self._legacy
-            return era.quick(fields, message, body, principal)
+            if self._modern.takes(fields, message):
+                return self._modern.quick(fields, message, body, principal, address)
+            return self._legacy.quick(fields, message, body, principal)
         except McpError:
             return None
 
@@ -138,7 +141,7 @@ class Endpoint:
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
-        authorization, address = fields.get(b"authorization"), _address(scope)
+        authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
         known = authenticator.known(authorization, local=local)
@@ -162,12 +165,12 @@ class Endpoint:
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         if self._modern.takes(fields, message):
-            local = is_local(fields, _address(scope))
+            local = is_local(fields, address_of(scope))
             await self._modern.post(
                 scope, fields, receive, send, message, body, principal, local=local, extra=extra
             )
             return
-        outcome, session = await self._legacy.post(fields, message, body, principal, _address(scope))
+        outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
         if isinstance(outcome, Answered):
             headers = (*outcome.headers, *extra)
             if outcome.session_id is not None:
@@ -213,12 +216,8 @@ class Endpoint:
 
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
         authorization = fields.get(b"authorization")
-        local = is_local(fields, _address(scope))
+        local = is_local(fields, address_of(scope))
         return EventStream(self._dispatcher, self.connections, session, principal, authorization, local=local)
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
 
 
 def is_local(fields: Fields, address: str) -> bool:
@@ -244,6 +243,12 @@ def _fault(scope: Scope) -> McpError:
     error = unexpected(scope["method"], scope["path"])
     error.http_status = 500
     return error
+
+
+def _collect_with_accept(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    fields = collect(headers)
+    fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
+    return fields
 
 
 def _allowed_headers(fields: Fields) -> bytes:

@@ -54,7 +54,7 @@ class ExchangeStream:
         scope: MutableMapping[str, Any],
         receive: Receive,
         send: Send,
-        exchange_id: str,
+        record_id: str,
         extra: Headers = (),
     ) -> bool:
         """Answer; False when the client went away before, or may not be answered any more.
@@ -65,7 +65,7 @@ class ExchangeStream:
         if reply.is_plain:
             return await self._answer_plainly()
         self._connections.admit(self._principal.key)
-        connection = Connection(exchange_id, self._principal.key, standalone=False, wake=reply.wake)
+        connection = Connection(record_id, self._principal.key, standalone=False, wake=reply.wake)
         self._connections.add(connection)
         gone = asyncio.ensure_future(disconnected(receive))
         gone.add_done_callback(lambda _: reply.wake())
