@@ -10,6 +10,8 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from mcp_app.protocol.versions import SERVED
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -30,7 +32,7 @@ class Settings:
     server_title: str = ""
     server_version: str = "0.1.0"
     instructions: str = ""
-    versions: tuple[str, ...] = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+    versions: tuple[str, ...] = SERVED
 
     # What seals the state of calls that ask; Django's secret keys if there are none.
     state_keys: tuple[str, ...] = ()
@@ -141,6 +143,9 @@ def load(values: dict[str, Any]) -> Settings:
         converted[name] = _convert(name, value, hints[name])
     if converted.get("auth", "required") not in ("loopback", "required"):
         raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
+    versions = converted.get("versions", SERVED)
+    if not versions or not set(versions) <= set(SERVED):
+        raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")
     return Settings(**converted)
 
 

@@ -46,6 +46,7 @@ from mcp_app.protocol.errors import (
     fitted,
 )
 from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
+from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import MODERN as MODERN_ERA
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
@@ -92,6 +93,7 @@ class Dispatcher:
         self.counts = Counts()
         self.figures = Figures("web", streams, self.counts, self.log)
         self.sessions = Sessions(streams, settings)
+        self.clients = Clients(self.log)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self._stop = threading.Event()
         self.upkeep = Upkeep()
@@ -120,7 +122,7 @@ class Dispatcher:
         hub.subscribe("watching", self.log.heard_watching)
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
-        self.log.keep_secret((await catalogue.refresh()).secret_names)
+        await self.upkeep.start()
         await self.streams.start()
         self.log.start()
         spans.start()
@@ -202,7 +204,7 @@ class Dispatcher:
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
         payload = without_contents(request, payload)
-        reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id)
+        reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id, request.id)
         reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields, MODERN)
         await reply.settled(self.settings.grace_seconds)
         return reply
@@ -243,7 +245,7 @@ class Dispatcher:
         self.counts.done(request.method, outcome, target, seconds)
         if self.log.enabled:
             facts = (request.method, request.id, target)
-            self.log.exchange(session.id, principal.key, payload, encoded, seconds, outcome, facts)
+            self.log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
         return encoded
 
     async def batch(
@@ -353,7 +355,7 @@ class Dispatcher:
         reply.answer(encoded)
         tool = _tool(request, principal)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._log(session.id, principal, payload, encoded, started, outcome, facts, tool)
+        self._log(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
         return error
 
     def _note_used_keys(self) -> None:

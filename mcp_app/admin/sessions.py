@@ -1,4 +1,4 @@
-"""Owns the pages of legacy sessions and of the message log: read-only, but a session can be ended."""
+"""Owns the pages of sessions, subscriptions too, and of the message log; a session can be ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge, moment
 from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline, trace_of
 from mcp_app.models import Message, Session
-from mcp_app.protocol.versions import LEGACY
+from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now
 from mcp_app.templatetags.mcp_text import json_text, marked, visible, visible_block
 
@@ -67,7 +67,7 @@ class VersionFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Every revision that has sessions."""
-        return [(version, version) for version in LEGACY]
+        return [(version, version) for version in SERVED]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         """Only sessions of the chosen revision."""

@@ -12,16 +12,15 @@ from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import approval, call_record, failpoints, records, undecided
+from mcp_app.execution import approval, call_record, failpoints, records, stored_answers, undecided
 from mcp_app.execution.acceptance import PREFIX
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.execution.statements import FINISH_UNSTARTED
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED, State
-from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
+from mcp_app.protocol.errors import InvalidRequest, TooManyRequests, Unavailable
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -148,7 +147,7 @@ class Background:
 
     async def _end_unstarted(self, call: CallRecord) -> bool:
         """A call that no worker has begun is over at once; its job finds nothing to do."""
-        answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+        answer = stored_answers.cancelled(call)
         ended = await aquery(
             partial(records.finish, statement=FINISH_UNSTARTED),
             call.id,

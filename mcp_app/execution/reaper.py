@@ -12,16 +12,13 @@ from collections import defaultdict
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution import approval, records
+from mcp_app.execution import approval, records, stored_answers
 from mcp_app.execution.attempt_reply import fence_off_now, publish_now
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
-from mcp_app.execution.results import error_result
 from mcp_app.execution.statements import FINISH_LOST
 from mcp_app.forking import undivided
-from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import RequestCancelled
 
 SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
@@ -116,10 +113,8 @@ def _reap(call: CallRecord) -> int:
 
 def _ending(call: CallRecord) -> tuple[State, str, bytes]:
     if call.cancel_reason:
-        return State.CANCELLED, "cancelled", jsonrpc.encode_error(RequestCancelled(), call.request_id)
-    version = call.session_fields["version"]
+        return State.CANCELLED, "cancelled", stored_answers.cancelled(call)
     words = (
         f"{call.tool} was interrupted: the process that ran it is gone. It may have done part of its work."
     )
-    result = downlevel.result("tools/call", error_result(words), version)
-    return State.FAILED, "tool_error", jsonrpc.encode_result(call.request_id, result)
+    return State.FAILED, "tool_error", stored_answers.failed(call, words)

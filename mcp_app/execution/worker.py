@@ -236,7 +236,13 @@ class Worker:
             seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
-                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
             )
 
     def _tell(self, function: Callable[[], None]) -> None:

@@ -9,8 +9,8 @@ from mcp_app.catalogue.current import current
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import known, server_capabilities
-from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.versions import negotiate
+from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
+from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.session import Session, bounded, negotiated_fields
 
@@ -33,6 +33,9 @@ async def initialize(
         raise InvalidParams(
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
+    if LEGACY_NAMES.isdisjoint(services.settings.versions):
+        # ERA-07: such a client knows no newer era, but may show its person what is spoken here.
+        raise UnsupportedVersion(requested=requested[:64], supported=services.settings.versions)
     version = negotiate(requested, services.settings.versions)
     client, declared = bounded(client_info), known(capabilities)
     if session is None:

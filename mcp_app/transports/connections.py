@@ -11,17 +11,34 @@ from mcp_app.protocol.errors import TooManyRequests
 class Connection:
     """One client reading one stream; ``wake`` makes its writer look at what changed.
 
+    ``listening``: what it reads answers no request of its own, but says what the server has to tell.
     ``stale``: the session was changed, perhaps by another process, and must be loaded anew.
     """
 
-    __slots__ = ("principal_key", "session_id", "stale", "standalone", "stopping", "token", "wake")
+    __slots__ = (
+        "listening",
+        "principal_key",
+        "session_id",
+        "stale",
+        "standalone",
+        "stopping",
+        "token",
+        "wake",
+    )
 
     def __init__(
-        self, session_id: str, principal_key: str, *, standalone: bool, wake: Callable[[], None]
+        self,
+        session_id: str,
+        principal_key: str,
+        *,
+        standalone: bool,
+        wake: Callable[[], None],
+        listening: bool = False,
     ) -> None:
         self.session_id = session_id
         self.principal_key = principal_key
         self.standalone = standalone
+        self.listening = listening or standalone
         self.wake = wake
         self.stopping = self.stale = False
         self.token = ""
@@ -46,9 +63,9 @@ class Connections:
         return self._by_principal.total()
 
     def by_session(self) -> dict[str, tuple[bool, int]]:
-        """Of each session with open streams: whether the standalone one is among them, and how many."""
+        """Of each session with open streams: whether one of them listens, and how many."""
         return {
-            session: (any(connection.standalone for connection in found), len(found))
+            session: (any(connection.listening for connection in found), len(found))
             for session, found in self._by_session.items()
         }
 

@@ -1,4 +1,7 @@
-"""One client's session over two pipes: requests run beside each other, answers come as they are ready."""
+"""One client over two pipes: requests run beside each other, answers come as they are ready.
+
+The older revisions have one session here; what names 2026-07-28 stands alone beside it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from mcp_app.protocol.versions import V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.transports import notices
+from mcp_app.transports.stdio.exchanges import Exchanges
 from mcp_app.transports.stdio.framing import Framing
 from mcp_app.transports.stdio.pipes import Pipes
 
@@ -52,6 +56,7 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str | int | None] = set()
         self._silenced: set[str | int | None] = set()
+        self._exchanges = Exchanges(dispatcher, principal, self._write, pipes.end)
         dispatcher.sessions.on_end.append(self._ended)
 
     async def run(self) -> None:
@@ -61,6 +66,7 @@ class StdioServer:
                 for frame in self._framing.feed(chunk):
                     await self._take(frame)
         finally:
+            await self._exchanges.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -108,7 +114,9 @@ class StdioServer:
     async def _message(
         self, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
     ) -> None:
-        if isinstance(message, jsonrpc.Request) and message.method == "initialize":
+        if isinstance(message, jsonrpc.Request) and self._exchanges.takes(message):
+            await self._exchanges.begin(message, frame)
+        elif isinstance(message, jsonrpc.Request) and message.method == "initialize":
             await self._initialize(message, frame)
         elif isinstance(message, jsonrpc.Request | list):
             self._spawn(self._serve(message, frame))
@@ -117,6 +125,8 @@ class StdioServer:
             await self._notification(message, frame)
         elif self._session is not None:
             await self._dispatcher.response(await self._current(), message, frame)
+        else:
+            log.info("A response that answers nothing was ignored")  # STDIO-06
 
     async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
         if self._session is not None:
@@ -130,12 +140,21 @@ class StdioServer:
     async def _notification(self, message: jsonrpc.Notification, frame: bytes) -> None:
         if message.method == "exit":  # DLG-000-02
             self._pipes.end()
+            return
+        cancelled = message.params.get("requestId")
+        if message.method == "notifications/cancelled" and self._exchanges.cancel(cancelled):
+            self._note(message, frame)
+        elif self._exchanges.takes(message):
+            self._note(message, frame)  # As over HTTP, no other one means anything in that era.
         elif self._session is not None:
-            cancelled = message.params.get("requestId")
             if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
                 # CAN-02: not answered here, where no stream waits for its end.
                 self._silenced |= self._running & {cancelled}
             await self._dispatcher.notification(await self._current(), message, frame)
+
+    def _note(self, message: jsonrpc.Notification, frame: bytes) -> None:
+        key = self._principal.key
+        self._dispatcher.log.single(None, key, "in", "notification", frame, message.method)
 
     async def _current(self) -> Session:
         """The session, kept alive; raises SessionNotFound when it has ended."""

@@ -11,16 +11,14 @@ from dataclasses import replace
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
 from mcp_app.protocol import event_id, jsonrpc
-from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound, UnsupportedVersion
+from mcp_app.protocol.envelope import VERSION, VERSION_HEADER, header_version
+from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
 
-LEGACY_NAMES = frozenset(LEGACY)
-MODERN_META = "io.modelcontextprotocol/protocolVersion"
 SESSION_HEADER = b"mcp-session-id"
-VERSION_HEADER = b"mcp-protocol-version"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
 NO_SESSION = (
     "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
@@ -49,14 +47,6 @@ class Legacy:
         _refuse_modern(fields, message)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
-            if LEGACY_NAMES.isdisjoint(dispatcher.settings.versions):
-                # ERA-07: such a client knows no newer era, but may show its person what is spoken here.
-                asked = message.params.get("protocolVersion")
-                raise UnsupportedVersion(
-                    requested=asked if type(asked) is str else "",
-                    supported=dispatcher.settings.versions,
-                    request_id=message.id,
-                )
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
             return await dispatcher.initialize(principal, message, body, address), None
         session = await self.session(fields, principal)
@@ -181,15 +171,14 @@ def _refuse_modern(
     if isinstance(message, list | jsonrpc.Response):
         return
     meta = message.params.get("_meta")
-    named = meta.get(MODERN_META) if type(meta) is dict else None
+    named = meta.get(VERSION) if type(meta) is dict else None
     if type(named) is str and is_modern(named):
         raise _unsupported(named, message.id if isinstance(message, jsonrpc.Request) else None)
 
 
 def _check_version(fields: Fields, request_id: str | int | None = None) -> None:
     """VER-04: a version header that names no revision of ours is refused."""
-    named = fields.get(VERSION_HEADER)
-    if named is not None and is_modern(text := named.decode("latin-1").strip()):
+    if VERSION_HEADER in fields and is_modern(text := header_version(fields)):
         raise _unsupported(text, request_id)
 
 
