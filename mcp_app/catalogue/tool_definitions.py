@@ -35,6 +35,7 @@ class TaskKeywords(EntryKeywords, total=False):
     open_world: bool | None
     timeout: float | None
     calls_per_minute: int | None
+    task_required: bool
     retries: int
     queue: str
     priority: int
@@ -63,6 +64,7 @@ class ToolOptions(EntryOptions):
     timeout: float | None = None
     calls_per_minute: int | None = None
     background: bool = False
+    task_required: bool = False
     retries: int = 0
     queue: str = ""
     priority: int = 0
@@ -106,7 +108,8 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
         permission=check_permission(where, told.permission),
         timeout=told.timeout,
         calls_per_minute=told.calls_per_minute,
-        background=told.background or told.needs_approval,
+        background=told.background or told.needs_approval or told.task_required,
+        task_required=told.task_required,
         retries=told.retries,
         queue=told.queue,
         priority=told.priority,
@@ -161,7 +164,7 @@ def _check_limits(where: str, told: ToolOptions) -> None:
 
 
 def _check_queueing(where: str, told: ToolOptions) -> None:
-    queued = told.background or told.needs_approval
+    queued = told.background or told.needs_approval or told.task_required
     if not queued and (told.retries or told.queue or told.priority or told.max_running):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
     if told.retries and told.idempotent is not True:

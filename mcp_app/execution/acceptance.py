@@ -29,6 +29,7 @@ def new_call(
     meta: dict[str, Any],
     retry_of: UUID | None = None,
     retried_by: int | None = None,
+    task_seconds: int | None = None,
 ) -> NewCall:
     """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now."""
     return NewCall(
@@ -50,4 +51,5 @@ def new_call(
         retried_by=retried_by,
         approval_minutes=entry.approval_minutes if entry.needs_approval else None,
         four_eyes=entry.four_eyes,
+        task_seconds=task_seconds,
     )

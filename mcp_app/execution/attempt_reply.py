@@ -28,6 +28,8 @@ from mcp_app.streams.gateway import Streams
 T = TypeVar("T")
 STORE_SECONDS = 60.0
 STORE_PAUSE = 0.5
+# The topic of the broadcasts of ``tell_of_task``.
+TASKS = "task"
 STATES = {
     "ok": State.COMPLETED,
     "tool_error": State.COMPLETED,
@@ -159,7 +161,17 @@ async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> 
         pass  # The session is over: nobody may read the stream any more.
     except StreamsError:
         return False
+    if call.is_task:
+        await tell_of_task(streams, call)
     return True
+
+
+async def tell_of_task(streams: Streams, call: CallRecord) -> None:
+    """Say in every process that a task is not as it was; who wants to know looks at its row (TASKX-16)."""
+    try:
+        await streams.hub.publish(TASKS, {"id": str(call.id)})
+    except StreamsError:
+        log.warning("Nobody was told of a change of task %s", call.id)
 
 
 async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from uuid import UUID
 
 from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import approval, call_record, failpoints, records, undecided
+from mcp_app.execution import approval, call_record, client_tasks, failpoints, records, undecided
 from mcp_app.execution.acceptance import PREFIX
 from mcp_app.execution.attempt_reply import publish
 from mcp_app.execution.backlog import Backlog
@@ -22,6 +23,7 @@ from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED, State
 from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
+from mcp_app.protocol.tasks import Task
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -46,7 +48,12 @@ class Background:
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[str, Position]:
-        """Accept a call; returns its stream and the position to follow from.
+        """Accept a call; returns its stream and the position to follow from. Raises as ``accept_call``."""
+        call, position = await self.accept_call(new)
+        return call.stream, position
+
+    async def accept_call(self, new: NewCall) -> tuple[CallRecord, Position]:
+        """Accept a call; returns it and the position in its stream to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
         queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
@@ -68,14 +75,44 @@ class Background:
         if is_new:
             if call.waits_for_approval:
                 await approval.tell(self._streams, call, approval.waiting_words(call))
-            return call.stream, position
+            return call, position
         await self._streams.log.drop(new.session_id, new.stream)
         if call.digest != call_record.digest(new.tool, new.arguments):
             raise InvalidRequest(
                 f"Request id {new.request_id!r} was used for another call in this session.",
                 http_status=200,
             )
-        return call.stream, await self.restore(call)
+        return call, await self.restore(call)
+
+    async def answer(self, call: CallRecord, start: Position, seconds: float) -> bytes:
+        """The answer of a call that is over within ``seconds``, else nothing."""
+        reader = self._streams.reader(call.session_id, call.stream, start.epoch, start.offset)
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    for event in await reader.next(seconds):
+                        if event.kind == "final":
+                            return event.data
+        except (TimeoutError, StreamsError):
+            return b""
+        finally:
+            reader.close()
+
+    async def task(self, task_id: str, principal: str) -> tuple[Task, CallRecord] | None:
+        """See ``client_tasks.find``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.find, task_id, principal)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def cancel_call(self, call_id: UUID, reason: str) -> None:
+        """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
+        try:
+            call = await aquery(_request_cancel_of, call_id, reason)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        if call is not None:
+            await self._stop(call, reason)
 
     async def restore(self, call: CallRecord) -> Position:
         """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
@@ -186,6 +223,11 @@ def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallReco
 def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
     with _impatience():
         return records.request_cancel(session_id, request_id, reason)
+
+
+def _request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
+    with _impatience():
+        return records.request_cancel_of(call_id, reason)
 
 
 @contextmanager

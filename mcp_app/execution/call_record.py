@@ -18,7 +18,10 @@ DEFAULT_QUEUE = "celery"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it."""
+    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
+
+    With ``task_seconds`` it is a task, for which its client may ask so long.
+    """
 
     session_id: str
     request_id: str | int
@@ -38,6 +41,7 @@ class NewCall:
     retried_by: int | None = None
     approval_minutes: int | None = None
     four_eyes: bool = False
+    task_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class CallRecord:
     four_eyes: bool
     retried_by: int | None
     decision: str
+    task_until: datetime | None
 
     @property
     def is_over(self) -> bool:
@@ -79,6 +84,11 @@ class CallRecord:
     def waits_for_approval(self) -> bool:
         """Nobody has allowed the call yet, so it has no job."""
         return self.state == State.APPROVAL_NEEDED
+
+    @property
+    def is_task(self) -> bool:
+        """Its client asks for the outcome; nothing is sent to it on the way."""
+        return self.task_until is not None
 
     @property
     def approved(self) -> bool:
@@ -124,4 +134,5 @@ def record(row: Call) -> CallRecord:
         four_eyes=row.four_eyes,
         retried_by=row.retried_by_id,
         decision=row.decision,
+        task_until=row.task_until,
     )

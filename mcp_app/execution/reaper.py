@@ -21,7 +21,7 @@ from mcp_app.execution.statements import FINISH_LOST
 from mcp_app.forking import undivided
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import RequestCancelled
+from mcp_app.protocol.errors import InternalError, RequestCancelled
 
 SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
@@ -121,5 +121,8 @@ def _ending(call: CallRecord) -> tuple[State, str, bytes]:
     words = (
         f"{call.tool} was interrupted: the process that ran it is gone. It may have done part of its work."
     )
+    if call.is_task:
+        # A task fails by an error of the protocol only (TASKX-07), and this one has no result.
+        return State.FAILED, "error", jsonrpc.encode_error(InternalError(words), call.request_id)
     result = downlevel.result("tools/call", error_result(words), version)
     return State.FAILED, "tool_error", jsonrpc.encode_result(call.request_id, result)

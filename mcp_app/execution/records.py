@@ -64,6 +64,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         approval_until=now + timedelta(minutes=new.approval_minutes or 0) if waits else None,
         reminded_at=now if waits else None,
         four_eyes=new.four_eyes,
+        task_until=None if new.task_seconds is None else now + timedelta(seconds=new.task_seconds),
     )
     try:
         statements.insert(row)
@@ -149,9 +150,21 @@ class Renewal:
     cancel_reason: str = ""
 
 
-def renew(call_id: UUID, attempt: int, progress: tuple[float, float | None, str | None] | None) -> Renewal:
-    """Keep the lease of a running attempt; notes its newest progress for operators."""
-    values: dict[str, Any] = {"lease_until": timezone.now() + timedelta(seconds=LEASE_SECONDS)}
+def renew(
+    call_id: UUID,
+    attempt: int,
+    progress: tuple[float, float | None, str | None] | None,
+    *,
+    is_news: bool = False,
+) -> Renewal:
+    """Keep the lease of a running attempt; notes its newest progress for operators.
+
+    ``is_news`` when that is told to the client of a task.
+    """
+    now = timezone.now()
+    values: dict[str, Any] = {"lease_until": now + timedelta(seconds=LEASE_SECONDS)}
+    if is_news:
+        values["progress_at"] = now
     if progress is not None:
         values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
     mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
@@ -302,10 +315,15 @@ def storable(text: str | None, length: int) -> str:
 
 
 def purge() -> int:
-    """Delete calls that were over longer ago than they are kept; returns how many. Open calls stay."""
-    cutoff = timezone.now() - timedelta(days=conf.get().call_days)
+    """Delete calls that were over longer ago than they are kept; returns how many.
+
+    Open calls stay, and tasks that their clients may still ask for (TASKX-19).
+    """
+    now = timezone.now()
+    kept_for = Q(task_until=None) | Q(task_until__lt=now)
+    old = Call.objects.filter(kept_for, finished_at__lt=now - timedelta(days=conf.get().call_days))
     removed = 0
-    while ids := list(Call.objects.filter(finished_at__lt=cutoff).values_list("pk", flat=True)[:PURGE_SLICE]):
+    while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):
         removed += len(ids)
         Call.objects.filter(pk__in=ids).delete()
     return removed

@@ -6,10 +6,12 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
+from mcp_app.conf import Settings
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import known, server_capabilities
 from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.tasks import EXTENSION
 from mcp_app.protocol.versions import negotiate
 from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.session import Session, bounded, negotiated_fields
@@ -65,7 +67,7 @@ def initialize_result(services: Services, version: str) -> dict[str, Any]:
     settings = services.settings
     result: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": capabilities(version),
+        "capabilities": capabilities(settings, version),
         "serverInfo": server_info(settings),
     }
     if settings.instructions:
@@ -73,7 +75,7 @@ def initialize_result(services: Services, version: str) -> dict[str, Any]:
     return downlevel.result("initialize", result, version)
 
 
-def capabilities(version: str) -> dict[str, Any]:
+def capabilities(settings: Settings, version: str) -> dict[str, Any]:
     """What is served at one revision, the same for everybody."""
     return server_capabilities(
         version,
@@ -84,6 +86,8 @@ def capabilities(version: str) -> dict[str, Any]:
         completions=True,
         logging=True,
         list_changed=True,
+        # Without Redis there is no worker, and so nothing that outlives its request.
+        extensions=(EXTENSION,) if settings.redis_url else (),
     )
 
 
@@ -92,7 +96,7 @@ def discover(context: Asked, params: Params) -> Result:
     settings = context.services.settings
     result: dict[str, Any] = {
         "supportedVersions": list(settings.versions),
-        "capabilities": capabilities(context.session.version),
+        "capabilities": capabilities(settings, context.session.version),
     }
     if settings.instructions:
         result["instructions"] = settings.instructions

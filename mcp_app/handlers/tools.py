@@ -12,12 +12,13 @@ from mcp_app.execution.call import Call
 from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.results import error_result
+from mcp_app.handlers import tasks
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams, McpError
 from mcp_app.protocol.trace_context import carried
-from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 NO_WAITING = (
     "{} needs an operator's approval, and this call cannot wait for it: "
@@ -46,6 +47,8 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         raise InvalidParams(
             f"Unknown tool: {name[:128]}", data={"kind": "tool_not_found", "name": name[:128]}
         )
+    if entry.task_required and is_modern(context.version):
+        tasks.require(context)
     problem = entry.check(arguments)
     if problem is not None:
         return _invalid(context, problem)
@@ -108,6 +111,8 @@ def _start(
     if entry.needs_approval and (objection := _objection(context, entry, may_wait)):
         return error_result(objection)
     if entry.background and may_wait:
+        if tasks.declared(context):
+            return tasks.create(context, params, entry, arguments)
         return _accept(context, params, entry, arguments)
     _run(context, params, entry, arguments)
     return None

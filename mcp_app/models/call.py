@@ -17,7 +17,7 @@ class Call(models.Model):
     ``attempt`` counts its starts and fences every write; ``lease_until`` is when the running attempt is taken
     for dead. ``answer`` is the encoded response, ``published`` whether it reached the event stream.
     ``approval_until`` is set, and stays, for a call that somebody has to allow; ``decision`` is what came of
-    it.
+    it. ``task_until`` is set for a call that its client was answered as a task: until when it may ask for it.
     """
 
     class Decision(models.TextChoices):
@@ -84,6 +84,9 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     decision_reason = models.TextField(blank=True)
+
+    task_until = models.DateTimeField(null=True, help_text="A task: until when its client may ask for it.")
+    progress_at = models.DateTimeField(null=True, help_text="When a task last told its client of progress.")
 
     class Meta:
         ordering: ClassVar[Any] = ["-accepted_at"]

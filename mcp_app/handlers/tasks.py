@@ -1,0 +1,104 @@
+"""The tasks extension of 2026-07-28: a background call whose client asks for its outcome later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.execution import client_tasks
+from mcp_app.execution.acceptance import new_call
+from mcp_app.execution.call_record import CallRecord
+from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.capabilities import declares
+from mcp_app.protocol.errors import InvalidParams, MissingCapability
+from mcp_app.protocol.tasks import EXTENSION, REQUIRED, Task
+from mcp_app.protocol.trace_context import carried
+from mcp_app.protocol.versions import is_modern
+
+LONGEST_ID = 64
+NEEDS_TASKS = "This needs the extension {}: declare it in the request's client capabilities."
+# For operators only: no client hears what a task reports but by asking (TASKX-17).
+OPERATOR = {"progressToken": "task"}
+OPERATOR_LEVEL = {"log_level": "info"}
+CANCELLED = "cancelled by its client"
+
+
+def declared(context: Asked) -> bool:
+    """Whether this request may be answered with a task (TASKX-02); no legacy one may."""
+    session = context.session
+    return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION)
+
+
+def require(context: Asked) -> None:
+    """Raises MissingCapability unless the request declared the extension."""
+    if not declared(context):
+        raise MissingCapability(NEEDS_TASKS.format(EXTENSION), required=REQUIRED)
+
+
+async def create(
+    context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
+) -> None:
+    """Answer a tools/call with a task, stored before (TASKX-05); or with its result if it was quick.
+
+    Its client may go away then: what it was answered is all that it had asked for.
+    """
+    services, session, meta = context.services, context.session, request_meta(params)
+    progress_token(meta)
+    with context.trail(entry.name, meta) as trail:
+        call, start = await services.background.accept_call(
+            new_call(
+                entry,
+                arguments,
+                context.principal,
+                session_id=session.id,
+                request_id=context.request_id,
+                session_fields={**session.stored(), **OPERATOR_LEVEL},
+                meta={**carried(meta, trail.context), **OPERATOR},
+                task_seconds=services.settings.task_ttl_seconds,
+            )
+        )
+    answer = b""
+    if not call.waits_for_approval:
+        # TASKX-22: who finishes at once needs no further round.
+        answer = await services.background.answer(call, start, services.settings.grace_seconds)
+    if not answer:
+        made = session.complete(context.method, client_tasks.created(call).created())
+        answer = jsonrpc.encode_result(context.request_id, made)
+        facts = (context.method, str(context.request_id), entry.name)
+        services.log.single(session.id, context.principal.key, "out", "response", answer, *facts)
+    context.reply.answer(answer)
+
+
+async def get(context: RequestContext, params: Params) -> Result:
+    """TASKX-06, TASKX-20."""
+    task, _ = await _task(context, params)
+    return task.detailed()
+
+
+async def cancel(context: RequestContext, params: Params) -> Result:
+    """TASKX-10: acknowledged at once, whatever comes of it."""
+    _, call = await _task(context, params)
+    await context.services.background.cancel_call(call.id, CANCELLED)
+    return {}
+
+
+async def update(context: RequestContext, params: Params) -> Result:
+    """TASKX-08: answers to what a task asked; what answers nothing is ignored."""
+    responses = params.get("inputResponses")
+    await _task(context, params)
+    if type(responses) is not dict:
+        raise InvalidParams("tasks/update needs the member 'inputResponses', an object.")
+    return {}
+
+
+async def _task(context: RequestContext, params: Params) -> tuple[Task, CallRecord]:
+    """The task a request names; the capability first (TASKX-12)."""
+    require(context)
+    task_id = params.get("taskId")
+    if type(task_id) is not str:
+        raise InvalidParams(f"{context.method} needs the member 'taskId', a string.")
+    found = await context.services.background.task(task_id, context.principal.key)
+    if found is None:
+        raise InvalidParams(f"Task not found: {task_id[:LONGEST_ID]} is unknown or expired.")
+    return found
