@@ -78,8 +78,8 @@ def _work(function: Callable[[], T]) -> T:
     try:
         return function()
     finally:
-        for connection in connections.all(initialized_only=True):
-            connection.health_check_done = False  # type: ignore[attr-defined]
+        for connection in _thread.connections:
+            connection.health_check_done = False
             if connection.errors_occurred or not connection.autocommit:
                 connection.close_if_unusable_or_obsolete()
 
@@ -94,15 +94,15 @@ def _threads() -> ThreadPoolExecutor:
 
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
-    _thread.keeps = True
-    for connection in connections.all():
+    _thread.connections = connections.all()
+    for connection in _thread.connections:
         kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
         connection.settings_dict = {**connection.settings_dict, **kept}
 
 
 @receiver(connection_created)
 def _be_impatient(connection: Any, **_: Any) -> None:
-    if getattr(_thread, "keeps", False) and connection.vendor == "postgresql":
+    if hasattr(_thread, "connections") and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
 

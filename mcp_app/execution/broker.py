@@ -1,12 +1,14 @@
-"""Redis as Celery's broker, when it takes no writes for a while: it or its disk is full (R13, R14).
+"""Redis as Celery's broker, also when it takes no writes for a while: it or its disk is full (R13, R14).
 
 Kombu takes such an answer for a fault of the program: Celery ends, and so do the jobs that run in it. Here it
 is an outage of the broker, which Celery sits out; what Redis answered stands in the log.
+
+Kombu makes a client for each command; making one takes longer than the command, so here it is kept.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kombu.transport import redis, virtual
 
@@ -27,9 +29,18 @@ class QoS(redis.QoS):
 
 
 class Channel(redis.Channel):
-    """A channel with that book-keeping."""
+    """A channel with that book-keeping, and one client for its ordinary commands."""
 
     QoS = QoS
+    _kept: Any = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        """A client of the pool the channel has now; that changes when the connection is lost."""
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
+        if self._kept is None or self._kept.connection_pool is not self.pool:
+            self._kept = super()._create_client()  # type: ignore[no-untyped-call]
+        return self._kept
 
 
 class Transport(redis.Transport):

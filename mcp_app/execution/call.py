@@ -131,11 +131,11 @@ class Call:
         self.noted_at = float("-inf")
         self._questions: set[asyncio.Task[Any]] = set()
 
-    def watch(self) -> None:
-        """The call is not quick: its deadline counts from now."""
+    def watch(self, grace: float = 0.0) -> None:
+        """The call is not quick: its deadline counts from now; noted unless it is over after ``grace``."""
         if self._deadline is None and not self.outcome:
             self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
-            note_running(self, self._requests.log)
+            note_running(self, self._requests.log, grace)
 
     def cancel(self, reason: str) -> None:
         """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""

@@ -14,9 +14,12 @@ PROGRESS = "notifications/progress"
 PROGRESS_SECONDS = 1.0
 
 
-def note_running(call: Call, log: MessageLog) -> None:
-    """A request turned out not to be quick: people who watch see it before it is answered."""
-    _note(call, log, "running", "in", call.method, call.payload)
+def note_running(call: Call, log: MessageLog, grace: float = 0.0) -> None:
+    """A request that is not over after ``grace``: people who watch see it before it is answered."""
+    if grace:
+        call.loop.call_later(grace, note_running, call, log)
+    elif not call.outcome:
+        _note(call, log, "running", "in", call.method, call.payload)
 
 
 def note_sent(call: Call, log: MessageLog, method: str, encoded: bytes) -> None:

@@ -37,7 +37,7 @@ def execute(sql: str, **values: Any) -> int:
 def claim(**values: Any) -> Call | None:
     """The row with this ``id`` as it is once it was claimed with the other ``values``; None if it was not."""
     if connection.vendor in RETURNING:
-        return next(iter(Call.objects.raw(f"{_CLAIM} RETURNING *", _stored(values))), None)
+        return _one(f"{_CLAIM} RETURNING {_columns(connection.vendor)}", _stored(values))
     return find(values["id"]) if execute(_CLAIM, **values) else None
 
 
@@ -59,13 +59,43 @@ def insert(row: Call) -> None:
 
 
 @cache
-def _insert(_vendor: str) -> str:
-    columns = [connection.ops.quote_name(str(field.column)) for field in Call._meta.concrete_fields]
-    marks = ", ".join(["%s"] * len(columns))
-    return f"INSERT INTO mcp_app_call ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - our own names
+def _insert(vendor: str) -> str:
+    marks = ", ".join(["%s"] * len(Call._meta.concrete_fields))
+    return f"INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({marks})"  # noqa: S608 - our own names
 
 
 def find(call_id: UUID | str) -> Call | None:
     """The row with this id."""
     key = Call._meta.pk.get_db_prep_value(call_id, connection)
-    return next(iter(Call.objects.raw("SELECT * FROM mcp_app_call WHERE id = %s", [key])), None)
+    columns = _columns(connection.vendor)
+    return _one(f"SELECT {columns} FROM mcp_app_call WHERE id = %s", [key])  # noqa: S608 - our own names
+
+
+def _one(sql: str, values: Any) -> Call | None:
+    """The row that a statement returns, with all columns in their order."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    row = list(rows[0])
+    for place, column, converters in _converted(connection.vendor):
+        for convert in converters:
+            row[place] = convert(row[place], column, connection)
+    return Call.from_db(connection.alias, [field.attname for field in Call._meta.concrete_fields], row)
+
+
+@cache
+def _columns(_vendor: str) -> str:
+    return ", ".join(connection.ops.quote_name(str(field.column)) for field in Call._meta.concrete_fields)
+
+
+@cache
+def _converted(_vendor: str) -> list[tuple[int, Any, list[Any]]]:
+    """What the database gives in another form than the model has: place, column and how to convert it."""
+    columns = [field.cached_col for field in Call._meta.concrete_fields]
+    converters = [
+        [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
+        for column in columns
+    ]
+    return [(place, columns[place], functions) for place, functions in enumerate(converters) if functions]

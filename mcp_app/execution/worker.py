@@ -221,7 +221,7 @@ class Worker:
         key = (record.session_id, record.request_id)
         self._running[key] = call
         try:
-            call.watch()
+            call.watch(self._settings.grace_seconds)
             await asyncio.wait((asyncio.ensure_future(attempt(call, lambda: self._work(record, call))),))
         finally:
             self._running.pop(key, None)

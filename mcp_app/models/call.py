@@ -58,7 +58,7 @@ class Call(models.Model):
     enqueued_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True, db_index=True)
+    lease_until = models.DateTimeField(null=True)
     worker = models.CharField(max_length=120, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)
     cancel_requested_at = models.DateTimeField(null=True)

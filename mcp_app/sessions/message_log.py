@@ -104,18 +104,19 @@ class MessageLog:
         self._add((session_id, principal, time.time(), direction, kind, payload, b"", None, "", facts))
 
     def _add(self, line: tuple[Any, ...]) -> None:
-        size = len(line[5]) + len(line[6])
-        if len(self._pending) >= MAX_PENDING or self._pending_bytes + size > MAX_PENDING_BYTES:
+        pending = self._pending
+        self._pending_bytes += len(line[5]) + len(line[6])
+        if len(pending) >= MAX_PENDING or self._pending_bytes > MAX_PENDING_BYTES:
             self._leave_out(line)
             return
-        self._pending_bytes += size
-        self._pending.append(line)
-        if len(self._pending) == FLUSH_SLICE:
+        pending.append(line)
+        if len(pending) == FLUSH_SLICE:
             # A full batch at once: what was written a moment ago is still in the processor's cache.
             self._due.set()
 
     def _leave_out(self, line: tuple[Any, ...]) -> None:
         """Only count it: the figures of operators must stay true when the log cannot keep up."""
+        self._pending_bytes -= _size([line])
         if line[4] in MARKS:
             return
         self.left_out += 1
@@ -166,7 +167,7 @@ class MessageLog:
                 return
             self._skipped.subtract(skipped)
             self._handed_on += lines
-            self._pending_bytes -= sum(len(line[5]) + len(line[6]) for line in self._pending[:lines])
+            self._pending_bytes -= _size(self._pending[:lines])
             del self._facts[:facts], self._pending[:lines]
             facts_left, lines_left = facts_left - facts, lines_left - lines
             # Encoding a slice takes a millisecond or two; requests go first between slices.
@@ -194,17 +195,38 @@ class MessageLog:
 
     def _next_lines(self) -> list[list[Any]]:
         """The next lines as they are stored, about as many as fit into one batch."""
-        slice_: list[tuple[Any, ...]] = []
-        size = 0
-        for pending in self._pending[:FLUSH_SLICE]:
-            size += len(pending[5]) + len(pending[6])
-            if slice_ and size > BATCH_BYTES // 2:
-                break
-            slice_.append(pending)
+        slice_ = self._pending[:FLUSH_SLICE]
+        while len(slice_) > 1 and _size(slice_) > BATCH_BYTES // 2:
+            del slice_[len(slice_) // 2 :]
         # One search over all of them is much cheaper than one for each, and mostly finds nothing.
-        everything = b"\n".join([part for pending in slice_ for part in _searched(pending)])
-        clean = not self._redactor.is_suspect(everything)
-        return [self._line(*pending, clean=clean) for pending in slice_]
+        clean = not self._redactor.is_suspect(b"\n".join(_searched(slice_)))
+        limit, message = self._limit, self._redactor.message
+        # In one piece, and nothing called for what is plain and short: this is most of what a line costs.
+        return [
+            [
+                session_id,
+                principal,
+                at,
+                direction,
+                kind,
+                method[:120],
+                str(request_id)[:120],
+                (target if clean else self._redactor.text(target))[:200],
+                payload.decode("utf-8", "replace")
+                if clean and len(payload) <= limit
+                else message(payload, limit, clean=clean),
+                answer.decode("utf-8", "replace")
+                if clean and len(answer) <= limit
+                else self._answer(method, answer, clean=clean),
+                outcome,
+                None if seconds is None else seconds * 1000,
+            ]
+            for session_id, principal, at, direction, kind, payload, answer, seconds, outcome, (
+                method,
+                request_id,
+                target,
+            ) in slice_
+        ]
 
     async def _flush_forever(self) -> None:
         while not self._closing:
@@ -217,37 +239,6 @@ class MessageLog:
     def _pause(self) -> float:
         return WATCHED_FLUSH_SECONDS if time.monotonic() < self._watched_until else FLUSH_SECONDS
 
-    def _line(
-        self,
-        session_id: str | None,
-        principal: str,
-        at: float,
-        direction: str,
-        kind: str,
-        payload: bytes,
-        answer: bytes,
-        seconds: float | None,
-        outcome: str,
-        facts: tuple[str, Any, str],
-        *,
-        clean: bool,
-    ) -> list[Any]:
-        method, request_id, target = facts
-        return [
-            session_id,
-            principal,
-            at,
-            direction,
-            kind,
-            method[:120],
-            str(request_id)[:120],
-            (target if clean else self._redactor.text(target))[:200],
-            self._redactor.message(payload, self._limit, clean=clean),
-            self._answer(method, answer, clean=clean),
-            outcome,
-            None if seconds is None else seconds * 1000,
-        ]
-
     def _answer(self, method: str, answer: bytes, *, clean: bool) -> str:
         """A list is the server's own words, prepared once and long: only cut, not searched."""
         if method in LISTS:
@@ -255,8 +246,14 @@ class MessageLog:
         return self._redactor.message(answer, self._limit, clean=clean) if answer else ""
 
 
-def _searched(pending: tuple[Any, ...]) -> tuple[bytes, ...]:
-    """What of a pending line may hold secrets: everything but a list, which is the server's own words."""
-    method, _, target = pending[9]
-    words = (pending[5], target.encode()) if target else (pending[5],)
-    return words if method in LISTS else (*words, pending[6])
+def _size(lines: list[tuple[Any, ...]]) -> int:
+    """The bytes of the messages in some lines."""
+    return sum([len(line[5]) + len(line[6]) for line in lines])
+
+
+def _searched(lines: list[tuple[Any, ...]]) -> list[bytes]:
+    """What of pending lines may hold secrets: everything but lists, which are the server's own words."""
+    found = [line[5] for line in lines]
+    found += [line[6] for line in lines if line[9][0] not in LISTS]
+    # Most lines are about few things.
+    return found + [target.encode() for target in {line[9][2] for line in lines}]
