@@ -112,6 +112,14 @@ async def too_slow(nonce: str) -> str:
     return nonce
 
 
+@tool(task_required=True, timeout=60)
+async def long_work(nonce: str, seconds: float = 0.5) -> str:
+    """What newer clients have to take as a task."""
+    with _run(nonce):
+        await asyncio.sleep(seconds)
+    return nonce
+
+
 @tool(background=True, timeout=60)
 async def ask(ctx: Context, nonce: str) -> str:
     """Asks the person behind the client."""

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcp_app", "0010_console"),
+        ("mcp_app", "0011_speed"),
     ]
 
     operations = [
