@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mcp_app.catalogue.content import (
         Annotations,
         Audio,
+        CannotAsk,
         File,
         Image,
         Link,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Annotations": "mcp_app.catalogue.content",
     "Audio": "mcp_app.catalogue.content",
+    "CannotAsk": "mcp_app.catalogue.content",
     "Context": "mcp_app.execution.context",
     "File": "mcp_app.catalogue.content",
     "Image": "mcp_app.catalogue.content",
@@ -44,6 +46,7 @@ _HOMES = {
 __all__ = [
     "Annotations",
     "Audio",
+    "CannotAsk",
     "Context",
     "File",
     "Image",

@@ -32,6 +32,9 @@ class Settings:
     instructions: str = ""
     versions: tuple[str, ...] = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
+    # What seals the state of calls that ask; Django's secret keys if there are none.
+    state_keys: tuple[str, ...] = ()
+
     # Stores.
     redis_url: str = ""
     upload_directory: str = ""
@@ -62,6 +65,7 @@ class Settings:
     page_size: int = 100
     progress_per_second: float = 10.0
     log_messages_per_call: int = 1_000
+    state_bytes: int = 16 * 1024
 
     # Times.
     grace_seconds: float = 0.1
@@ -79,6 +83,7 @@ class Settings:
     client_request_seconds: float = 300.0
     task_ttl_seconds: int = 86_400
     task_poll_ms: int = 1_000
+    state_seconds: int = 600
     sync_threads: int = 8
 
     # The operator's record.

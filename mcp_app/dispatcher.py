@@ -24,11 +24,11 @@ from mcp_app.catalogue.upkeep import Upkeep
 from mcp_app.conf import Settings
 from mcp_app.execution import reaper
 from mcp_app.execution.background import Background
-from mcp_app.execution.call import unexpected
 from mcp_app.execution.calls import Calls
 from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.execution.figures import Figures
 from mcp_app.execution.reply import Reply
+from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, Handler, RequestContext, Services
@@ -45,7 +45,7 @@ from mcp_app.protocol.errors import (
     Unavailable,
     fitted,
 )
-from mcp_app.sessions.client_requests import ClientRequests, without_content
+from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.exchange import MODERN as MODERN_ERA
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
@@ -201,6 +201,7 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
+        payload = without_contents(request, payload)
         reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id)
         reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields, MODERN)
         await reply.settled(self.settings.grace_seconds)

@@ -19,12 +19,14 @@ from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.catalogue.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
-from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.versions import LEGACY
+from mcp_app.protocol import envelope, jsonrpc
+from mcp_app.protocol.versions import LEGACY, is_modern
+from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 
 WAIT_SECONDS = 30.0
+CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
 
 Params = dict[str, Any]
 Handler = Callable[[Params], Any]
@@ -93,7 +95,8 @@ class Client:
     ``stored=True`` serves the database's catalogue as administrators left it, which needs
     ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
     ``approved=True`` runs tools that need approval as if somebody had given it; else they are refused.
-    ``version`` is the protocol revision. ``notifications`` collects what the server sent besides answers.
+    ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
+    what the server sent besides answers.
     """
 
     user: Any = None
@@ -107,7 +110,7 @@ class Client:
     notifications: list[tuple[str, Params]] = field(default_factory=list)
     server: Params = field(default_factory=dict)
     _dispatcher: Dispatcher = field(init=False, repr=False)
-    _session: Session = field(init=False, repr=False)
+    _session: Session | None = field(init=False, default=None, repr=False)
     _principal: Principal = field(init=False, repr=False)
     _before: Any = field(init=False, default=None, repr=False)
     _count: int = field(init=False, default=0, repr=False)
@@ -120,12 +123,17 @@ class Client:
         self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
         self._dispatcher.sessions.start()
         await self._dispatcher.streams.start()
-        await self._initialize(self.version or max(filter(LEGACY.__contains__, settings.versions)))
+        version = self.version or max(filter(LEGACY.__contains__, settings.versions))
+        if is_modern(version):
+            self.server = await self.request("server/discover")
+        else:
+            await self._initialize(version)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """End the session; running calls get a moment to stop."""
-        await self._dispatcher.sessions.end(self._session.id, "the test is over")
+        if self._session is not None:
+            await self._dispatcher.sessions.end(self._session.id, "the test is over")
         await self._dispatcher.close()
         current.replace(self._before)
 
@@ -135,8 +143,11 @@ class Client:
         """Send any request and return its result; raises RequestError for an error.
 
         With ``on_progress`` each progress notification's params are handed to it. Cancelling the awaiting
-        task cancels the request at the server.
+        task cancels the request at the server. On 2026-07-28 the questions of its result are answered, and it
+        is sent again, until the result is complete.
         """
+        if self._session is None:
+            return await self._rounds(method, dict(params or {}), on_progress)
         self._count += 1
         number, sent = self._count, dict(params or {})
         if on_progress is not None:
@@ -145,13 +156,15 @@ class Client:
         request = jsonrpc.Request(number, method, orjson.loads(payload).get("params", {}))
         try:
             answered = await self._dispatcher.request(self._session, self._principal, request, payload)
-            return await self._result(answered, number, on_progress)
+            return await self._result(answered, self._session.id, number, on_progress)
         except asyncio.CancelledError:
             await self.notify("notifications/cancelled", {"requestId": number})
             raise
 
     async def notify(self, method: str, params: Params | None = None) -> None:
-        """Send any notification."""
+        """Send any notification; on 2026-07-28 there is none to send."""
+        if self._session is None:
+            return
         payload = jsonrpc.encode_notification(method, params)
         message = jsonrpc.Notification(method, dict(params or {}))
         await self._dispatcher.notification(self._session, message, payload)
@@ -208,7 +221,7 @@ class Client:
         params = {
             "protocolVersion": version,
             "capabilities": self._answers().capabilities(),
-            "clientInfo": {"name": "mcp_app.testing", "version": "1"},
+            "clientInfo": CLIENT_INFO,
         }
         payload = jsonrpc.encode_request(0, "initialize", params)
         request = jsonrpc.Request(0, "initialize", params)
@@ -217,14 +230,57 @@ class Client:
         self._session = await self._dispatcher.sessions.load(answered.session_id or "", self._principal.key)
         await self.notify("notifications/initialized")
 
+    async def _rounds(self, method: str, params: Params, on_progress: Handler | None) -> Params:
+        while True:
+            result = await self._exchange(method, params, on_progress)
+            if result.get("resultType") != "input_required":
+                return result
+            asked: dict[str, Params] = result["inputRequests"]
+            answers = self._answers()
+            params["inputResponses"] = {
+                key: await answers.to(each["method"], each["params"]) for key, each in asked.items()
+            }
+            params["requestState"] = result["requestState"]
+
+    async def _exchange(self, method: str, params: Params, on_progress: Handler | None) -> Params:
+        """One request of 2026-07-28; as with any client, nothing is left of the one before."""
+        self._count += 1
+        number, meta = self._count, {**params.get("_meta", {}), **self._envelope()}
+        if on_progress is not None:
+            meta["progressToken"] = number
+        payload = jsonrpc.encode_request(number, method, {**params, "_meta": meta})
+        request = jsonrpc.Request(number, method, orjson.loads(payload)["params"])
+        exchange = Exchange(envelope.read(request.params), self._principal.key)
+        reply = await self._dispatcher.exchange(exchange, self._principal, request, payload)
+        try:
+            while not reply.answered:
+                await reply.changed(WAIT_SECONDS)
+                for message in reply.take():
+                    await self._heard(orjson.loads(message), on_progress)
+        finally:
+            reply.close()
+            if not reply.answered:
+                await self._dispatcher.abandon(exchange, number)
+        return _unwrap(orjson.loads(reply.answered))
+
+    def _envelope(self) -> Params:
+        return {
+            envelope.VERSION: self.version,
+            envelope.CLIENT_CAPABILITIES: self._answers().capabilities(),
+            envelope.CLIENT_INFO: CLIENT_INFO,
+            envelope.LOG_LEVEL: "info",
+        }
+
     async def _result(
-        self, answered: Answered | StreamReference, number: int, on_progress: Handler | None
+        self,
+        answered: Answered | StreamReference,
+        session_id: str,
+        number: int,
+        on_progress: Handler | None,
     ) -> Params:
         if isinstance(answered, Answered):
             return _unwrap(orjson.loads(answered.body))
-        reader = self._dispatcher.streams.reader(
-            self._session.id, answered.stream, answered.epoch, answered.after
-        )
+        reader = self._dispatcher.streams.reader(session_id, answered.stream, answered.epoch, answered.after)
         try:
             while not reader.finished:
                 for event in await reader.next(WAIT_SECONDS):
@@ -251,6 +307,7 @@ class Client:
     async def _answer(self, number: str | int, method: str, params: Params) -> None:
         result = await self._answers().to(method, params)
         payload = jsonrpc.encode_result(number, result)
+        assert self._session is not None
         await self._dispatcher.response(self._session, jsonrpc.Response(number, result, None), payload)
 
     def _answers(self) -> Answers:

@@ -41,7 +41,7 @@ from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
 from mcp_app.protocol.trace_context import read
 from mcp_app.templatetags.mcp_text import marked, visible
 
-OUTCOMES = {"ok": "good", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
+OUTCOMES = {"ok": "good", "asked": "info", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
 LARGE = ("arguments", "answer", "meta", "session_fields")
 MOST_TOOLS = 200
 AROUND = timedelta(minutes=1)  # clocks of two machines differ a little

@@ -18,6 +18,18 @@ class ToolError(Exception):
     """The tool failed; the model is shown this text, so it must be fit to leave the server."""
 
 
+class CannotAsk(ToolError):
+    """The client did not declare what a question needs.
+
+    Catch it where the tool can go on without an answer. Else clients of 2026-07-28 are told what to declare.
+    """
+
+    def __init__(self, text: str, needed: tuple[str, ...] = ()) -> None:
+        """``needed`` are the names that ``Client.can`` takes."""
+        super().__init__(text)
+        self.needed = needed
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
     """Hints on one content block (TOOL-15): audience, importance (0..1), time of last change."""

@@ -32,13 +32,14 @@ STATUS: Final = {
     "tool_error": ("tool_error",),
     "protocol_error": ("error",),
     "cancelled": ("cancelled",),
+    "asked": ("asked",),
 }
 DIRECTIONS: Final = {"in": "in", "out": "out"}
 # What each key means, for people.
 KEYS: Final = {
     "tool": "the tool a call names",
     "target": "the tool, prompt or resource named",
-    "status": "ok, error (of either kind), tool_error, protocol_error, cancelled",
+    "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
     "user": "a user name, or a principal as it is shown",
     "method": "the method, such as tools/call",
     "dir": "in (client → server) or out (server → client)",

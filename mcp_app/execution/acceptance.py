@@ -30,6 +30,7 @@ def new_call(
     retry_of: UUID | None = None,
     retried_by: int | None = None,
     task_seconds: int | None = None,
+    inputs: dict[str, Any] | None = None,
 ) -> NewCall:
     """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now."""
     return NewCall(
@@ -52,4 +53,5 @@ def new_call(
         approval_minutes=entry.approval_minutes if entry.needs_approval else None,
         four_eyes=entry.four_eyes,
         task_seconds=task_seconds,
+        inputs=inputs,
     )

@@ -6,22 +6,29 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import approval, call_record, client_tasks, failpoints, records, undecided
+from mcp_app.execution import (
+    approval,
+    call_record,
+    client_tasks,
+    failpoints,
+    records,
+    task_records,
+    undecided,
+)
 from mcp_app.execution.acceptance import PREFIX
-from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.attempt_reply import publish, tell_of_task
 from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.call_state import UNSTARTED, State
+from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
 from mcp_app.protocol.tasks import Task
 from mcp_app.sessions.session import HAD_CALLS
@@ -105,6 +112,15 @@ class Background:
         except DatabaseError as error:
             raise Unavailable(NO_DATABASE) from error
 
+    async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> None:
+        """Take answers to what a task asked; what answers nothing is ignored. Raises Unavailable."""
+        try:
+            changed = await aquery(_answer_task, call.id, responses)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        if changed is not None:
+            await tell_of_task(self._streams, changed)
+
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
         """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
         try:
@@ -175,7 +191,7 @@ class Background:
         return fields is None or HAD_CALLS in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
-        if call.state in UNSTARTED and await self._end_unstarted(call):
+        if await self._end_idle(call):
             return
         payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
         try:
@@ -183,17 +199,12 @@ class Background:
         except StreamsError:
             log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
 
-    async def _end_unstarted(self, call: CallRecord) -> bool:
-        """A call that no worker has begun is over at once; its job finds nothing to do."""
+    async def _end_idle(self, call: CallRecord) -> bool:
+        """A call that no worker works on is over at once; its job finds nothing to do."""
+        if call.state not in UNSTARTED and not call.is_suspended:
+            return False
         answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
-        ended = await aquery(
-            partial(records.finish, statement=FINISH_UNSTARTED),
-            call.id,
-            call.attempt,
-            State.CANCELLED,
-            "cancelled",
-            answer,
-        )
+        ended = await aquery(records.cancel_idle, call, answer)
         if ended:
             await publish(self._streams, call, answer)
         return ended
@@ -223,6 +234,17 @@ def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallReco
 def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
     with _impatience():
         return records.request_cancel(session_id, request_id, reason)
+
+
+def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRecord | None:
+    with _impatience():
+        changed = task_records.answer(call_id, responses)
+    if changed is None:
+        return None
+    call, goes_on = changed
+    if goes_on:
+        hand_on_new(call)
+    return call
 
 
 def _request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:

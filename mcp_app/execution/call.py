@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
@@ -15,10 +14,14 @@ from typing import Any, TypeVar
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
+from mcp_app.execution import request_state
 from mcp_app.execution.call_notes import PROGRESS, note_running, note_sent
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.json_values import sendable
 from mcp_app.execution.reply import Outlet
-from mcp_app.execution.threads import Place, own_place
+from mcp_app.execution.results import unexpected
+from mcp_app.execution.stopping import Cancelled, Suspended
+from mcp_app.execution.threads import own_place
 from mcp_app.observability.trail import Trail
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled, fitted
@@ -30,13 +33,11 @@ from mcp_app.sessions.session import Session
 
 # How long code may take to clean up after it was told to stop, before its client is answered without it.
 UNWILLING_SECONDS = 5.0
+# What stops a call that cannot go on without an answer, where that comes with a new request.
+INPUT = "input"
 
 log = logging.getLogger("mcp.call")
 T = TypeVar("T")
-
-
-class Cancelled(Exception):
-    """The caller no longer waits for this call; stop and clean up."""
 
 
 class Call:
@@ -56,6 +57,7 @@ class Call:
         "_requests",
         "_thread",
         "finished",
+        "inputs",
         "last_progress",
         "loop",
         "meta",
@@ -98,6 +100,7 @@ class Call:
         on_timeout: Callable[[], dict[str, Any]],
         finished: Callable[[Call, bytes], None],
         trail: Trail,
+        inputs: Inputs | None = None,
     ) -> None:
         self.request_id = request_id
         self.method = method
@@ -112,10 +115,9 @@ class Call:
         self.meta = meta
         self.on_timeout = on_timeout
         self.finished = finished
-        self.trail = trail
+        self.trail, self.inputs = trail, inputs
         self.task: asyncio.Task[Any] | None = None
-        self.outcome = ""
-        self.stopped_by = ""
+        self.outcome = self.stopped_by = ""
         self.threads: tuple[Future[Any], ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
@@ -168,6 +170,18 @@ class Call:
     def stopped(self) -> bool:
         """Whether the caller no longer waits; may be read from any thread."""
         return self.stopped_by != ""
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the call ends with questions; what its code still does is of no account."""
+        return self.stopped_by == INPUT
+
+    def raise_if_stopped(self) -> None:
+        """Raise Cancelled when nobody waits for this call any more, Suspended when its round is over."""
+        if self.suspended:
+            raise Suspended
+        if self.outcome or self.stopped_by:
+            raise Cancelled
 
     @property
     def interrupted(self) -> bool:
@@ -291,6 +305,17 @@ class Call:
             fitted = joined(fitted, self.trail.context)
             return await self._requests.ask(self.session, method, fitted, self._put, self._asked)
 
+    async def wait_for_next_round(self) -> Any:
+        """End with the questions in ``inputs``; those asked in the same turn of the loop go along."""
+        with self._question():
+            self.loop.call_soon(self.suspend)
+            return await self.loop.create_future()
+
+    def suspend(self) -> None:
+        """End the round if it left questions open, but not in the middle of an effect."""
+        if self.inputs is not None and self.inputs.requests and not self.inputs.effects:
+            self._stop(INPUT)
+
     def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
         """Await what ``question`` returns on the event loop for synchronous code, whose thread blocks.
 
@@ -298,24 +323,23 @@ class Call:
         """
         if threading.get_ident() == self._thread:
             raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
-        if self.outcome or self.stopped_by:
-            raise Cancelled
+        self.raise_if_stopped()
         place = own_place()
 
         async def awaited() -> T:
             with self._question():
-                return await question() if place is None else await _away(place, question)
+                return await question() if place is None else await place.away(question)
 
         try:
             return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result()
         except FutureCancelled:
+            self.raise_if_stopped()
             raise Cancelled from None
 
     @contextmanager
     def _question(self) -> Iterator[None]:
         """While inside, the current task ends with the call: nobody may wait for minutes after that."""
-        if self.outcome or self.stopped_by:
-            raise Cancelled
+        self.raise_if_stopped()
         task = asyncio.current_task()
         assert task is not None
         self._questions.add(task)
@@ -325,23 +349,7 @@ class Call:
             self._questions.discard(task)
 
 
-async def _away(place: Place, question: Callable[[], Awaitable[T]]) -> T:
-    """Await ``question`` while the thread that asks leaves its place to others (ELI-14)."""
-    place.give_back()
-    try:
-        answer = await question()
-    except Exception:
-        await place.take()
-        raise
-    # Not after a cancellation: the thread has only to end then.
-    await place.take()
-    return answer
-
-
-Work = Callable[[], Awaitable[dict[str, Any]]]
-
-
-async def attempt(call: Call, work: Work) -> None:
+async def attempt(call: Call, work: Callable[[], Awaitable[dict[str, Any]]]) -> None:
     """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
     # Set here, not by the starter: a task cancelled before its first step never runs, and would not answer.
     call.task = asyncio.current_task()
@@ -352,7 +360,7 @@ async def attempt(call: Call, work: Work) -> None:
         result = await work()
         encoded = jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result))
         outcome = "tool_error" if result.get("isError") else "ok"
-    except (asyncio.CancelledError, Cancelled):
+    except (asyncio.CancelledError, Cancelled, Suspended):
         encoded, outcome = ending(call)
     except McpError as error:
         encoded = jsonrpc.encode_error(fitted(error, call.session.version), call.request_id)
@@ -374,6 +382,9 @@ def ending(call: Call) -> tuple[bytes, str]:
         if call.stopped_by == "deadline":
             result = call.session.fit(call.method, call.on_timeout())
             return jsonrpc.encode_result(call.request_id, result), "tool_error"
+        if call.inputs is not None and call.suspended:
+            result = request_state.result(call.inputs, call.principal.key, call.settings)
+            return jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result)), "asked"
         if call.stopped_by == "cancel":
             error, outcome = RequestCancelled(), "cancelled"
         elif call.interrupted:
@@ -383,10 +394,3 @@ def ending(call: Call) -> tuple[bytes, str]:
     except McpError as too_late:
         error = too_late
     return jsonrpc.encode_error(fitted(error, call.session.version), call.request_id), outcome
-
-
-def unexpected(method: str, target: str) -> InternalError:
-    """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
-    incident = secrets.token_hex(4)
-    log.error("Incident %s: %s %r failed", incident, method, target, exc_info=True)  # noqa: LOG014 - called by handlers
-    return InternalError(f"Internal error (incident {incident}).")

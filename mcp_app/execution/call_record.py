@@ -20,7 +20,8 @@ DEFAULT_QUEUE = "celery"
 class NewCall:
     """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
 
-    With ``task_seconds`` it is a task, for which its client may ask so long.
+    With ``task_seconds`` it is a task, for which its client may ask so long. ``inputs`` are those of a call
+    of 2026-07-28, as ``Inputs.stored`` has them.
     """
 
     session_id: str
@@ -42,6 +43,7 @@ class NewCall:
     approval_minutes: int | None = None
     four_eyes: bool = False
     task_seconds: int | None = None
+    inputs: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class CallRecord:
     retried_by: int | None
     decision: str
     task_until: datetime | None
+    inputs: dict[str, Any] | None
+    leased: bool
 
     @property
     def is_over(self) -> bool:
@@ -89,6 +93,11 @@ class CallRecord:
     def is_task(self) -> bool:
         """Its client asks for the outcome; nothing is sent to it on the way."""
         return self.task_until is not None
+
+    @property
+    def is_suspended(self) -> bool:
+        """Its client was asked, and no attempt waits for the answer."""
+        return self.state == State.INPUT_REQUIRED and not self.leased
 
     @property
     def approved(self) -> bool:
@@ -135,4 +144,6 @@ def record(row: Call) -> CallRecord:
         retried_by=row.retried_by_id,
         decision=row.decision,
         task_until=row.task_until,
+        inputs=None if row.inputs is None else orjson.loads(row.inputs),
+        leased=row.lease_until is not None,
     )

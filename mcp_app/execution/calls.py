@@ -12,6 +12,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.context import Context
 from mcp_app.execution.exchange_reply import ExchangeReply
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
 from mcp_app.observability.counts import Counts
@@ -73,6 +74,7 @@ class Calls:
         read: Read,
         on_timeout: Callable[[], dict[str, Any]],
         trace_fields: Mapping[str, str] | None = None,
+        inputs: Inputs | None = None,
     ) -> Call:
         """Begin to work on a request; its answer will come on ``reply``.
 
@@ -105,6 +107,7 @@ class Calls:
                 meta=meta,
                 fields=trace_fields,
             ),
+            inputs=inputs,
         )
         session.in_flight[request_id] = call
         reply.calls.append(call)

@@ -9,7 +9,7 @@ import orjson
 from django.utils import timezone
 
 from mcp_app import conf
-from mcp_app.execution import statements
+from mcp_app.execution import open_questions, statements
 from mcp_app.execution.approval import waiting_words
 from mcp_app.execution.call_record import CallRecord, record
 from mcp_app.models import Call
@@ -91,6 +91,9 @@ def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
         return Status.COMPLETED, "", {"result": answer["result"]}
     if row.cancel_requested_at is not None:
         return Status.WORKING, STOPPING, {}
+    if row.state == State.INPUT_REQUIRED and row.inputs is not None:
+        asked = open_questions.requests(orjson.loads(row.inputs))
+        return Status.INPUT_REQUIRED, _progress(row), {"inputRequests": asked}
     if row.state == State.APPROVAL_NEEDED:
         return Status.WORKING, waiting_words(record(row)), {}
     return Status.WORKING, _progress(row), {}

@@ -7,22 +7,30 @@ Names come in Django's pairs: the plain name blocks and is for synchronous code,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
-from django.conf import settings as django_settings
-
-from mcp_app.catalogue.content import ToolError
+from mcp_app.catalogue.content import CannotAsk, ToolError
 from mcp_app.database import aquery
-from mcp_app.execution.call import Call, Cancelled
-from mcp_app.execution.questions import Answer, Form
-from mcp_app.protocol import downlevel, elicitation, sampling
+from mcp_app.execution import questions
+from mcp_app.execution.call import Call
+from mcp_app.execution.inputs import Inputs
+from mcp_app.execution.json_values import jsonable, settle
+from mcp_app.execution.questions import Answer, Question
+from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.errors import InvalidAnswer
+from mcp_app.protocol.input_required import is_answer
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
+
+log = logging.getLogger("mcp.questions")
+_in_effect: ContextVar[bool] = ContextVar("in_effect", default=False)
 
 T = TypeVar("T")
 ReadResource = Callable[[str], Awaitable[dict[str, Any]]]
@@ -158,67 +166,92 @@ class Context:
     def raise_if_cancelled(self) -> None:
         """Raise Cancelled when the caller no longer waits."""
         if self._call.stopped:
-            raise Cancelled
+            self._call.raise_if_stopped()
 
     def close_stream(self, retry_ms: int = 1000) -> None:
         """Let a 2025-11-25 client poll: its connection closes and it comes back after ``retry_ms``."""
         self._call.close_stream(retry_ms)
 
-    async def aelicit(self, message: str, form: Any = None) -> Answer:
+    async def aelicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
         """Ask the person behind the client to fill in a form.
 
         ``form`` is a JSON Schema of flat simple properties, a simple type, or a model, dataclass or TypedDict
-        of such. Raises ToolError when the client cannot be asked, does not answer, or answers wrongly.
+        of such. Raises CannotAsk when the client cannot be asked, ToolError when it does not answer, or
+        answers wrongly. ``key`` names the question among those of this call: see ``docs/questions.md``.
         """
-        question = Form({"type": "object", "properties": {}} if form is None else form)
-        elicitation.check_form(question.schema)
-        params = {"mode": "form", "message": message, "requestedSchema": question.schema}
-        return _answer(await self._ask(("elicitation_form",), "elicitation/create", params), question)
+        return await self._ask(questions.form(message, form), key)
 
-    def elicit(self, message: str, form: Any = None) -> Answer:
+    def elicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
         """As ``aelicit``, for synchronous code."""
-        return self._wait(lambda: self.aelicit(message, form))
+        return self._wait(lambda: self.aelicit(message, form, key=key))
 
-    async def aelicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
+    async def aelicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
         """Ask the person to open ``url``; its page must check that the same user opens it (ELI-11)."""
-        elicitation.check_url(url, allow_http=django_settings.DEBUG)
-        params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
-        return _answer(await self._ask(("elicitation_url",), "elicitation/create", params), None)
+        return await self._ask(questions.link(message, url, elicitation_id), key)
 
-    def elicit_url(self, message: str, url: str, elicitation_id: str) -> Answer:
+    def elicit_url(self, message: str, url: str, elicitation_id: str, *, key: str = "") -> Answer:
         """As ``aelicit_url``, for synchronous code."""
-        return self._wait(lambda: self.aelicit_url(message, url, elicitation_id))
+        return self._wait(lambda: self.aelicit_url(message, url, elicitation_id, key=key))
 
     def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the step behind a URL elicitation is done (ELI-07)."""
+        """Tell the client that the step behind a URL elicitation is done (ELI-07); nothing on 2026-07-28."""
         self._call.send("notifications/elicitation/complete", {"elicitationId": elicitation_id})
 
-    async def asample(self, messages: Any, *, max_tokens: int, **options: Any) -> dict[str, Any]:
+    async def asample(
+        self, messages: Any, *, max_tokens: int, key: str = "", **options: Any
+    ) -> dict[str, Any]:
         """Have the client's model continue ``messages`` (a text, or sampling messages); returns its result.
 
         ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, …
         """
-        params = sampling.build_params(messages, max_tokens=max_tokens, **options)
-        needed = sampling.needed_capabilities(params)
-        result = await self._ask(needed, "sampling/createMessage", params)
-        try:
-            return sampling.check_result(result)
-        except InvalidAnswer as error:
-            raise ToolError(error.message) from None
+        return await self._ask(questions.sample(messages, max_tokens, options), key)
 
-    def sample(self, messages: Any, *, max_tokens: int, **options: Any) -> dict[str, Any]:
+    def sample(self, messages: Any, *, max_tokens: int, key: str = "", **options: Any) -> dict[str, Any]:
         """As ``asample``, for synchronous code."""
-        return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, **options))
+        return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, key=key, **options))
 
-    async def aroots(self) -> list[dict[str, Any]]:
+    async def aroots(self, *, key: str = "") -> list[dict[str, Any]]:
         """The client's roots; informational, never an access control (ROOT-03)."""
-        result = await self._ask(("roots",), "roots/list", {})
-        roots = result.get("roots")
-        return [root for root in roots if _is_root(root)] if isinstance(roots, list) else []
+        return await self._ask(questions.roots(), key)
 
-    def roots(self) -> list[dict[str, Any]]:
+    def roots(self, *, key: str = "") -> list[dict[str, Any]]:
         """As ``aroots``, for synchronous code."""
-        return self._wait(self.aroots)
+        return self._wait(lambda: self.aroots(key=key))
+
+    def gather(self, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Ask several things at once in synchronous code: give it what the ``a…`` names return.
+
+        The answers come in the same order. Async code has ``asyncio.gather``.
+        """
+        try:
+            return self._wait(lambda: _together(asked))
+        finally:
+            for question in asked:
+                if getcoroutinestate(question) == CORO_CREATED:
+                    question.close()
+
+    def once(self, key: str, function: Callable[[], Any], *, single_use: bool = False) -> Any:
+        """Run ``function`` once in all rounds of this call; returns its value as JSON has it.
+
+        Code that asks runs again from its top on 2026-07-28, with the earlier answers: put what must not
+        happen twice, or must stay the same, in here. With ``single_use`` the client may come back with what
+        it was given for the next round only once.
+        """
+        self.raise_if_cancelled()
+        if key not in self._inputs.done:
+            with self._effect():
+                self._inputs.note(key, jsonable(settle(function())), single_use=single_use)
+        return deepcopy(self._inputs.done[key])
+
+    async def aonce(
+        self, key: str, function: Callable[[], Awaitable[Any]], *, single_use: bool = False
+    ) -> Any:
+        """As ``once``, for async code."""
+        self.raise_if_cancelled()
+        if key not in self._inputs.done:
+            with self._effect():
+                self._inputs.note(key, jsonable(await function()), single_use=single_use)
+        return deepcopy(self._inputs.done[key])
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
         """Read one of this server's resources as the caller may; returns the ``resources/read`` result."""
@@ -231,40 +264,71 @@ class Context:
     def _wait(self, question: Callable[[], Awaitable[T]]) -> T:
         return self._call.run_from_thread(question)
 
-    async def _ask(self, needed: Sequence[str], method: str, params: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def _inputs(self) -> Inputs:
+        if self._call.inputs is None:
+            self._call.inputs = Inputs()
+        return self._call.inputs
+
+    async def _ask(self, question: Question[T], key: str) -> T:
         """CAP-02: a client is only asked what it declared, in a form that its revision knows."""
-        if is_modern(self.protocol_version):
-            raise ToolError(f"Clients of revision {self.protocol_version} cannot be asked yet.")
-        client = self.client
-        if missing := [capability for capability in needed if not client.can(capability)]:
+        if _in_effect.get():
+            raise RuntimeError("A question inside of once would be asked anew each time: ask before it.")
+        key = self._inputs.key_of(question.method, key)
+        client, method, version = self.client, question.method, self.protocol_version
+        if missing := [capability for capability in question.needed if not client.can(capability)]:
             words = ", ".join(missing).replace("_", " ")
-            raise ToolError(f"The client does not support {method}: it did not declare {words}.")
-        if downlevel.message(method, params, self.protocol_version) is None:
-            raise ToolError(downlevel.why_not(method, params, self.protocol_version))
+            text = f"The client does not support {method}: it did not declare {words}."
+            raise CannotAsk(text, question.needed)
+        params = downlevel.message(method, question.params, version)
+        if params is None:
+            raise CannotAsk(downlevel.why_not(method, question.params, version))
+        if is_modern(version):
+            return await self._look_up(question, params, key)
         try:
-            return await self._call.ask(method, params)
+            return question.read(await self._call.ask(method, question.params))
         except ClientFailed as error:
             raise ToolError(f"The client refused {method}: {error.message[:200]} ({error.code}).") from None
         except NoAnswer as error:
             raise ToolError(str(error)) from None
 
+    async def _look_up(self, question: Question[T], params: dict[str, Any], key: str) -> T:
+        """The answer that came with the request; without a fitting one the request ends here (MRTR-13)."""
+        inputs = self._inputs
+        answer = inputs.answer(key, question.method, params)
+        if answer is not None:
+            try:
+                if not is_answer(question.method, answer):
+                    raise ToolError("it is no answer to such a question")
+                value = question.read(answer)
+            except ToolError as wrong:
+                log.info("The answer %r is asked for again: %s", key, wrong)
+                inputs.refuse(key)
+            else:
+                inputs.accept(key, answer)
+                return value
+        inputs.leave_open(key, question.method, params)
+        await self._call.wait_for_next_round()
+        raise AssertionError("Nothing ends that but the end of the call.")
 
-def _answer(result: Mapping[str, Any], form: Form | None) -> Answer:
-    action = result.get("action")
-    if action not in ("accept", "decline", "cancel"):
-        raise ToolError("The client's answer to the elicitation has no valid action.")
-    if action != "accept" or form is None:
-        return Answer(action)
-    content = result.get("content")
-    if not isinstance(content, dict):
-        raise ToolError("The client accepted the elicitation without any content.")
-    problem = elicitation.check_answer(form.schema, content)
-    if problem is not None:
-        raise ToolError(f"The client's answer does not fit the form: {problem}")
-    return Answer(action, content, form.read(content))
+    @contextmanager
+    def _effect(self) -> Iterator[None]:
+        """While inside, a question that is asked elsewhere does not end the round."""
+        under_way, mark, call = self._inputs.effects, object(), self._call
+        under_way.add(mark)
+        before = _in_effect.set(True)
+        try:
+            yield
+        finally:
+            _in_effect.reset(before)
+            under_way.discard(mark)
+            call.loop.call_soon_threadsafe(call.suspend)
 
 
-def _is_root(root: Any) -> bool:
-    """ROOT-04: only file URIs without traversal; the rest is untrusted noise."""
-    uri = root.get("uri") if isinstance(root, dict) else None
-    return isinstance(uri, str) and uri.startswith("file:///") and "/.." not in unquote(uri)
+async def _together(asked: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    tasks = [asyncio.ensure_future(question) for question in asked]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

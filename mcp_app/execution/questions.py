@@ -1,17 +1,38 @@
-"""What a tool may ask the person behind the client: a form from Python types, and the answer."""
+"""What a tool may ask its client: the question as it is sent, and the answer as Python."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, get_origin
+from typing import Any, Generic, Literal, TypeVar, get_origin
+from urllib.parse import unquote
 
+from django.conf import settings as django_settings
 from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 
 from mcp_app.catalogue.content import ToolError
 from mcp_app.catalogue.typing_rules import portable
+from mcp_app.protocol import elicitation, sampling
+from mcp_app.protocol.errors import InvalidAnswer
 
 VALUE = "value"
+
+T = TypeVar("T")
+Wire = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T]):
+    """One request to the client; ``needed`` are fields of its capabilities, ``read`` makes its result Python.
+
+    ``read`` raises ToolError for a result that is no answer to this question.
+    """
+
+    method: str
+    params: Wire
+    needed: tuple[str, ...]
+    read: Callable[[Wire], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +120,64 @@ def flatten(schema: dict[str, Any]) -> dict[str, Any]:
     if required := schema.get("required"):
         flat["required"] = required
     return flat
+
+
+def form(message: str, kind: Any) -> Question[Answer]:
+    """A form to fill in; raises ValueError for one that clients cannot show."""
+    asked = Form({"type": "object", "properties": {}} if kind is None else kind)
+    elicitation.check_form(asked.schema)
+    params = {"mode": "form", "message": message, "requestedSchema": asked.schema}
+    return Question(
+        "elicitation/create", params, ("elicitation_form",), lambda result: _answer(result, asked)
+    )
+
+
+def link(message: str, url: str, elicitation_id: str) -> Question[Answer]:
+    """An address to open; raises ValueError for one that must not be."""
+    elicitation.check_url(url, allow_http=django_settings.DEBUG)
+    params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
+    return Question("elicitation/create", params, ("elicitation_url",), lambda result: _answer(result, None))
+
+
+def sample(messages: Any, max_tokens: int, options: Wire) -> Question[Wire]:
+    """Messages for the client's model to continue; raises ValueError for what no model can."""
+    params = sampling.build_params(messages, max_tokens=max_tokens, **options)
+    return Question("sampling/createMessage", params, sampling.needed_capabilities(params), _sampled)
+
+
+def roots() -> Question[list[Wire]]:
+    """The client's roots."""
+    return Question("roots/list", {}, ("roots",), _roots)
+
+
+def _answer(result: Wire, asked: Form | None) -> Answer:
+    action = result.get("action")
+    if action not in ("accept", "decline", "cancel"):
+        raise ToolError("The client's answer to the elicitation has no valid action.")
+    if action != "accept" or asked is None:
+        return Answer(action)
+    content = result.get("content")
+    if not isinstance(content, dict):
+        raise ToolError("The client accepted the elicitation without any content.")
+    problem = elicitation.check_answer(asked.schema, content)
+    if problem is not None:
+        raise ToolError(f"The client's answer does not fit the form: {problem}")
+    return Answer(action, content, asked.read(content))
+
+
+def _sampled(result: Wire) -> Wire:
+    try:
+        return sampling.check_result(result)
+    except InvalidAnswer as error:
+        raise ToolError(error.message) from None
+
+
+def _roots(result: Wire) -> list[Wire]:
+    found = result.get("roots")
+    return [root for root in found if _is_root(root)] if isinstance(found, list) else []
+
+
+def _is_root(root: Any) -> bool:
+    """ROOT-04: only file URIs without traversal; the rest is untrusted noise."""
+    uri = root.get("uri") if isinstance(root, dict) else None
+    return isinstance(uri, str) and uri.startswith("file:///") and "/.." not in unquote(uri)

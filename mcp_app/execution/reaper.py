@@ -12,7 +12,7 @@ from collections import defaultdict
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution import approval, records
+from mcp_app.execution import approval, records, task_records
 from mcp_app.execution.attempt_reply import fence_off_now, publish_now
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
@@ -39,6 +39,7 @@ def sweep(*, leases: bool = True) -> int:
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
     helped += approval.sweep()
+    helped += sum(_end_outlived(call) for call in task_records.outlived())
     if unpublished := records.unpublished(PUBLISH_SECONDS):
         helped += publish_now(unpublished)
     return helped
@@ -112,6 +113,17 @@ def _reap(call: CallRecord) -> int:
         )
         publish_now([call], answer)
     return int(ended)
+
+
+def _end_outlived(call: CallRecord) -> int:
+    """A task that nobody may ask for any more is work for nobody; its worker looks at the row each second."""
+    if records.request_cancel_of(call.id, "its time to live is over") is None:
+        return 0
+    answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+    if records.cancel_idle(call, answer):
+        publish_now([call], answer)
+    log.warning("Task %s (%s) outlived its time and was stopped", call.id, call.tool)
+    return 1
 
 
 def _ending(call: CallRecord) -> tuple[State, str, bytes]:

@@ -1,8 +1,9 @@
-"""Turns what a tool returned into a CallToolResult of revision 2025-11-25; runs nothing and sends nothing."""
+"""Turns what a tool returned, or how it failed, into what revision 2025-11-25 sends; sends nothing."""
 
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from mcp_app import conf
 from mcp_app.catalogue.content import CONTENT_CLASSES, ToolResult, to_block
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution.json_values import encodable, json_text, jsonable, settle
+from mcp_app.protocol.errors import InternalError
 
 log = logging.getLogger("mcp.call")
 Result = dict[str, Any]
@@ -35,6 +37,13 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
 def error_result(text: str) -> Result:
     """A result that tells the model what went wrong (TOOL-12)."""
     return {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
+
+
+def unexpected(method: str, target: str) -> InternalError:
+    """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
+    incident = secrets.token_hex(4)
+    log.error("Incident %s: %s %r failed", incident, method, target, exc_info=True)  # noqa: LOG014 - called by handlers
+    return InternalError(f"Internal error (incident {incident}).")
 
 
 def _tool_result(value: Any, entry: ToolEntry) -> Result:

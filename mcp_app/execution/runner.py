@@ -10,23 +10,26 @@ from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 
-from mcp_app.catalogue.content import ToolError
+from mcp_app.catalogue.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions import ToolFunction
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.database import thread_connection
-from mcp_app.execution.call import Call, Cancelled
+from mcp_app.execution.call import UNWILLING_SECONDS, Call
 from mcp_app.execution.context import Context
 from mcp_app.execution.json_values import settle
 from mcp_app.execution.results import error_result, to_result
+from mcp_app.execution.stopping import Cancelled, Suspended
 from mcp_app.execution.threads import Threads
+from mcp_app.protocol.capabilities import required
 from mcp_app.protocol.errors import (
     InvalidParams,
     McpError,
+    MissingCapability,
     PeerError,
     ResourceNotFound,
     UrlElicitationRequired,
 )
-from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 log = logging.getLogger("mcp.tool")
 
@@ -44,7 +47,19 @@ class Runner:
     async def invoke(
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
     ) -> Any:
-        """Call an application function with validated arguments and return its value."""
+        """Call an application function with validated arguments and return its value.
+
+        Raises Suspended when it asked what the client answers with a new request, whatever it made of that.
+        """
+        try:
+            return await self._invoke(function, arguments, call, context)
+        finally:
+            if call.suspended:
+                raise Suspended
+
+    async def _invoke(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
         keywords = function.bind(arguments)
         if function.context_name is not None:
             keywords[function.context_name] = context
@@ -53,7 +68,14 @@ class Runner:
         thread = await self._threads.start(_in_thread, function.call, keywords)
         # All of them: a tool in a thread may read a resource that has one of its own.
         call.threads = (*(each for each in call.threads if not each.done()), thread)
-        return await asyncio.wrap_future(thread)
+        try:
+            return await asyncio.wrap_future(thread)
+        except asyncio.CancelledError:
+            if call.suspended:
+                # Its client comes back at once: the next run must not meet this one's clearing up.
+                ended = asyncio.gather(asyncio.wrap_future(thread), return_exceptions=True)
+                await asyncio.wait((ended,), timeout=UNWILLING_SECONDS)
+            raise
 
     async def run_tool(
         self,
@@ -122,6 +144,10 @@ class Runner:
             return await self.invoke(function, arguments, call, context)
         except Cancelled:
             raise asyncio.CancelledError from None
+        except CannotAsk as error:
+            if is_modern(call.session.version):
+                raise _missing(error) from None
+            raise InvalidParams(str(error)) from None
         except ToolError as error:
             raise InvalidParams(str(error) or "The request was refused.") from None
         except ValidationError as error:
@@ -141,10 +167,14 @@ def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
 def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
     """What a tool's exception is to its caller; raises McpError for what is the request's own error."""
     if isinstance(error, UrlElicitationRequired):
-        if version >= V2025_11_25:
+        if version == V2025_11_25:
             raise error
-        # ELI-08: older clients do not know the error, so the model is told.
+        # ELI-08, ELI-09: other revisions do not know the error, so the model is told.
         return error_result(error.message)
+    if isinstance(error, CannotAsk) and is_modern(version):
+        raise _missing(error)
+    if isinstance(error, MissingCapability):
+        raise error
     if isinstance(error, PeerError):
         # A question that went wrong inside the tool is the tool's failure, not the request's (TOOL-12).
         return error_result(_words(error))
@@ -155,6 +185,11 @@ def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
     if isinstance(error, ToolError):
         return error_result(str(error) or "The tool failed.")
     return error_result(_failure(name, error))
+
+
+def _missing(error: CannotAsk) -> MissingCapability:
+    """CAP-03: the client may declare it and try again."""
+    return MissingCapability(str(error), required=required(error.needed))
 
 
 def _words(error: PeerError) -> str:

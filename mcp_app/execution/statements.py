@@ -16,10 +16,11 @@ _CLAIM = """
     SET state = %(state)s, attempt = attempt + 1, lease_until = %(lease_until)s, started_at = %(started_at)s,
         worker = %(worker)s
     WHERE id = %(id)s AND state = 'accepted' AND attempt < max_attempts"""
+# What a person answered is kept for as long as it is needed.
 FINISH = """
     UPDATE mcp_app_call
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = %(finished_at)s,
-        lease_until = NULL, published = %(published)s
+        lease_until = NULL, published = %(published)s, inputs = NULL
     WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
 FINISH_UNSTARTED = FINISH.replace("IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')")
 FINISH_LOST = f"{FINISH} AND lease_until < %(finished_at)s"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
-from typing import Any
+from typing import Any, TypeVar
 
 # Threads that wait for a client's answer hold no place, only memory.
 MAX_WAITING = 256
+
+T = TypeVar("T")
 
 
 class Place:
@@ -26,6 +28,18 @@ class Place:
         """Wait until fewer threads run than may."""
         await self._places.acquire()
         self._held = True
+
+    async def away(self, question: Callable[[], Awaitable[T]]) -> T:
+        """Await ``question`` while the thread that asks leaves its place to others."""
+        self.give_back()
+        try:
+            answer = await question()
+        except Exception:
+            await self.take()
+            raise
+        # Not after a cancellation: the thread has only to end then.
+        await self.take()
+        return answer
 
     def give_back(self) -> None:
         """Let another thread run; harmless when the place was given back already."""

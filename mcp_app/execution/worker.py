@@ -31,6 +31,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
@@ -163,9 +164,10 @@ class Worker:
         self._runner.close()
 
     async def _run(self, record: CallRecord, principal: Principal, keeper: Keeper) -> str:
-        reply = AttemptReply(self._streams, record, self._published)
+        inputs = _inputs_of(record)
+        reply = AttemptReply(self._streams, record, self._published, inputs)
         session, ended = await self._session(record)
-        call = keeper.call = self._call(record, principal, session, reply)
+        call = keeper.call = self._call(record, principal, session, reply, inputs)
         if record.attempt > 1 or record.approved:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
@@ -178,7 +180,14 @@ class Worker:
         await asyncio.gather(*map(asyncio.wrap_future, call.threads), return_exceptions=True)
         return call.outcome
 
-    def _call(self, record: CallRecord, principal: Principal, session: Session, reply: AttemptReply) -> Call:
+    def _call(
+        self,
+        record: CallRecord,
+        principal: Principal,
+        session: Session,
+        reply: AttemptReply,
+        inputs: Inputs | None,
+    ) -> Call:
         token = record.meta.get("progressToken")
         return Call(
             request_id=record.request_id,
@@ -204,6 +213,7 @@ class Worker:
                 request_id=record.request_id,
                 meta=record.meta,
             ),
+            inputs=inputs,
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:
@@ -269,6 +279,14 @@ class Worker:
 def _wait_for_a_place(full: TooManyRunning) -> None:
     """Queue the call again. The more calls wait, the less often each looks, so that looking stays cheap."""
     hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
+
+
+def _inputs_of(record: CallRecord) -> Inputs | None:
+    if record.inputs is None:
+        return None
+    inputs = Inputs.restored(record.inputs)
+    inputs.kept = record.is_task
+    return inputs
 
 
 def _payload(record: CallRecord) -> bytes:

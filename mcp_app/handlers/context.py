@@ -9,13 +9,18 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.background import Background
+from mcp_app.execution.call import Call
 from mcp_app.execution.calls import Calls, Read, Work
+from mcp_app.execution.context import Context
 from mcp_app.execution.exchange_reply import ExchangeReply
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.reply import Reply
+from mcp_app.execution.request_state import inputs_of, spend
 from mcp_app.observability.trail import Trail, of_request
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.progress import check_progress_token
 from mcp_app.protocol.tally import Tally
+from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
@@ -83,6 +88,7 @@ class RequestContext(Asked):
     ) -> None:
         """Start a call for this request; its answer comes on the reply."""
         meta = request_meta(params)
+        inputs = self.inputs(params)
         seconds = timeout or self.services.settings.tool_timeout_seconds
         self.services.calls.start(
             session=self.session,
@@ -95,11 +101,25 @@ class RequestContext(Asked):
             meta=meta,
             progress_token=progress_token(meta),
             timeout=seconds,
-            work=work,
+            work=work if inputs is None or not inputs.nonce else self._after_spending(inputs, work),
             read=read,
             on_timeout=on_timeout or _no_answer,
             trace_fields=self.trace_fields,
+            inputs=inputs,
         )
+
+    def inputs(self, params: Params) -> Inputs | None:
+        """What the request brings along of earlier rounds; None before 2026-07-28. Raises InvalidParams."""
+        if not is_modern(self.version):
+            return None
+        return inputs_of(self.method, params, self.principal.key, self.services.settings)
+
+    def _after_spending(self, inputs: Inputs, work: Work) -> Work:
+        async def spent_first(call: Call, context: Context) -> dict[str, Any]:
+            await spend(self.services.streams, inputs, self.services.settings)
+            return await work(call, context)
+
+        return spent_first
 
     def trail(self, target: str, meta: dict[str, Any]) -> Trail:
         """What a call that does not run in this process leaves behind here."""

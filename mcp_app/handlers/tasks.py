@@ -8,8 +8,9 @@ from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution import client_tasks
 from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.request_state import spend
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import input_required, jsonrpc
 from mcp_app.protocol.capabilities import declares
 from mcp_app.protocol.errors import InvalidParams, MissingCapability
 from mcp_app.protocol.tasks import EXTENSION, REQUIRED, Task
@@ -45,6 +46,9 @@ async def create(
     """
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
+    inputs = context.inputs(params)
+    if inputs is not None:
+        await spend(services.streams, inputs, services.settings)
     with context.trail(entry.name, meta) as trail:
         call, start = await services.background.accept_call(
             new_call(
@@ -56,6 +60,7 @@ async def create(
                 session_fields={**session.stored(), **OPERATOR_LEVEL},
                 meta={**carried(meta, trail.context), **OPERATOR},
                 task_seconds=services.settings.task_ttl_seconds,
+                inputs=None if inputs is None else inputs.stored(),
             )
         )
     answer = b""
@@ -85,10 +90,11 @@ async def cancel(context: RequestContext, params: Params) -> Result:
 
 async def update(context: RequestContext, params: Params) -> Result:
     """TASKX-08: answers to what a task asked; what answers nothing is ignored."""
-    responses = params.get("inputResponses")
-    await _task(context, params)
-    if type(responses) is not dict:
+    _, call = await _task(context, params)
+    if "inputResponses" not in params:
         raise InvalidParams("tasks/update needs the member 'inputResponses', an object.")
+    if responses := input_required.responses(params):
+        await context.services.background.answer_task(call, responses)
     return {}
 
 

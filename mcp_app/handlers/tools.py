@@ -11,6 +11,7 @@ from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.call import Call
 from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
+from mcp_app.execution.request_state import spend
 from mcp_app.execution.results import error_result
 from mcp_app.handlers import tasks
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
@@ -69,6 +70,8 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
         return None
     progress_token(request_meta(params))
     version = context.session.version
+    if is_modern(version) and ("requestState" in params or "inputResponses" in params):
+        return None
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
     try:
@@ -133,7 +136,9 @@ async def _accept(
     """A background call: stored, queued, and followed on its own stream (R1)."""
     meta = request_meta(params)
     progress_token(meta)
-    session = context.session
+    session, inputs = context.session, context.inputs(params)
+    if inputs is not None:
+        await spend(context.services.streams, inputs, context.services.settings)
     with context.trail(entry.name, meta) as trail:
         stream, start = await context.services.background.accept(
             new_call(
@@ -145,6 +150,7 @@ async def _accept(
                 session_fields=session.stored(),
                 # The worker goes on with the trace (META-09).
                 meta=carried(meta, trail.context),
+                inputs=None if inputs is None else inputs.stored(),
             )
         )
     context.reply.follow(stream, start.epoch)

@@ -84,6 +84,10 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     decision_reason = models.TextField(blank=True)
+    # Null, not empty: a process of the version before inserts rows without it.
+    inputs = models.TextField(  # noqa: DJ001
+        null=True, help_text="What is known of earlier rounds of questions, as JSON."
+    )
 
     task_until = models.DateTimeField(null=True, help_text="A task: until when its client may ask for it.")
     progress_at = models.DateTimeField(null=True, help_text="When a task last told its client of progress.")
@@ -99,6 +103,10 @@ class Call(models.Model):
             models.Index(fields=["state", "lease_until"]),
             models.Index(fields=["session_id", "stream"]),
             models.Index(fields=["published", "finished_at"]),
+            # Few calls are tasks; the others do not pay for it.
+            models.Index(
+                fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -46,12 +46,13 @@ class Message(models.Model):
         OUT = "out", "server → client"
 
     class Outcome(models.TextChoices):
-        """How a request ended; empty for notifications."""
+        """How a request ended, perhaps in a question; empty for notifications."""
 
         OK = "ok", "ok"
         TOOL_ERROR = "tool_error", "tool error"
         ERROR = "error", "error"
         CANCELLED = "cancelled", "cancelled"
+        ASKED = "asked", "asked"
 
     session = models.ForeignKey(
         Session,

@@ -148,7 +148,7 @@ def end(span: Span, outcome: str, answer: bytes) -> None:
     if outcome == "tool_error":
         span.set_attribute("error.type", "tool_error")
         span.set_status(StatusCode.ERROR)
-    elif outcome != "ok":
+    elif outcome not in ("ok", "asked"):
         code = _code(answer)
         span.set_attribute("error.type", "cancelled" if outcome == "cancelled" else code or "_OTHER")
         if code:

@@ -40,7 +40,7 @@ class Trail:
             spans.enter(self._span)
 
     def end(self, outcome: str, answer: bytes = b"") -> None:
-        """The call is answered; ``outcome`` is ``ok``, ``tool_error``, ``error`` or ``cancelled``."""
+        """The call is answered; ``outcome`` is one of those that messages have."""
         if self._span is not None:
             spans.end(self._span, outcome, answer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -79,6 +79,15 @@ class ClientCapabilities:
             elicitation_form=form,
             elicitation_url=newest and elicitation is not None and _member(elicitation, "url") is not None,
         )
+
+
+def required(needed: Iterable[str]) -> dict[str, Any]:
+    """What a client must declare for the fields ``needed`` of ClientCapabilities, in its form (CAP-03)."""
+    found: dict[str, Any] = {}
+    for name in needed:
+        kind, _, part = name.partition("_")
+        found.setdefault(kind, {}).update({part: {}} if part else {})
+    return found
 
 
 def known(capabilities: dict[str, Any]) -> dict[str, Any]:

@@ -168,6 +168,8 @@ def complete(method: str, result: Wire, meta: Wire) -> Wire:
 
 def message(method: str, params: Wire, version: str) -> Wire | None:
     """The params of a notification or request of ours, or None if the revision cannot carry it."""
+    if version >= V2026_07_28:
+        return _without_elicitation_id(method, params)
     if version >= V2025_11_25:
         return params
     if version < _METHOD_SINCE.get(method, ""):
@@ -179,6 +181,15 @@ def message(method: str, params: Wire, version: str) -> Wire | None:
     if method == "sampling/createMessage":
         return _sampling(params, version)
     return params
+
+
+def _without_elicitation_id(method: str, params: Wire) -> Wire | None:
+    """ELI-09: what an elicitation belongs to, the server keeps in mind by itself."""
+    if method == "notifications/elicitation/complete":
+        return None
+    if "elicitationId" not in params:
+        return params
+    return {name: value for name, value in params.items() if name != "elicitationId"}
 
 
 def why_not(method: str, params: Wire, version: str) -> str:

@@ -107,6 +107,21 @@ def without_content(message: jsonrpc.Response, payload: bytes) -> bytes:
     return jsonrpc.encode_result(message.id, {**message.result, "content": MARK})
 
 
+def without_contents(request: jsonrpc.Request, payload: bytes) -> bytes:
+    """A request of 2026-07-28 as it is logged: its answers are hidden as those that come alone."""
+    if "inputResponses" not in request.params:
+        return payload
+    found = request.params["inputResponses"]
+    answers = {key: _hidden(answer) for key, answer in found.items()} if type(found) is dict else MARK
+    return jsonrpc.encode_request(request.id, request.method, {**request.params, "inputResponses": answers})
+
+
+def _hidden(answer: Any) -> Any:
+    if type(answer) is not dict:
+        return MARK
+    return {**answer, "content": MARK} if "content" in answer else answer
+
+
 def _result(payload: dict[str, Any]) -> dict[str, Any]:
     error = payload.get("error")
     if error is not None:

@@ -14,25 +14,32 @@ import pytest
 
 from mcp_app.catalogue.registry import registry
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "writing-tools.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(), flags=re.DOTALL | re.MULTILINE)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GUIDES = ("writing-tools.md", "questions.md")
+BLOCKS = {
+    guide: re.findall(r"^```python\n(.*?)^```$", (DOCS / guide).read_text(), flags=re.DOTALL | re.MULTILINE)
+    for guide in GUIDES
+}
 TESTS = [
-    name for block in BLOCKS for name in re.findall(r"^(?:async )?def (test_\w+)", block, flags=re.MULTILINE)
+    (guide, name)
+    for guide, blocks in BLOCKS.items()
+    for block in blocks
+    for name in re.findall(r"^(?:async )?def (test_\w+)", block, flags=re.MULTILINE)
 ]
 
 
 @pytest.fixture(scope="module")
-def guide() -> Iterator[dict[str, Any]]:
-    """Everything the guide defines, registered."""
+def guide(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """Everything a guide defines, registered."""
     module = ModuleType("library")
     with registry.isolated():
-        for block in BLOCKS:
-            exec(compile(block, str(GUIDE), "exec", dont_inherit=True), module.__dict__)
+        for block in BLOCKS[request.param]:
+            exec(compile(block, str(DOCS / request.param), "exec", dont_inherit=True), module.__dict__)
         yield module.__dict__
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", TESTS)
+@pytest.mark.parametrize(("guide", "name"), TESTS, indirect=["guide"])
 def test_the_guide_keeps_its_word(guide: dict[str, Any], name: str) -> None:
     test = guide[name]
     if inspect.iscoroutinefunction(test):
@@ -41,6 +48,7 @@ def test_the_guide_keeps_its_word(guide: dict[str, Any], name: str) -> None:
         test()
 
 
-def test_every_block_of_the_guide_says_which_file_it_is() -> None:
-    assert TESTS
-    assert {block.splitlines()[0] for block in BLOCKS} == {"# library/mcp.py", "# library/tests/test_mcp.py"}
+@pytest.mark.parametrize("page", GUIDES)
+def test_every_block_of_a_guide_says_which_file_it_is(page: str) -> None:
+    found = {block.splitlines()[0] for block in BLOCKS[page]}
+    assert found == {"# library/mcp.py", "# library/tests/test_mcp.py"}

@@ -62,20 +62,24 @@ async def test_every_page_of_a_list_is_fetched() -> None:
         assert [item["uriTemplate"] for item in await client.list_templates()] == ["notes://{slug}"]
 
 
-async def test_questions_of_the_server_are_answered_by_values_or_functions() -> None:
+@pytest.mark.requirement("MRTR-13")
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_questions_of_the_server_are_answered_by_values_or_functions(version: str) -> None:
     async def sampled(params: dict[str, Any]) -> str:
         return str(params["maxTokens"])
 
     options: dict[str, Any] = {"elicit": lambda params: {"value": params["message"]}, "sample": sampled}
-    async with Client(**options, roots=["file:///home"]) as client:
+    async with Client(**options, roots=["file:///home"], version=version) as client:
         result = await client.call_tool("ask")
     assert result["content"][0]["text"] == "Your name? 5 file:///home"
 
 
-@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_the_revision_can_be_chosen(version: str) -> None:
     async with Client(version=version) as client:
-        assert client.server["protocolVersion"] == version
+        assert (
+            client.server.get("protocolVersion", client.server.get("supportedVersions", [""])[0]) == version
+        )
         assert version in (await client.call_tool("who"))["content"][0]["text"]
 
 

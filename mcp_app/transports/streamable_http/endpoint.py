@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
-from mcp_app.execution.call import unexpected
+from mcp_app.execution.results import unexpected
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import (
     McpError,

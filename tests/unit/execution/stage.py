@@ -15,6 +15,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.call import Call
 from mcp_app.execution.calls import Calls
 from mcp_app.execution.context import Context
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.reply import Reply
 from mcp_app.execution.runner import Runner
 from mcp_app.observability.counts import Counts
@@ -69,6 +70,7 @@ class Stage:
         principal: Principal = LOOPBACK,
         on_timeout: Callable[[], dict[str, Any]] = lambda: {"content": [], "isError": True},
         read: Callable[[Call, str], Awaitable[dict[str, Any]]] | None = None,
+        inputs: Inputs | None = None,
     ) -> Call:
         """Begin a call; its reply is ``call.reply``."""
         return self.calls.start(
@@ -85,6 +87,7 @@ class Stage:
             work=work,
             read=read or self._read,
             on_timeout=on_timeout,
+            inputs=inputs,
         )
 
     async def _read(self, call: Call, uri: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import { badge, clock, element, marked, span } from "./text.js";
 
-const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", running: "info", resumed: "warn" };
+const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", resumed: "warn" };
 const WORDS = { tool_error: "tool error" };
 
 // A bar on a scale of powers: a millisecond is hardly seen, a minute fills it.

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("mcp_app", "0011_speed"),
+        ("mcp_app", "0012_mrtr"),
     ]
 
     operations = [
@@ -17,6 +17,12 @@ class Migration(migrations.Migration):
             name="progress_at",
             field=models.DateTimeField(
                 null=True, help_text="When a task last told its client of progress."
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="call",
+            index=models.Index(
+                fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
             ),
         ),
     ]

@@ -1,0 +1,116 @@
+"""Sealed tokens: what a client keeps for us and can neither read nor change, whatever it is.
+
+AES-256-GCM under keys derived by HKDF-SHA-256 from a ring of secrets. The first secret seals, all of them
+open, so a secret is replaced by putting the new one in front. A token names the version of this format and
+the key it was sealed with, and is bound to both::
+
+    v1.<8 hex digits: the key>.<base64url: 12 bytes nonce, ciphertext, 16 bytes tag>
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings as django_settings
+
+from mcp_app.conf import Settings
+
+VERSION = "v1"
+_NONCE_BYTES = 12
+
+
+class Unsealed(Exception):
+    """A token cannot be opened; the text says why, for the log and never for who sent it."""
+
+
+class KeyRing:
+    """Seals and opens with the keys of all processes that have the same secrets."""
+
+    __slots__ = ("_first", "_keys")
+
+    def __init__(self, ring: Sequence[str], purpose: str) -> None:
+        """``ring``: the secret that seals, then those that still open. Keys of two purposes are different."""
+        derived = [_derive(secret, purpose) for secret in ring]
+        self._keys = {_name(key): _cipher(key) for key in reversed(derived)}
+        self._first = _name(derived[0])
+
+    def seal(self, payload: bytes) -> str:
+        """A token that holds ``payload``; no two are the same."""
+        head = f"{VERSION}.{self._first}"
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        sealed = nonce + self._keys[self._first].encrypt(nonce, payload, head.encode())
+        return f"{head}.{_text(sealed)}"
+
+    def open(self, token: str) -> bytes:
+        """The payload of a token; raises Unsealed for whatever was not sealed with one of these keys."""
+        version, _, rest = token.partition(".")
+        name, _, text = rest.partition(".")
+        if version != VERSION:
+            raise Unsealed("it is no token of this version")
+        cipher = self._keys.get(name)
+        if cipher is None:
+            raise Unsealed("its key is not known, or no longer")
+        return _opened(cipher, _bytes(text), f"{version}.{name}".encode())
+
+
+def key_ring(settings: Settings, purpose: str) -> KeyRing:
+    """The ring of this installation: ``MCP["STATE_KEYS"]``, or else Django's own secrets (STATE-03)."""
+    fallbacks = getattr(django_settings, "SECRET_KEY_FALLBACKS", ())
+    return _ring(settings.state_keys or (django_settings.SECRET_KEY, *fallbacks), purpose)
+
+
+@lru_cache(maxsize=8)
+def _ring(ring: tuple[str, ...], purpose: str) -> KeyRing:
+    return KeyRing(ring, purpose)
+
+
+# The library is imported where it is used: most processes that load this module never seal anything.
+def _derive(secret: str, purpose: str) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    # No salt: what every process must derive alike has nowhere to keep one.
+    derivation = HKDF(algorithm=SHA256(), length=32, salt=None, info=f"mcp {purpose} {VERSION}".encode())
+    return derivation.derive(secret.encode())
+
+
+def _cipher(key: bytes) -> Any:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)
+
+
+def _opened(cipher: Any, sealed: bytes, head: bytes) -> bytes:
+    from cryptography.exceptions import InvalidTag
+
+    try:
+        opened: bytes = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], head)
+    except (InvalidTag, ValueError) as error:
+        raise Unsealed("it was changed") from error
+    return opened
+
+
+def _name(key: bytes) -> str:
+    return hashlib.sha256(b"name of " + key).hexdigest()[:8]
+
+
+def _text(sealed: bytes) -> str:
+    return urlsafe_b64encode(sealed).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        found = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError as error:
+        raise Unsealed("it is cut or no base64") from error
+    # The decoder skips what is no base64: the same bytes must not have many texts.
+    if _text(found) != text:
+        raise Unsealed("it is no base64 that we write")
+    if len(found) <= _NONCE_BYTES:
+        raise Unsealed("it is too short")
+    return found

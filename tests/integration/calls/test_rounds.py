@@ -1,0 +1,69 @@
+"""Questions of tools on workers, as 2026-07-28 asks them, and the end of processes between rounds."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import pytest
+
+from tests.integration.calls.conftest import CAPABILITIES, Installation
+from tests.live import eventually
+from tests.raw_modern import Modern, Wire
+
+ASKING = {
+    "ask": ("elicitation-1", {"action": "accept", "content": {"value": "Ada"}}, "Hello, Ada!"),
+    "ask_in_thread": ("elicitation-1", {"action": "accept", "content": {"value": "Ada"}}, "Hello, Ada!"),
+    "sample": (
+        "sampling-1",
+        {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"},
+        "hi",
+    ),
+}
+
+
+def request_of(tool: str, nonce: str, **members: Any) -> Wire:
+    return {"name": tool, "arguments": {"nonce": nonce}, **members}
+
+
+@pytest.mark.requirement("MRTR-05", "MRTR-09")
+@pytest.mark.parametrize("name", ASKING)
+def test_a_worker_ends_with_the_question_and_another_run_has_the_answer(
+    live: Installation, nonce: str, name: str
+) -> None:
+    key, answer, text = ASKING[name]
+    first, second = (Modern(port, capabilities=CAPABILITIES) for port in live.ports)
+    asked = first.request("tools/call", request_of(name, nonce))
+    assert set(asked["inputRequests"]) == {key}
+    eventually(lambda: len(live.lines(nonce, "end")) == 1, what="the end of the first run")
+    members = {"inputResponses": {key: answer}, "requestState": asked["requestState"]}
+    done = second.request("tools/call", request_of(name, nonce, **members))
+    assert done["content"][0]["text"] == text
+    assert len(live.lines(nonce, "start")) == 2
+    forgets = "from mcp_app.models import Call; print(Call.objects.exclude(inputs=None).count())"
+    assert live.shell(forgets).strip() == "0"
+
+
+@pytest.mark.requirement("STATE-02")
+def test_a_worker_is_given_no_call_with_a_foreign_state(live: Installation, nonce: str) -> None:
+    client = Modern(live.ports[0], capabilities=CAPABILITIES)
+    asked = client.request("tools/call", request_of("ask", nonce))
+    refused = client.request(
+        "tools/call", request_of("ask", f"{nonce}-other", requestState=asked["requestState"])
+    )
+    assert (client.status, refused["data"]) == (400, {"reason": "invalid_request_state"})
+    assert not live.lines(f"{nonce}-other")
+
+
+@pytest.mark.requirement("MRTR-05")
+def test_the_next_round_works_at_another_process_when_the_first_was_killed(
+    live: Installation, nonce: str
+) -> None:
+    first, second = (Modern(port, capabilities=CAPABILITIES) for port in live.ports)
+    asked = first.request("tools/call", request_of("ask", nonce))
+    live.restart(0, signal.SIGKILL)
+    key, answer, text = ASKING["ask"]
+    members = {"inputResponses": {key: answer}, "requestState": asked["requestState"]}
+    for client in (second, first):
+        done = client.request("tools/call", request_of("ask", nonce, **members))
+        assert done["content"][0]["text"] == text

@@ -1,0 +1,59 @@
+"""A client of 2026-07-28 by hand: every request stands alone, at whichever process it is sent to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.raw_http import RawClient, events_of, is_stream
+from tests.raw_wire import Answer
+
+VERSION = "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+Wire = dict[str, Any]
+
+
+@dataclass
+class Modern:
+    """``status`` is that of the newest answer; ``received`` what came before it."""
+
+    port: int
+    token: str | None = None
+    capabilities: Wire = field(default_factory=dict)
+    status: int = 0
+    received: list[Wire] = field(default_factory=list)
+
+    def post(self, method: str, params: Mapping[str, Any]) -> Answer:
+        """Send one request and read the whole answer."""
+        meta = {
+            PREFIX + "protocolVersion": VERSION,
+            PREFIX + "clientCapabilities": self.capabilities,
+            PREFIX + "clientInfo": {"name": "raw", "version": "1"},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": VERSION,
+            "Mcp-Method": method,
+        }
+        if method in NAMED:
+            headers["Mcp-Name"] = str(params[NAMED[method]])
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        with RawClient("127.0.0.1", self.port) as client:
+            return client.request("POST", "/mcp", headers, json.dumps(message).encode())
+
+    def request(self, method: str, params: Mapping[str, Any]) -> Wire:
+        """The result, or the error, of one request."""
+        answer = self.post(method, params)
+        self.status = answer.status
+        messages = [answer.json()]
+        if is_stream(answer):
+            messages = [json.loads(event.data) for event in events_of(answer.body) if event.data]
+        self.received = messages[:-1]
+        found: Wire = messages[-1].get("result") or messages[-1]["error"]
+        return found
