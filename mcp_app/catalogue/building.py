@@ -104,6 +104,7 @@ def _tool(
         or definition.calls_per_minute,
         background=background,
         task_required=definition.task_required,
+        asks_first=definition.asks_first,
         retries=_retries(rows, definition),
         queue=next((each.queue for each in rows if each.queue), definition.queue),
         priority=_chosen(rows, "priority", definition.priority),

@@ -63,6 +63,7 @@ class ToolDefinition(Definition):
     calls_per_minute: int | None = None
     background: bool = False
     task_required: bool = False
+    asks_first: ToolFunction | None = None
     retries: int = 0
     queue: str = ""
     priority: int = 0

@@ -7,8 +7,13 @@ from typing import Any
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.execution import client_tasks
 from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.call import Call
+from mcp_app.execution.call_record import CallRecord, NewCall
+from mcp_app.execution.context import Context
+from mcp_app.execution.inputs import Inputs
+from mcp_app.execution.reading import read_for
 from mcp_app.execution.request_state import spend
+from mcp_app.execution.results import error_result
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.protocol import input_required, jsonrpc
 from mcp_app.protocol.capabilities import declares
@@ -46,23 +51,15 @@ async def create(
     """
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
+    if entry.asks_first is not None:
+        _ask_first(context, params, entry, arguments)
+        return
     inputs = context.inputs(params)
     if inputs is not None:
         await spend(services.streams, inputs, services.settings)
     with context.trail(entry.name, meta) as trail:
-        call, start = await services.background.accept_call(
-            new_call(
-                entry,
-                arguments,
-                context.principal,
-                session_id=session.id,
-                request_id=context.request_id,
-                session_fields={**session.stored(), **OPERATOR_LEVEL},
-                meta={**carried(meta, trail.context), **OPERATOR},
-                task_seconds=services.settings.task_ttl_seconds,
-                inputs=None if inputs is None else inputs.stored(),
-            )
-        )
+        new = _new_task(context, entry, arguments, carried(meta, trail.context), inputs)
+        call, start = await services.background.accept_call(new)
     answer = b""
     if not call.waits_for_approval:
         # TASKX-22: who finishes at once needs no further round.
@@ -73,6 +70,51 @@ async def create(
         facts = (context.method, str(context.request_id), entry.name)
         services.log.single(session.id, context.principal.key, "out", "response", answer, *facts)
     context.reply.answer(answer)
+
+
+def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
+    """TASKX-15: what is to be known before is asked by rounds of this request, here; then there is a task."""
+    services = context.services
+    seconds = services.settings.tool_timeout_seconds
+
+    async def work(call: Call, tool_context: Context) -> dict[str, Any]:
+        failed = await services.calls.runner.ask_first(entry, arguments, call, tool_context)
+        if failed:
+            return failed
+        meta = carried(call.meta, call.trail.context)
+        stored, _ = await services.background.accept_call(
+            _new_task(context, entry, arguments, meta, call.inputs)
+        )
+        return client_tasks.created(stored).created()
+
+    context.run(
+        params,
+        target=entry.name,
+        work=work,
+        read=read_for(services.calls.runner),
+        timeout=seconds,
+        on_timeout=lambda: error_result(f"{entry.name} asked nothing in {seconds:g} seconds."),
+    )
+
+
+def _new_task(
+    context: RequestContext,
+    entry: ToolEntry,
+    arguments: dict[str, Any],
+    meta: dict[str, Any],
+    inputs: Inputs | None,
+) -> NewCall:
+    return new_call(
+        entry,
+        arguments,
+        context.principal,
+        session_id=context.session.id,
+        request_id=context.request_id,
+        session_fields={**context.session.stored(), **OPERATOR_LEVEL},
+        meta={**meta, **OPERATOR},
+        task_seconds=context.services.settings.task_ttl_seconds,
+        inputs=None if inputs is None else inputs.stored(),
+    )
 
 
 async def get(context: RequestContext, params: Params) -> Result:
