@@ -23,6 +23,7 @@ class Modern:
     port: int
     token: str | None = None
     capabilities: Wire = field(default_factory=dict)
+    request_id: str | int = 1
     status: int = 0
     received: list[Wire] = field(default_factory=list)
 
@@ -33,7 +34,12 @@ class Modern:
             PREFIX + "clientCapabilities": self.capabilities,
             PREFIX + "clientInfo": {"name": "raw", "version": "1"},
         }
-        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        message = {
+            "jsonrpc": "2.0",
+            "id": self.request_id,
+            "method": method,
+            "params": {**params, "_meta": meta},
+        }
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",

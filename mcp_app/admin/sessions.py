@@ -1,4 +1,4 @@
-"""Owns the pages of legacy sessions and of the message log: read-only, but a session can be ended."""
+"""Owns the pages of sessions, subscriptions too, and of the message log; a session can be ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge, moment
 from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline, trace_of
 from mcp_app.models import Message, Session
-from mcp_app.protocol.versions import LEGACY
+from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now
 from mcp_app.templatetags.mcp_text import json_text, marked, visible, visible_block
 
@@ -67,7 +67,7 @@ class VersionFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Every revision that has sessions."""
-        return [(version, version) for version in LEGACY]
+        return [(version, version) for version in SERVED]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
         """Only sessions of the chosen revision."""
@@ -166,6 +166,7 @@ class SessionAdmin(LongListAdmin[Session]):
             "state": self.state(session),
             "fields": visible_block(json_text(session.fields)),
             "end_url": self.page_url("end", session) + "?from_page=1",
+            "can_watch": request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]),
             "can_end": self.has_end_permission(request) and session.ended_at is None,
             "timeline": timeline(request.GET, session=session.pk) if may_read else None,
             "methods": METHODS,
@@ -204,6 +205,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
             "timeline": timeline(request.GET),
             "methods": METHODS,
             "across_sessions": True,
+            "opens_sessions": self.may_open(request, Session),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/messages.html", context)
@@ -224,6 +226,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
             "message": message,
             "row": row(message, LONGEST_SHOWN),
             "trace": trace_of(message.payload),
+            "opens_sessions": self.may_open(request, Session),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/message.html", context)

@@ -36,6 +36,8 @@ METHODS = (
     "resources/unsubscribe",
     "completion/complete",
     "logging/setLevel",
+    "server/discover",
+    "subscriptions/listen",
     "roots/list",
     "sampling/createMessage",
     "elicitation/create",
@@ -47,6 +49,7 @@ METHODS = (
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
+    "notifications/subscriptions/acknowledged",
 )
 
 

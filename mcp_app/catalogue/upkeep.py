@@ -24,9 +24,16 @@ class Upkeep:
         self._refreshing: set[asyncio.Task[None]] = set()
         self._told = -1
 
+    async def start(self) -> None:
+        """Load the catalogue; raises what the database raises."""
+        self._told = (await catalogue.refresh()).revision
+        self._say()
+
     def heard(self, payload: dict[str, Any]) -> None:
         """A broadcast named the newest revision."""
-        if payload.get("revision") != catalogue.current().revision:
+        present = catalogue.current().revision
+        # What a request of this process has loaded by itself is in use, but was told to nobody.
+        if payload.get("revision") != present or self._told not in (-1, present):
             task = asyncio.create_task(self._refresh())
             self._refreshing.add(task)
             task.add_done_callback(self._refreshing.discard)
@@ -41,8 +48,11 @@ class Upkeep:
         revision = await _refreshed()
         if revision != self._told:
             self._told = revision
-            for callback in self.on_change:
-                callback()
+            self._say()
+
+    def _say(self) -> None:
+        for callback in self.on_change:
+            callback()
 
 
 async def _refreshed() -> int:

@@ -21,6 +21,7 @@ from mcp_app.console.session_rows import background_calls, session_row, session_
 from mcp_app.execution.services import cancel_request
 from mcp_app.models import Session
 from mcp_app.observability.counts import METHODS
+from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_session_now
 
 View = Callable[..., HttpResponseBase]
@@ -35,6 +36,7 @@ MORE_METHODS = (
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
     "notifications/resources/updated",
+    "notifications/subscriptions/acknowledged",
     "notifications/tools/list_changed",
     "roots/list",
     "sampling/createMessage",
@@ -104,7 +106,8 @@ def _messages(request: HttpRequest, title: str, session_id: str, row: Session | 
         session_id=session_id,
         session=session_row(row) if row is not None else None,
         search=request.GET.get("search", ""),
-        can_end=request.user.has_perm("mcp_app.change_session"),
+        # A modern client has no session that could end.
+        can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
         methods=sorted((*METHODS, *MORE_METHODS)),
         keys=KEYS,
         values={"status": STATUS, "dir": DIRECTIONS},

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution.call_record import DEFAULT_QUEUE, NewCall
+from mcp_app.execution.call_record import DEFAULT_QUEUE, NewCall, digest
+from mcp_app.execution.inputs import Inputs
 
 PREFIX = "call-"
 
@@ -30,9 +31,14 @@ def new_call(
     retry_of: UUID | None = None,
     retried_by: int | None = None,
     task_seconds: int | None = None,
-    inputs: dict[str, Any] | None = None,
+    inputs: Inputs | None = None,
 ) -> NewCall:
-    """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now."""
+    """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now.
+
+    What an earlier round was allowed needs no approval again, as long as it is the same to the letter.
+    """
+    whole = {**arguments, **entry.fixed_arguments}
+    approved = entry.needs_approval and inputs is not None and inputs.approved == digest(entry.name, whole)
     return NewCall(
         session_id=session_id,
         request_id=request_id,
@@ -40,7 +46,7 @@ def new_call(
         user_id=principal.user_id,
         api_key_id=principal.api_key_id,
         tool=entry.name,
-        arguments={**arguments, **entry.fixed_arguments},
+        arguments=whole,
         meta=meta,
         session_fields=session_fields,
         stream=new_stream(),
@@ -50,8 +56,9 @@ def new_call(
         priority=entry.priority,
         retry_of=retry_of,
         retried_by=retried_by,
-        approval_minutes=entry.approval_minutes if entry.needs_approval else None,
+        approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
+        approved=approved,
         four_eyes=entry.four_eyes,
         task_seconds=task_seconds,
-        inputs=inputs,
+        inputs=None if inputs is None else inputs.stored(),
     )

@@ -8,16 +8,14 @@ from collections.abc import Iterable
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app.execution import records, undecided
+from mcp_app.execution import records, stored_answers, undecided
 from mcp_app.execution.attempt_reply import connected, publish
 from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.results import error_result
 from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.execution.undecided import Waiting
 from mcp_app.models import audit
 from mcp_app.protocol import downlevel, jsonrpc
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.progress import waiting_progress
 from mcp_app.streams.base import StreamFinished, StreamsError
@@ -47,7 +45,8 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
     if token is not None:
         waited = (timezone.now() - call.accepted_at).total_seconds()
         params = {"progressToken": token, "progress": waiting_progress(waited), "message": words}
-    elif at_least("info", call.session_fields.get("log_level", "info")):
+    elif (level := call.session_fields.get("log_level", "info")) and at_least("info", level):
+        # Without a level no message was asked for (LOG-03).
         params = {"level": "info", "logger": call.tool, "data": words}
     else:
         return None
@@ -71,12 +70,6 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
         log.warning("The client of a waiting call was not told: %s", words)
 
 
-def answer(call: CallRecord, words: str) -> bytes:
-    """The answer of a call that was not allowed: an error of the tool, so that the model reads why."""
-    result = downlevel.result("tools/call", error_result(words), call.session_fields["version"])
-    return jsonrpc.encode_result(call.request_id, result)
-
-
 def sweep() -> int:
     """End what waited too long or for nobody, and remind the clients of the rest; returns how many ended."""
     ended = [*_expired(), *_deserted()]
@@ -90,7 +83,7 @@ def sweep() -> int:
 def _expired() -> list[tuple[CallRecord, bytes]]:
     ended = []
     for call in undecided.overdue():
-        encoded = answer(call, f"{call.tool} was not run: nobody approved the call in time.")
+        encoded = stored_answers.failed(call, f"{call.tool} was not run: nobody approved the call in time.")
         with transaction.atomic():
             if not undecided.expire(call.id, encoded):
                 continue
@@ -106,7 +99,7 @@ def _expired() -> list[tuple[CallRecord, bytes]]:
 def _deserted() -> list[tuple[CallRecord, bytes]]:
     ended = []
     for call in undecided.deserted():
-        encoded = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+        encoded = stored_answers.cancelled(call)
         records.request_cancel_of(call.id, "the session ended")
         if records.finish(
             call.id, call.attempt, State.CANCELLED, "cancelled", encoded, statement=FINISH_UNSTARTED

@@ -18,13 +18,11 @@ from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.database import aquery
-from mcp_app.execution import failpoints, open_questions, records, task_records
+from mcp_app.execution import failpoints, open_questions, records, stored_answers, task_records
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.published import Published
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.errors import RequestCancelled, fitted
 from mcp_app.streams.base import StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -116,8 +114,7 @@ class AttemptReply:
             await tell_of_task(self._streams, call)
             return True
         # It was told to stop meanwhile, if it is not another attempt's by now.
-        error = fitted(RequestCancelled(), call.session_fields["version"])
-        return await self._end(jsonrpc.encode_error(error, call.request_id), "cancelled")
+        return await self._end(stored_answers.cancelled(call), "cancelled")
 
     async def _end(self, encoded: bytes, outcome: str) -> bool:
         call = self._call

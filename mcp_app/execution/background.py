@@ -19,6 +19,7 @@ from mcp_app.execution import (
     client_tasks,
     failpoints,
     records,
+    stored_answers,
     task_records,
     undecided,
 )
@@ -27,9 +28,8 @@ from mcp_app.execution.attempt_reply import publish, tell_of_task
 from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED
-from mcp_app.protocol.errors import InvalidRequest, RequestCancelled, TooManyRequests, Unavailable
+from mcp_app.protocol.errors import InvalidRequest, TooManyRequests, Unavailable
 from mcp_app.protocol.tasks import Task
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
@@ -203,7 +203,7 @@ class Background:
         """A call that no worker works on is over at once; its job finds nothing to do."""
         if call.state not in UNSTARTED and not call.is_suspended:
             return False
-        answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+        answer = stored_answers.cancelled(call)
         ended = await aquery(records.cancel_idle, call, answer)
         if ended:
             await publish(self._streams, call, answer)

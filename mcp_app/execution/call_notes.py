@@ -33,7 +33,7 @@ def note_sent(call: Call, log: MessageLog, method: str, encoded: bytes) -> None:
 
 
 def _note(call: Call, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:
-    session = call.session.id
+    session = call.session.record_id
     log.single(
         session, call.principal.key, direction, kind, payload, method, str(call.request_id), call.target
     )

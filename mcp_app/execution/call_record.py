@@ -20,8 +20,8 @@ DEFAULT_QUEUE = "celery"
 class NewCall:
     """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
 
-    With ``task_seconds`` it is a task, for which its client may ask so long. ``inputs`` are those of a call
-    of 2026-07-28, as ``Inputs.stored`` has them.
+    ``approved`` says that somebody has, before. With ``task_seconds`` it is a task, for which its client may
+    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them.
     """
 
     session_id: str
@@ -43,6 +43,7 @@ class NewCall:
     approval_minutes: int | None = None
     four_eyes: bool = False
     task_seconds: int | None = None
+    approved: bool = False
     inputs: dict[str, Any] | None = None
 
 

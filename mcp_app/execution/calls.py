@@ -54,8 +54,11 @@ class Calls:
         return sum(self._running.values())
 
     def in_flight(self) -> dict[str, list[Call]]:
-        """The calls this process runs now, by session."""
-        return {name: list(session.in_flight.values()) for name, session in self._sessions.items()}
+        """The calls this process runs now, by the record of their session."""
+        found: dict[str, list[Call]] = {}
+        for session in self._sessions.values():
+            found.setdefault(session.record_id, []).extend(session.in_flight.values())
+        return found
 
     def start(
         self,
@@ -132,11 +135,16 @@ class Calls:
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Cancel a call running in this process; False when there is none."""
         session = self._sessions.get(session_id)
-        call = session.in_flight.get(request_id) if session else None
-        if call is None:
-            return False
-        call.cancel(reason)
-        return True
+        # An operator knows a modern client by its record; each of its requests stands alone.
+        named = (
+            [session]
+            if session
+            else [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]
+        )
+        found = [each.in_flight[request_id] for each in named if request_id in each.in_flight]
+        for call in found:
+            call.cancel(reason)
+        return bool(found)
 
     def heard_cancel(self, payload: dict[str, Any]) -> None:
         """A cancel that reached another process."""
@@ -167,7 +175,13 @@ class Calls:
         if self._log.enabled:
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
-                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
             )
 
 

@@ -322,7 +322,8 @@ class Context:
         finally:
             _in_effect.reset(before)
             under_way.discard(mark)
-            call.loop.call_soon_threadsafe(call.suspend)
+            if self._inputs.requests:
+                call.loop.call_soon_threadsafe(call.suspend)
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app.execution import approval, records, undecided
+from mcp_app.execution import approval, records, stored_answers, undecided
 from mcp_app.execution.attempt_reply import connected, publish_now
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on_new
@@ -45,7 +45,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     if not reason:
         raise DecisionRefused("Give a reason: the caller is told it.")
     call = _open(call_id)
-    answer = approval.answer(call, f"{call.tool} was refused by an operator: {reason}")
+    answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():
         if not undecided.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_what_happened(call_id))

@@ -8,12 +8,16 @@ import logging
 from mcp_app.conf import Settings
 from mcp_app.execution.background import Background
 from mcp_app.execution.reply import Watched
-from mcp_app.protocol.errors import McpError
-from mcp_app.streams.base import Position, StreamUnknown
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.errors import InternalError, McpError
+from mcp_app.streams.base import Event, Position, StreamsError, StreamUnknown
 from mcp_app.streams.gateway import Streams
 
 # How long a background call's stream is waited for at once; a lost wake-up only delays.
 READ_SECONDS = 30.0
+# The pause after an outage of a store that would have to be asked for the answer.
+RETRY_SECONDS = 1.0
+LOST = "What became of the call is not known: its record is gone."
 
 log = logging.getLogger("mcp.reply")
 
@@ -32,21 +36,31 @@ class ExchangeReply:
         "_changed",
         "_messages",
         "_relay",
+        "_request_id",
         "_session_id",
         "_settings",
         "_streams",
         "answered",
         "calls",
         "error",
+        "failed",
         "outcome",
         "shared",
     )
 
-    def __init__(self, streams: Streams, background: Background, settings: Settings, session_id: str) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        background: Background,
+        settings: Settings,
+        session_id: str,
+        request_id: jsonrpc.Id,
+    ) -> None:
         self._streams = streams
         self._background = background
         self._settings = settings
         self._session_id = session_id
+        self._request_id = request_id
         self._messages: list[bytes] = []
         self._bytes = 0
         self._changed: asyncio.Event | None = None
@@ -55,6 +69,7 @@ class ExchangeReply:
         self.answered = b""
         self.outcome = ""
         self.error: McpError | None = None
+        self.failed = False
         self.shared = False
 
     @property
@@ -86,6 +101,11 @@ class ExchangeReply:
             self.calls.clear()
             self.wake()
 
+    def fail(self, words: str) -> None:
+        """The response is that there will be none, whatever still works on it."""
+        self.failed = True
+        self.answer(jsonrpc.encode_error(InternalError(words), self._request_id), "error")
+
     def follow(self, stream: str, epoch: int) -> None:
         """Everything will come on a background call's stream."""
         self._relay = asyncio.create_task(self._follow(stream, epoch))
@@ -97,8 +117,9 @@ class ExchangeReply:
 
     def wake(self) -> None:
         """Have ``changed`` return."""
-        if self._changed is not None:
-            self._changed.set()
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        self._changed.set()
 
     async def changed(self, seconds: float) -> None:
         """Wait until there is something to send, somebody called ``wake``, or the time has passed."""
@@ -114,9 +135,9 @@ class ExchangeReply:
 
     async def settled(self, grace: float) -> None:
         """Wait for a quick answer; who is not quick has its deadline from now on."""
-        # One turn of the loop is all that most calls need.
-        await asyncio.sleep(0)
         if not self.has_something:
+            # One turn of the loop is all that most calls need.
+            await asyncio.sleep(0)
             await self.changed(grace)
         for call in self.calls:
             call.watch()
@@ -128,20 +149,39 @@ class ExchangeReply:
 
     async def _follow(self, stream: str, epoch: int) -> None:
         """Hand on what a worker writes; a stream that Redis lost is made again with its answer (R12)."""
-        start = Position(epoch, 0)
+        start: Position | None = Position(epoch, 0)
         while not self.answered:
-            reader = self._streams.reader(self._session_id, stream, start.epoch, start.offset)
             try:
-                while not reader.finished:
-                    for event in await reader.next(READ_SECONDS):
-                        if event.kind == "final":
-                            self.answer(event.data)
-                        else:
-                            self.send(event.data, event.kind)
+                if start is None:
+                    start = await self._found_again(stream)
+                else:
+                    await self._relay_from(stream, start)
+                    start = None
             except StreamUnknown:
-                found = await self._background.lost_stream(self._session_id, stream)
-                if found is None:
-                    return
-                start = found[1]
-            finally:
-                reader.close()
+                start = None
+            except (StreamsError, McpError) as error:
+                log.warning("The answer of a call cannot be looked for: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _relay_from(self, stream: str, start: Position) -> None:
+        reader = self._streams.reader(self._session_id, stream, start.epoch, start.offset)
+        try:
+            while not (reader.finished or self.answered):
+                for event in await reader.next(READ_SECONDS):
+                    self._hand_on(event)
+        finally:
+            reader.close()
+
+    def _hand_on(self, event: Event) -> None:
+        if event.kind == "final":
+            self.answer(event.data)
+        else:
+            self.send(event.data, event.kind)
+
+    async def _found_again(self, stream: str) -> Position | None:
+        """Where the stream begins now; without a record of the call there is no more to wait for."""
+        found = await self._background.lost_stream(self._session_id, stream)
+        if found is None:
+            self.fail(LOST)
+            return None
+        return found[1]

@@ -15,6 +15,7 @@ import orjson
 from mcp_app.protocol.input_required import KINDS, check_key
 
 Wire = dict[str, Any]
+REMEMBERED = ("bound", "answers", "questions", "done", "single_use", "approved")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,8 +26,9 @@ class Inputs:
     one that fits its question moves to ``answers``. ``questions`` are the fingerprints of what was asked by
     key. ``nonce`` is that of a state which counts only once and still has to be checked. ``requests`` is what
     this run leaves open, ``refused`` the keys in it that had an answer which does not count. ``effects`` of
-    ``Context.once`` are under way, which a question must not break off. ``kept``: it is the server that
-    remembers, in a task's row, and not the client.
+    ``Context.once`` are under way, which a question must not break off. ``approved`` is the digest of what an
+    operator has allowed an earlier round to do. ``kept``: it is the server that remembers, in a task's row,
+    and not the client.
     """
 
     bound: str = ""
@@ -36,6 +38,7 @@ class Inputs:
     done: dict[str, Any] = field(default_factory=dict)
     single_use: bool = False
     kept: bool = False
+    approved: str = ""
     nonce: str = ""
     requests: dict[str, Wire] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
@@ -45,18 +48,14 @@ class Inputs:
 
     def remembered(self) -> Wire:
         """What the next round needs of this one, as JSON."""
-        return {
-            "bound": self.bound,
-            "answers": self.answers,
-            "questions": self.questions,
-            "done": self.done,
-            "single_use": self.single_use,
-        }
+        return {name: getattr(self, name) for name in REMEMBERED}
 
     @classmethod
     def recalled(cls, remembered: Wire, responses: dict[str, Wire]) -> Self:
         """The inputs of the next run, from what this one remembered and the client's new answers."""
-        return cls(responses=responses, **remembered)
+        # By name: what it was sealed by may be another version of this code.
+        known = {name: remembered[name] for name in REMEMBERED if name in remembered}
+        return cls(responses=responses, **known)
 
     def stored(self) -> Wire:
         """All that another process needs to run this round."""
@@ -66,6 +65,10 @@ class Inputs:
     def restored(cls, stored: Wire) -> Self:
         """What ``stored`` told."""
         return cls.recalled(stored["remembered"], stored["responses"])
+
+    def approve(self, digest: str) -> None:
+        """An operator has allowed this: for all further rounds, each of which can then be had only once."""
+        self.approved, self.single_use = digest, True
 
     def key_of(self, method: str, given: str) -> str:
         """The key of the next question: the one given, or a number that is the same in every run.

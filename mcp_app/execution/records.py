@@ -65,6 +65,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         reminded_at=now if waits else None,
         four_eyes=new.four_eyes,
         task_until=None if new.task_seconds is None else now + timedelta(seconds=new.task_seconds),
+        decision=Call.Decision.APPROVED if new.approved else "",
         inputs=None if new.inputs is None else orjson.dumps(new.inputs).decode(),
     )
     try:

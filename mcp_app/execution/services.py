@@ -15,15 +15,16 @@ from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
 from mcp_app.catalogue.current import refresh_now
 from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution import records, undecided
+from mcp_app.execution import records, stored_answers, undecided
 from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.attempt_reply import publish_now
 from mcp_app.execution.call_record import CallRecord, NewCall, digest, request_key
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.models import Call, audit
-from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.errors import RequestCancelled, TooManyRequests
+from mcp_app.models import Call, Session, audit
+from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.sessions.exchange import CLIENT_RECORD, restored
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.announce import announce
 from mcp_app.streams.counting import count
@@ -71,7 +72,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         call = records.request_cancel_of(call_id, reason)
         if call is None:
             return False
-        answer = jsonrpc.encode_error(RequestCancelled(), call.request_id)
+        answer = stored_answers.cancelled(call)
         ended = records.cancel_idle(call, answer)
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
         transaction.on_commit(lambda: publish_now([call], answer) if ended else _tell_worker(call, reason))
@@ -86,10 +87,9 @@ def cancel_request(
     False when the request was a background call that is over. Of one that runs in a web process nothing is
     stored: it is told by broadcast, and whether it was there shows in its answer.
     """
-    found = Call.objects.filter(session_id=session_id, request_key=request_key(request_id))
-    call_id = found.values_list("pk", flat=True).first()
-    if call_id is not None:
-        return cancel_call(call_id=call_id, actor=actor, reason=reason)
+    call = _call_of(session_id, request_id)
+    if call is not None:
+        return cancel_call(call_id=call.pk, actor=actor, reason=reason)
     key = f"{session_id} {request_id!r}"
     detail = {"session": session_id, "request_id": request_id, "reason": reason}
     with transaction.atomic():
@@ -97,6 +97,25 @@ def cancel_request(
         payload = {"session": session_id, "request_id": request_id, "reason": reason}
         transaction.on_commit(lambda: announce("cancel", payload))
     return True
+
+
+def _call_of(session_id: str, request_id: str | int) -> Call | None:
+    """The background call a request became; of a modern client, known by its record, the newest open one."""
+    found = Call.objects.filter(request_key=request_key(request_id))
+    if not session_id.startswith(CLIENT_RECORD):
+        return found.filter(session_id=session_id).first()
+    client = Session.objects.filter(pk=session_id).first()
+    if client is None:
+        return None
+    newest = found.filter(principal=client.principal).exclude(state__in=TERMINAL).order_by("-accepted_at")
+    return next(
+        (
+            call
+            for call in newest[:100]
+            if restored(call.session_id, call.session_fields).record_id == session_id
+        ),
+        None,
+    )
 
 
 def retry_call(*, call_id: UUID, actor: Any) -> UUID:

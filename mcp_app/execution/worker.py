@@ -164,7 +164,7 @@ class Worker:
         self._runner.close()
 
     async def _run(self, record: CallRecord, principal: Principal, keeper: Keeper) -> str:
-        inputs = _inputs_of(record)
+        inputs = _inputs(record)
         reply = AttemptReply(self._streams, record, self._published, inputs)
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply, inputs)
@@ -252,7 +252,13 @@ class Worker:
             seconds = perf_counter() - call.started
             facts = (call.method, str(call.request_id), call.target)
             self._log.exchange(
-                call.session.id, call.principal.key, call.payload, encoded, seconds, call.outcome, facts
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
             )
 
     def _tell_of_task(self, record: CallRecord) -> None:
@@ -281,18 +287,20 @@ def _wait_for_a_place(full: TooManyRunning) -> None:
     hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
-def _inputs_of(record: CallRecord) -> Inputs | None:
-    if record.inputs is None:
-        return None
-    inputs = Inputs.restored(record.inputs)
-    inputs.kept = record.is_task
-    return inputs
-
-
 def _payload(record: CallRecord) -> bytes:
     """The request as it is logged."""
     params = {"name": record.tool, "arguments": record.arguments}
     return jsonrpc.encode_request(record.request_id, "tools/call", params)
+
+
+def _inputs(record: CallRecord) -> Inputs | None:
+    if record.inputs is None:
+        return None
+    inputs = Inputs.restored(record.inputs)
+    inputs.kept = record.is_task
+    if record.approved:
+        inputs.approve(record.digest)
+    return inputs
 
 
 def _timed_out(record: CallRecord) -> dict[str, Any]:

@@ -68,7 +68,7 @@ async def create(
         made = session.complete(context.method, client_tasks.created(call).created())
         answer = jsonrpc.encode_result(context.request_id, made)
         facts = (context.method, str(context.request_id), entry.name)
-        services.log.single(session.id, context.principal.key, "out", "response", answer, *facts)
+        services.log.single(session.record_id, context.principal.key, "out", "response", answer, *facts)
     context.reply.answer(answer)
 
 
@@ -113,7 +113,7 @@ def _new_task(
         session_fields={**context.session.stored(), **OPERATOR_LEVEL},
         meta={**meta, **OPERATOR},
         task_seconds=context.services.settings.task_ttl_seconds,
-        inputs=None if inputs is None else inputs.stored(),
+        inputs=inputs,
     )
 
 

@@ -150,7 +150,7 @@ async def _accept(
                 session_fields=session.stored(),
                 # The worker goes on with the trace (META-09).
                 meta=carried(meta, trail.context),
-                inputs=None if inputs is None else inputs.stored(),
+                inputs=inputs,
             )
         )
     context.reply.follow(stream, start.epoch)

@@ -9,7 +9,11 @@ from django.db import models
 
 
 class Session(models.Model):
-    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback."""
+    """A legacy session; the hot copy lives in Redis, this row is the record and the fallback.
+
+    Also one modern client of a principal, and one open subscription of 2026-07-28, for operators only: these
+    have no ``fields`` to come back by.
+    """
 
     id = models.CharField(primary_key=True, max_length=64)
     principal = models.CharField(max_length=120, db_index=True)

@@ -24,6 +24,8 @@ METHODS: Final = frozenset(
         "resources/unsubscribe",
         "completion/complete",
         "logging/setLevel",
+        "server/discover",
+        "subscriptions/listen",
     }
 )
 Increment = tuple[str, str, str, int]

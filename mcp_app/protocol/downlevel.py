@@ -41,6 +41,7 @@ _METHOD_SINCE: Final = {
     "notifications/elicitation/complete": V2025_11_25,
     "notifications/tasks/status": V2025_11_25,
 }
+_ENDED: Final = frozenset(("notifications/elicitation/complete", "notifications/tasks/status"))
 _LISTS: Final = {
     "tools/list": ("tools", "tool"),
     "prompts/list": ("prompts", "prompt"),
@@ -171,7 +172,8 @@ def message(method: str, params: Wire, version: str) -> Wire | None:
     if version >= V2026_07_28:
         return _without_elicitation_id(method, params)
     if version >= V2025_11_25:
-        return params
+        # What only the handshake's era had has no place to go in the other.
+        return None if method in _ENDED and version >= V2026_07_28 else params
     if version < _METHOD_SINCE.get(method, ""):
         return None
     if method == "notifications/progress" and version < V2025_03_26:

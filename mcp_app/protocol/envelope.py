@@ -26,10 +26,15 @@ def names_modern(fields: Mapping[bytes, bytes], params: Mapping[str, Any]) -> bo
     """Whether a message belongs to the modern ladder: by its ``_meta``, else by its version header."""
     meta = params.get("_meta")
     named = meta.get(VERSION) if type(meta) is dict else None
-    if type(named) is str and is_modern(named):
+    # Of a wrong type it is none of the legacy names either, and is refused in the words of this era.
+    if named is not None and (type(named) is not str or is_modern(named)):
         return True
-    header = fields.get(VERSION_HEADER)
-    return header is not None and is_modern(header.decode("latin-1").strip())
+    return VERSION_HEADER in fields and is_modern(header_version(fields))
+
+
+def header_version(fields: Mapping[bytes, bytes]) -> str:
+    """The version a header names; empty without the header."""
+    return fields.get(VERSION_HEADER, b"").strip(b" \t").decode("latin-1")
 
 
 @dataclass(slots=True)
@@ -53,7 +58,7 @@ def read(params: Mapping[str, Any]) -> Envelope:
     if type(capabilities) is not dict:
         raise InvalidParams(f"'_meta' needs the member {CLIENT_CAPABILITIES!r}, an object.")
     level = meta.get(LOG_LEVEL, "")
-    if level != "" and level not in LEVELS:
+    if LOG_LEVEL in meta and level not in LEVELS:
         raise InvalidParams(f"The member {LOG_LEVEL!r} must be one of: {', '.join(LEVELS)}.")
     if "progressToken" in meta:
         check_progress_token(meta["progressToken"])

@@ -319,8 +319,11 @@ MODERN_STATUS: Final = {
     -32021: 400,
     -32022: 400,
 }
-# Codes of the legacy era that mean nothing in the modern one, and what stands for each there (RPC-09).
-_MODERN_CODE: Final = {-32002: -32602, -32800: -32603, -32042: -32603}
+# RPC-09: of the codes that JSON-RPC keeps for itself the modern era knows these only. What stands for a code
+# of the legacy era there; for any other it is an internal error.
+_MODERN_CODES: Final = frozenset((*MODERN_STATUS, -32603))
+_MODERN_CODE: Final = {-32002: -32602, -32800: -32603}
+_RESERVED: Final = range(-32768, -31999)
 
 
 def http_status_for(error: McpError, version: str) -> int:
@@ -332,8 +335,8 @@ def http_status_for(error: McpError, version: str) -> int:
 
 def fitted(error: McpError, version: str) -> McpError:
     """The error with a code that the revision of ``version`` knows."""
-    code = _MODERN_CODE.get(error.code) if is_modern(version) else None
-    if code is None:
+    code = _MODERN_CODE.get(error.code, -32603 if error.code in _RESERVED else error.code)
+    if error.code in _MODERN_CODES or code == error.code or not is_modern(version):
         return error
     data = None if error.code == UrlElicitationRequired.code else error.data
     return McpError(error.message, data=data, code=code, request_id=error.request_id)

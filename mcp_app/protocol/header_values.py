@@ -11,12 +11,24 @@ _END: Final = b"?="
 _BLANKS: Final = b" \t"
 # Servers hand header bytes on as they came: beyond ASCII nobody says what they mean (HDR-14).
 _PRINTABLE: Final = bytes(range(0x20, 0x7F)) + b"\t"
+_SHOWN: Final = 64
+
+
+def is_plain(value: bytes) -> bool:
+    """Whether a header value holds printable ASCII only."""
+    return not value.translate(None, _PRINTABLE)
+
+
+def shown(value: object) -> str:
+    """A value in an error or a log: short, and without a line break of its own (HDR-13)."""
+    text = value if isinstance(value, str) else str(value)
+    return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def decode(value: bytes) -> str | None:
     """The text a header value stands for; None when it cannot be one (HDR-07, HDR-14, B64-01 to B64-03)."""
     value = value.strip(_BLANKS)
-    if value.translate(None, _PRINTABLE):
+    if not is_plain(value):
         return None
     if not (value.startswith(_BEGIN) and value.endswith(_END)) or len(value) < len(_BEGIN) + len(_END):
         return value.decode("ascii")

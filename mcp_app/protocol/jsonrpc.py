@@ -296,14 +296,15 @@ def _encode_slowly(value: Any) -> bytes:
         raise InternalError("The answer cannot be written as JSON.") from error
 
 
-def _encode_id(request_id: Id) -> bytes:
+def encode_id(request_id: Id) -> bytes:
+    """A request's id as it stands in messages."""
     return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)
 
 
 def encode_result(id: Id, result: dict[str, Any] | list[Any] | bytes) -> bytes:  # noqa: A002
     """A successful response; ``bytes`` are a result that is encoded already."""
     body = result if type(result) is bytes else encode(result)
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode_id(id), body)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), body)
 
 
 def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002
@@ -312,12 +313,12 @@ def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002
     body = encode(error.to_wire())
     if request_id is None:
         return b'{"jsonrpc":"2.0","error":%b}' % body
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_encode_id(request_id), body)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode_id(request_id), body)
 
 
 def encode_request(id: Id, method: str, params: dict[str, Any]) -> bytes:  # noqa: A002
     """A request of ours to the client."""
-    parts = (_encode_id(id), orjson.dumps(method), encode(params))
+    parts = (encode_id(id), orjson.dumps(method), encode(params))
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
 
 

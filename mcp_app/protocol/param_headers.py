@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .header_values import decode
+from .header_values import decode, shown
 
 ANNOTATION: Final = "x-mcp-header"
 PREFIX: Final = b"mcp-param-"
@@ -21,7 +21,11 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _TYPES: Final = frozenset(("integer", "string", "boolean"))
 # What is mirrored passes through proxies and their logs (XMH-11).
-_SECRET: Final = re.compile(r"passw|secret|token|api_?key|credential|authorization", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    # "max_tokens" counts something.
+    r"passw|secret|token(?!s)|api[_-]?key|credential|authorization",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ def mismatch(
             if text is None:
                 return f"The header {header.name} is not validly encoded."
             if not _equal(text, value):
-                return f"The header {header.name} differs from the argument {'.'.join(header.path)}."
+                where, told = ".".join(header.path), shown(text)
+                return f"The header {header.name} is {told}, but {where} in the body is {shown(value)}."
     return None
 
 

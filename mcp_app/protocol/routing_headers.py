@@ -1,4 +1,7 @@
-"""Compares the routing headers of 2026-07-28 with the body they came with; the body decides (HDR-11)."""
+"""Compares the routing headers of 2026-07-28 with the body they came with; the body decides (HDR-11).
+
+The version and the method are compared as they are; only names may be encoded (HDR-02, HDR-09).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, Final
 
 from .envelope import VERSION_HEADER
 from .errors import HeaderMismatch
-from .header_values import decode
+from .header_values import decode, is_plain, shown
 
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
@@ -20,33 +23,49 @@ NAMED_BY: Final = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-SHOWN: Final = 64
+_WRITTEN: Final = {VERSION_HEADER: "MCP-Protocol-Version", METHOD: "Mcp-Method", NAME: "Mcp-Name"}
+
+
+def check_values(fields: Mapping[bytes, bytes]) -> None:
+    """Raises HeaderMismatch when one was sent twice or holds forbidden bytes (HDR-08, HDR-10, HDR-14)."""
+    for header, written in _WRITTEN.items():
+        sent = fields.get(header)
+        if sent is not None and not is_plain(sent):
+            raise HeaderMismatch(f"The header {written} was sent twice, or holds what no header value may.")
 
 
 def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapping[str, Any]) -> None:
     """Raises HeaderMismatch when a header is missing or says something else than the body (HDR-01 to 10)."""
-    _compare("MCP-Protocol-Version", fields.get(VERSION_HEADER), version)
-    _compare("Mcp-Method", fields.get(METHOD), method)
+    _compare("MCP-Protocol-Version", _text(fields, VERSION_HEADER), version)
+    _compare("Mcp-Method", _text(fields, METHOD), method)
     member = NAMED_BY.get(method)
     if member is not None:
         named = params.get(member)
         # Of the wrong type it equals no header; the params are refused for what they are further on.
         if type(named) is str:
-            _compare("Mcp-Name", fields.get(NAME), named)
+            _compare("Mcp-Name", _decoded(fields), named)
         elif NAME not in fields:
             raise HeaderMismatch("The header Mcp-Name is missing.")
 
 
-def _compare(header: str, sent: bytes | None, expected: str) -> None:
+def _text(fields: Mapping[bytes, bytes], header: bytes) -> str | None:
+    sent = fields.get(header)
+    return None if sent is None else sent.strip(b" \t").decode("latin-1")
+
+
+def _decoded(fields: Mapping[bytes, bytes]) -> str | None:
+    sent = fields.get(NAME)
     if sent is None:
-        raise HeaderMismatch(f"The header {header} is missing; it has to be {_shown(expected)}.")
+        return None
     text = decode(sent)
     if text is None:
-        raise HeaderMismatch(f"The header {header} holds what no header value may hold.")
-    if text != expected:
-        raise HeaderMismatch(f"The header {header} is {_shown(text)}, but the body says {_shown(expected)}.")
+        raise HeaderMismatch("The header Mcp-Name is not validly encoded.")
+    return text
 
 
-def _shown(text: str) -> str:
-    """A value in an error or a log: short, and without a line break of its own (HDR-13)."""
-    return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "…")
+def _compare(header: str, text: str | None, expected: str) -> None:
+    if text == expected:
+        return
+    if text is None:
+        raise HeaderMismatch(f"The header {header} is missing; it has to be {shown(expected)}.")
+    raise HeaderMismatch(f"The header {header} is {shown(text)}, but the body says {shown(expected)}.")

@@ -15,12 +15,12 @@ LEGACY: Final[tuple[str, ...]] = (V2025_11_25, V2025_06_18, V2025_03_26, V2024_1
 MODERN: Final[tuple[str, ...]] = (V2026_07_28,)
 SERVED: Final[tuple[str, ...]] = MODERN + LEGACY
 
-_LEGACY_NAMES: Final = frozenset(LEGACY)
+LEGACY_NAMES: Final = frozenset(LEGACY)
 
 
 def is_modern(name: str) -> bool:
     """Whether a version name, known or not, is of the modern era: it is none of the four legacy names."""
-    return name not in _LEGACY_NAMES
+    return name not in LEGACY_NAMES
 
 
 def negotiate(requested: str, served: Sequence[str]) -> str:
@@ -29,7 +29,7 @@ def negotiate(requested: str, served: Sequence[str]) -> str:
     Only handshake versions take part, whatever ``served`` holds besides. Raises ValueError when it holds
     none, which is a fault of the configuration and never of the client.
     """
-    handshake = [name for name in served if name in _LEGACY_NAMES]
+    handshake = [name for name in served if name in LEGACY_NAMES]
     if not handshake:
         raise ValueError("No handshake version is served: enable at least one of " + ", ".join(LEGACY) + ".")
     # Names are dates, so the newest is the greatest string.

@@ -5,7 +5,8 @@ Nothing is kept after it (GEN-04). Only what outlives the request, a background 
 
 from __future__ import annotations
 
-import secrets
+import hashlib
+import os
 import time
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,9 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.session import Session, bounded, stored_fields
 
 MODERN = "modern"
+CLIENT_RECORD = "client-"
+# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
+MEMO_BYTES = 2048
 
 
 class Exchange(Session):
@@ -32,14 +36,16 @@ class Exchange(Session):
 
     def __init__(self, envelope: Envelope, principal_key: str, exchange_id: str = "") -> None:
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
-        self.id = exchange_id or "x-" + secrets.token_urlsafe(15)
+        self.id = exchange_id or "x-" + os.urandom(15).hex()
         self.principal_key = principal_key
         self.created_at = time.time()
         self.transport = MODERN
         self.version = envelope.version
-        self.client_info = bounded(envelope.client_info)
-        self.raw_capabilities = envelope.capabilities
-        self.capabilities = _parsed(orjson.dumps(envelope.capabilities))
+        declared, info = orjson.dumps(envelope.capabilities), orjson.dumps(envelope.client_info)
+        read = _read if len(declared) + len(info) <= MEMO_BYTES else _read.__wrapped__
+        self.capabilities, self.raw_capabilities, self.client_info = read(declared, info)
+        name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
+        self.record_id = _record_id(principal_key, self.version, name, version)
         self.log_level = envelope.log_level
         self.initialized = True
         self.announced = 0
@@ -53,7 +59,7 @@ class Exchange(Session):
             version=self.version,
             principal=self.principal_key,
             client_info=self.client_info,
-            capabilities=known(self.raw_capabilities),
+            capabilities=self.raw_capabilities,
             announced=0,
             transport=MODERN,
         )
@@ -64,9 +70,9 @@ class Exchange(Session):
         return downlevel.complete(method, downlevel.result(method, result, self.version), server_meta())
 
     def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
-        """See ``Session.complete``; of a prepared page only the beginning is made anew."""
+        """See ``Session.complete``; of a prepared result only the beginning is made anew."""
         if type(result) is bytes:
-            return _opening(conf.get(), method) + result[1:]
+            return _words().opening(method) + result[1:]
         return downlevel.complete(method, result, server_meta())  # type: ignore[arg-type]
 
 
@@ -83,20 +89,51 @@ def restored(session_id: str, fields: dict[str, str]) -> Session:
     return Exchange(envelope, fields["principal"], session_id)
 
 
+@lru_cache(maxsize=256)
+def _read(capabilities: bytes, info: bytes) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any]]:
+    """What a client says of itself with each request; nobody changes what is returned."""
+    declared = orjson.loads(capabilities)
+    # Its forms of elicitation and sampling are those of 2025-11-25.
+    return ClientCapabilities.parse(declared, V2025_11_25), known(declared), bounded(orjson.loads(info))
+
+
+class _Words:
+    """What the results of a process have in common, as long as its settings stay."""
+
+    def __init__(self, settings: conf.Settings) -> None:
+        self.settings = settings
+        self.meta = {SERVER_INFO: server_info(settings)}
+        self._openings: dict[str, bytes] = {}
+
+    def opening(self, method: str) -> bytes:
+        """The beginning of a result with at least one member more."""
+        found = self._openings.get(method)
+        if found is None:
+            found = orjson.dumps(downlevel.complete(method, {}, self.meta))[:-1] + b","
+            self._openings[method] = found
+        return found
+
+
+def _words() -> _Words:
+    global _said  # noqa: PLW0603 - one for a process, made anew when a test changes its settings
+    settings = conf.get()
+    if _said is None or _said.settings is not settings:
+        _said = _Words(settings)
+    return _said
+
+
+_said: _Words | None = None
+
+
 def server_meta() -> dict[str, Any]:
     """The ``_meta`` of every result: who answered (DISC-03)."""
-    return _server_meta(conf.get())
+    return _words().meta
 
 
-@lru_cache(maxsize=4)
-def _server_meta(settings: conf.Settings) -> dict[str, Any]:
-    return {SERVER_INFO: server_info(settings)}
-
-
-@lru_cache(maxsize=64)
-def _opening(settings: conf.Settings, method: str) -> bytes:
-    """The beginning of a result with at least one member more."""
-    return orjson.dumps(downlevel.complete(method, {}, _server_meta(settings)))[:-1] + b","
+@lru_cache(maxsize=1_000)
+def _record_id(*parts: str) -> str:
+    """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
+    return CLIENT_RECORD + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
 def server_info(settings: conf.Settings) -> dict[str, Any]:
@@ -107,9 +144,3 @@ def server_info(settings: conf.Settings) -> dict[str, Any]:
     if settings.public_url:
         info["websiteUrl"] = settings.public_url
     return info
-
-
-@lru_cache(maxsize=256)
-def _parsed(capabilities: bytes) -> ClientCapabilities:
-    # Its forms of elicitation and sampling are those of 2025-11-25.
-    return ClientCapabilities.parse(orjson.loads(capabilities), V2025_11_25)

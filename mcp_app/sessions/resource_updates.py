@@ -1,4 +1,4 @@
-"""Tells the sessions subscribed to a resource that it changed (RES-08, RES-11); callable from any process."""
+"""Tells who subscribed to a resource that it changed (RES-08, RES-11, SUB-06); callable from any process."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from mcp_app.streams.base import StreamFinished, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 TOGETHER = 200
+# The broadcast that subscriptions of 2026-07-28 hear of it by, in the process that holds their connection.
+TOPIC = "resource"
 
 log = logging.getLogger("mcp.resources")
 
 
 def notify_resource_updated(uri: str) -> None:
-    """Send ``notifications/resources/updated`` to every session subscribed to ``uri``.
+    """Send ``notifications/resources/updated`` to every session and subscription for ``uri``.
 
     For synchronous code: views, signals, Celery tasks. A session that is not connected gets it at its next
     connection. Without Redis the notice is lost, and logged.
@@ -42,7 +44,8 @@ async def _notify(uri: str) -> None:
 
 
 async def publish_update(streams: Streams, uri: str) -> int:
-    """Append the notice to each subscriber's standalone stream, exactly once each; returns how many."""
+    """Append the notice to each session's standalone stream, exactly once each; returns how many sessions."""
+    await streams.hub.publish(TOPIC, {"uri": uri})
     sessions = await streams.sessions.subscribers(uri)
     notice = jsonrpc.encode_notification("notifications/resources/updated", {"uri": uri})
     for start in range(0, len(sessions), TOGETHER):

@@ -8,11 +8,17 @@ from django.db import transaction
 from django.utils import timezone
 
 from mcp_app.models import Session, audit
+from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.streams.announce import end_session
 
 
 def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an operator") -> bool:
-    """End a session from synchronous code (admin); False when it was already over."""
+    """End a session from synchronous code (admin); False when it was already over.
+
+    Also for the record of a modern client: that has no session that could end.
+    """
+    if session_id.startswith(CLIENT_RECORD):
+        return False
     with transaction.atomic():
         changed = Session.objects.filter(pk=session_id, ended_at=None).update(
             ended_at=timezone.now(), end_reason=reason[:60]

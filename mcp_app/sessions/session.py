@@ -23,6 +23,7 @@ class Session:
     ``announced`` is the catalogue revision its client was last told of. ``in_flight`` holds the running
     calls of this session in this process by JSON-RPC id. ``transport`` is empty for Streamable HTTP. Of
     HTTP+SSE a session is there before its client has sent ``initialize``: ``client_info`` is empty till then.
+    ``record_id`` names the operator's record that its messages belong to.
     """
 
     __slots__ = (
@@ -38,13 +39,14 @@ class Session:
         "log_level",
         "principal_key",
         "raw_capabilities",
+        "record_id",
         "transport",
         "version",
         "warned_version",
     )
 
     def __init__(self, session_id: str, fields: dict[str, str]) -> None:
-        self.id = session_id
+        self.id = self.record_id = session_id
         self.principal_key = fields["principal"]
         self.created_at = float(fields["created"])
         self.transport = fields.get("transport", "")

@@ -11,17 +11,34 @@ from mcp_app.protocol.errors import TooManyRequests
 class Connection:
     """One client reading one stream; ``wake`` makes its writer look at what changed.
 
+    ``listening``: what it reads answers no request of its own, but says what the server has to tell.
     ``stale``: the session was changed, perhaps by another process, and must be loaded anew.
     """
 
-    __slots__ = ("principal_key", "session_id", "stale", "standalone", "stopping", "token", "wake")
+    __slots__ = (
+        "listening",
+        "principal_key",
+        "session_id",
+        "stale",
+        "standalone",
+        "stopping",
+        "token",
+        "wake",
+    )
 
     def __init__(
-        self, session_id: str, principal_key: str, *, standalone: bool, wake: Callable[[], None]
+        self,
+        session_id: str,
+        principal_key: str,
+        *,
+        standalone: bool,
+        wake: Callable[[], None],
+        listening: bool = False,
     ) -> None:
         self.session_id = session_id
         self.principal_key = principal_key
         self.standalone = standalone
+        self.listening = listening or standalone
         self.wake = wake
         self.stopping = self.stale = False
         self.token = ""
@@ -39,6 +56,7 @@ class Connections:
         self._max = max_per_principal
         self._by_session: dict[str, set[Connection]] = {}
         self._by_principal: Counter[str] = Counter()
+        self._draining = False
 
     @property
     def open(self) -> int:
@@ -46,9 +64,9 @@ class Connections:
         return self._by_principal.total()
 
     def by_session(self) -> dict[str, tuple[bool, int]]:
-        """Of each session with open streams: whether the standalone one is among them, and how many."""
+        """Of each session with open streams: whether one of them listens, and how many."""
         return {
-            session: (any(connection.standalone for connection in found), len(found))
+            session: (any(connection.listening for connection in found), len(found))
             for session, found in self._by_session.items()
         }
 
@@ -59,6 +77,7 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """A connection opened."""
+        connection.stopping = self._draining
         self._by_session.setdefault(connection.session_id, set()).add(connection)
         self._by_principal[connection.principal_key] += 1
 
@@ -96,7 +115,8 @@ class Connections:
                 connection.wake()
 
     def drain(self) -> None:
-        """Close everything; clients resume elsewhere."""
+        """Close everything, also what is still to open; clients resume elsewhere."""
+        self._draining = True
         for connection in self._all():
             connection.stop()
 

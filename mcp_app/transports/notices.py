@@ -6,14 +6,9 @@ import orjson
 
 from mcp_app.catalogue.current import current
 from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.subscriptions import LIST_CHANGED
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
-
-KINDS = {
-    "tools": "notifications/tools/list_changed",
-    "prompts": "notifications/prompts/list_changed",
-    "resources": "notifications/resources/list_changed",
-}
 
 
 def due(session: Session) -> tuple[list[bytes], int]:
@@ -25,7 +20,7 @@ def due(session: Session) -> tuple[list[bytes], int]:
     if session.announced >= catalogue.revision or not session.initialized:
         return [], session.announced
     changed = [kind for kind, revision in catalogue.revisions.items() if revision > session.announced]
-    return [jsonrpc.encode_notification(KINDS[kind]) for kind in changed], catalogue.revision
+    return [jsonrpc.encode_notification(LIST_CHANGED[kind]) for kind in changed], catalogue.revision
 
 
 def note(log: MessageLog, session: Session, messages: list[bytes]) -> None:

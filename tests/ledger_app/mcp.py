@@ -128,6 +128,13 @@ async def ask(ctx: Context, nonce: str) -> str:
         return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
 
 
+@tool(needs_approval=True, timeout=60)
+async def approved_ask(ctx: Context, nonce: str) -> str:
+    """Asks the person behind the client, once an operator has allowed it."""
+    with _run(nonce):
+        return f"Hello, {(await ctx.aelicit('What is your name?', str)).value}!"
+
+
 @tool(background=True, timeout=60)
 def ask_in_thread(ctx: Context, nonce: str) -> str:
     """Asks the person behind the client from synchronous code."""

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     Forbidden,
     InvalidRequest,
@@ -31,6 +31,7 @@ from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_refer
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, is_local
 from mcp_app.transports.streamable_http.legacy import Fields
+from mcp_app.transports.streamable_http.modern import address_of
 from mcp_app.transports.streamable_http.request_body import Receive
 
 STREAM_PATH = "/sse"
@@ -85,7 +86,7 @@ class HttpSse:
                 session,
                 principal,
                 fields.get(b"authorization"),
-                local=is_local(fields, _address(scope)),
+                local=is_local(fields, address_of(scope)),
                 messages_path=scope.get("root_path", "") + MESSAGES_PATH,
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:
@@ -101,7 +102,7 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._dispatcher.response(session, message, body)
         else:
-            await self._answer(session, principal, message, body, _address(scope), from_headers(fields))
+            await self._answer(session, principal, message, body, address_of(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 202, "headers": headers})
         await send({"type": "http.response.body", "body": b"Accepted"})
@@ -109,6 +110,8 @@ class HttpSse:
     async def _admitted(self, scope: Scope, fields: Fields) -> Principal:
         if not self._dispatcher.settings.http_sse:
             raise Refused(OFF, http_status=404)
+        if scope["path"] == ALIAS_PATH and dialects.EARLY_ADDRESS not in self._dispatcher.settings.dialects:
+            raise Refused(NO_SESSION, http_status=404)
         principal = await self._endpoint.principal(fields, scope)
         if principal.bench:
             raise Forbidden("A token of the test bench is good for /mcp only.")
@@ -174,7 +177,7 @@ class HttpSse:
         if message.method == "initialize":
             if session.client_info:
                 raise InvalidRequest(INITIALIZED)
-            return await dispatcher.initialize(principal, message, body, address, session)
+            return await dispatcher.initialize(principal, message, body, address, session, V2024_11_05)
         if not session.client_info and message.method != "ping":
             raise InvalidRequest(NOT_INITIALIZED)
         return await dispatcher.request(session, principal, message, body, trace_fields)
@@ -187,7 +190,3 @@ class HttpSse:
         if position is None:
             raise SessionNotFound
         return StreamReference(name, position.epoch, 0)
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""

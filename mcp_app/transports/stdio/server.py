@@ -1,4 +1,7 @@
-"""One client's session over two pipes: requests run beside each other, answers come as they are ready."""
+"""One client over two pipes: requests run beside each other, answers come as they are ready.
+
+The older revisions have one session here; what names 2026-07-28 stands alone beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     InvalidRequest,
     McpError,
@@ -16,10 +19,11 @@ from mcp_app.protocol.errors import (
     SessionNotFound,
     Unavailable,
 )
-from mcp_app.protocol.versions import V2025_03_26, V2025_11_25
+from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.transports import notices
+from mcp_app.transports.stdio.exchanges import Exchanges
 from mcp_app.transports.stdio.framing import Framing
 from mcp_app.transports.stdio.pipes import Pipes
 
@@ -40,7 +44,9 @@ class StdioServer:
         self._principal = principal
         self._pipes = pipes
         settings = dispatcher.settings
-        self._framing = Framing(settings.max_body_bytes)
+        self._dialects = settings.dialects
+        counted = dialects.CONTENT_LENGTH in settings.dialects
+        self._framing = Framing(settings.max_body_bytes, counted=counted)
         self._limits = jsonrpc.Limits(
             body_bytes=settings.max_body_bytes,
             depth=settings.max_json_depth,
@@ -52,6 +58,7 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str | int | None] = set()
         self._silenced: set[str | int | None] = set()
+        self._exchanges = Exchanges(dispatcher, principal, self._write, pipes.end)
         dispatcher.sessions.on_end.append(self._ended)
 
     async def run(self) -> None:
@@ -61,6 +68,7 @@ class StdioServer:
                 for frame in self._framing.feed(chunk):
                     await self._take(frame)
         finally:
+            await self._exchanges.close()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -108,7 +116,9 @@ class StdioServer:
     async def _message(
         self, message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid], frame: bytes
     ) -> None:
-        if isinstance(message, jsonrpc.Request) and message.method == "initialize":
+        if isinstance(message, jsonrpc.Request) and self._exchanges.takes(message):
+            await self._exchanges.begin(message, frame)
+        elif isinstance(message, jsonrpc.Request) and message.method == "initialize":
             await self._initialize(message, frame)
         elif isinstance(message, jsonrpc.Request | list):
             self._spawn(self._serve(message, frame))
@@ -117,25 +127,38 @@ class StdioServer:
             await self._notification(message, frame)
         elif self._session is not None:
             await self._dispatcher.response(await self._current(), message, frame)
+        else:
+            log.info("A response that answers nothing was ignored")  # STDIO-06
 
     async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
         if self._session is not None:
             raise InvalidRequest(INITIALIZED, request_id=request.id)
-        answered = await self._dispatcher.initialize(self._principal, request, frame, "stdio")
+        answered = await self._dispatcher.initialize(
+            self._principal, request, frame, "stdio", assumed=V2024_11_05
+        )
         if answered.session_id is not None:
             self._session = await self._dispatcher.sessions.load(answered.session_id, self._principal.key)
             self._spawn(self._listen(self._session))
         await self._write(answered.body)
 
     async def _notification(self, message: jsonrpc.Notification, frame: bytes) -> None:
-        if message.method == "exit":  # DLG-000-02
+        if message.method == dialects.EXIT and dialects.EXIT in self._dialects:  # DLG-000-02
             self._pipes.end()
+            return
+        cancelled = message.params.get("requestId")
+        if message.method == "notifications/cancelled" and self._exchanges.cancel(cancelled):
+            self._note(message, frame)
+        elif self._exchanges.takes(message):
+            self._note(message, frame)  # As over HTTP, no other one means anything in that era.
         elif self._session is not None:
-            cancelled = message.params.get("requestId")
             if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
                 # CAN-02: not answered here, where no stream waits for its end.
                 self._silenced |= self._running & {cancelled}
             await self._dispatcher.notification(await self._current(), message, frame)
+
+    def _note(self, message: jsonrpc.Notification, frame: bytes) -> None:
+        key = self._principal.key
+        self._dispatcher.log.single(None, key, "in", "notification", frame, message.method)
 
     async def _current(self) -> Session:
         """The session, kept alive; raises SessionNotFound when it has ended."""

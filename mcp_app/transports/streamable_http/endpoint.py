@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
 from mcp_app.execution.results import unexpected
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
@@ -20,20 +21,25 @@ from mcp_app.protocol.errors import (
 )
 from mcp_app.protocol.http_headers import accepts_both, accepts_sse, collect, is_identity, is_json
 from mcp_app.protocol.transport_security import HostPolicy, names_loopback
+from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
-from mcp_app.transports.streamable_http.modern import Modern
+from mcp_app.transports.streamable_http.modern import Modern, address_of
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
+ALLOW_MODERN = "POST, OPTIONS"
 CORS_HEADERS = (
     b"authorization, content-type, accept, mcp-session-id, mcp-protocol-version, last-event-id, "
     b"mcp-method, mcp-name"
 )
+# What a browser may send besides: the mirrored arguments of tools, whose names only they know.
+PARAM_HEADER = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
+MAX_PARAM_HEADERS = 50
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 Scope = MutableMapping[str, Any]
@@ -61,12 +67,15 @@ class Endpoint:
             string_bytes=settings.max_string_bytes,
             batch=settings.max_batch,
         )
+        lenient = dialects.MISSING_ACCEPT in settings.dialects
+        self._collect = collect if lenient else _collect_with_accept
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
-        self._verbs: Verbs = {
-            "POST": self._post,
-            "GET": self._get,
-            "DELETE": self._delete,
-        }
+        self._verbs: Verbs = {"POST": self._post}
+        self._allow = ALLOW_MODERN
+        if not LEGACY_NAMES.isdisjoint(settings.versions):
+            # T-MOD-10: the newer era has nothing to GET or to DELETE.
+            self._verbs |= {"GET": self._get, "DELETE": self._delete}
+            self._allow = ALLOW
         dispatcher.figures.gauges["open_streams"] = lambda: self.connections.open
         dispatcher.upkeep.on_change.append(self.connections.wake_standalone)
         dispatcher.sessions.on_end.append(self.connections.stop_session)
@@ -75,19 +84,19 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
-        await self.serve(self._verbs, ALLOW, scope, receive, send)
+        await self.serve(self._verbs, self._allow, scope, receive, send)
 
     async def serve(self, verbs: Verbs, allow: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request through the gate to its verb; whatever goes wrong becomes one documented answer."""
         extra: Headers = ()
         try:
-            fields = collect(scope["headers"])
+            fields = self._collect(scope["headers"])
             self._policy.check(fields.get(b"host"), fields.get(b"origin"))
             if b"origin" in fields:
                 extra = _cors(fields[b"origin"])
             verb = verbs.get(scope["method"])
             if verb is None:
-                await self._other(scope["method"], allow, send, extra)
+                await self._other(scope["method"], fields, allow, send, extra)
             else:
                 await verb(scope, fields, receive, send, extra)
         except (Disconnected, ConnectionError):
@@ -108,7 +117,7 @@ class Endpoint:
         finds the words for it. Nothing has happened when None is returned.
         """
         try:
-            fields = collect(headers)
+            fields = self._collect(headers)
             if b"origin" in fields or len(body) > self._limits.body_bytes:
                 return None
             self._policy.check(fields.get(b"host"), None)
@@ -120,8 +129,9 @@ class Endpoint:
             message = jsonrpc.parse(body, self._limits)
             if type(message) is not jsonrpc.Request:
                 return None
-            era = self._modern if self._modern.takes(fields, message) else self._legacy
-            return era.quick(fields, message, body, principal)
+            if self._modern.takes(fields, message):
+                return self._modern.quick(fields, message, body, principal, address)
+            return self._legacy.quick(fields, message, body, principal)
         except McpError:
             return None
 
@@ -131,7 +141,7 @@ class Endpoint:
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
-        authorization, address = fields.get(b"authorization"), _address(scope)
+        authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
         known = authenticator.known(authorization, local=local)
@@ -155,12 +165,12 @@ class Endpoint:
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         if self._modern.takes(fields, message):
-            local = is_local(fields, _address(scope))
+            local = is_local(fields, address_of(scope))
             await self._modern.post(
                 scope, fields, receive, send, message, body, principal, local=local, extra=extra
             )
             return
-        outcome, session = await self._legacy.post(fields, message, body, principal, _address(scope))
+        outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
         if isinstance(outcome, Answered):
             headers = (*outcome.headers, *extra)
             if outcome.session_id is not None:
@@ -192,26 +202,22 @@ class Endpoint:
         await self._legacy.delete(fields, principal)
         await send_body(send, 204, b"", extra)
 
-    async def _other(self, method: str, allow: str, send: Send, extra: Headers) -> None:
+    async def _other(self, method: str, fields: Fields, allow: str, send: Send, extra: Headers) -> None:
         if method != "OPTIONS":
             raise MethodNotAllowed(allow=allow)
         # SEC-05: only an allowed origin got this far, and only it is told that it may go on.
         preflight = (
             (b"access-control-allow-methods", allow.removesuffix(", OPTIONS").encode()),
             (b"access-control-max-age", b"600"),
-            (b"access-control-allow-headers", CORS_HEADERS),
+            (b"access-control-allow-headers", _allowed_headers(fields)),
             (b"allow", allow.encode()),
         )
         await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
 
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
         authorization = fields.get(b"authorization")
-        local = is_local(fields, _address(scope))
+        local = is_local(fields, address_of(scope))
         return EventStream(self._dispatcher, self.connections, session, principal, authorization, local=local)
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
 
 
 def is_local(fields: Fields, address: str) -> bool:
@@ -237,6 +243,19 @@ def _fault(scope: Scope) -> McpError:
     error = unexpected(scope["method"], scope["path"])
     error.http_status = 500
     return error
+
+
+def _collect_with_accept(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    fields = collect(headers)
+    fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
+    return fields
+
+
+def _allowed_headers(fields: Fields) -> bytes:
+    """The header fields a page of an allowed origin may send, with those of the arguments it asks for."""
+    asked = fields.get(b"access-control-request-headers", b"").lower().split(b",")
+    mirrored = [name for each in asked if PARAM_HEADER.fullmatch(name := each.strip(b" \t"))]
+    return b", ".join((CORS_HEADERS, *mirrored[:MAX_PARAM_HEADERS]))
 
 
 def _cors(origin: bytes) -> Headers:

@@ -14,12 +14,15 @@ from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.protocol import sse
-from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, http_status_for
+from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.event_stream import START_HEADERS, STREAMING, Stalled, disconnected
 from mcp_app.transports.streamable_http.request_body import Receive
+
+# How long a request may still take when the process is told to stop: nobody can come back for its answer.
+STOPPING_SECONDS = 3.0
 
 log = logging.getLogger("mcp.stream")
 
@@ -44,101 +47,125 @@ class ExchangeStream:
         self._principal = principal
         self._authorization = authorization
         self._local = local
+        self._streaming = False
 
     async def run(
         self,
         scope: MutableMapping[str, Any],
         receive: Receive,
         send: Send,
-        exchange_id: str,
+        record_id: str,
         extra: Headers = (),
     ) -> bool:
-        """Answer; False when the client went away before, or may not be answered any more."""
-        reply, self._send = self._reply, send
+        """Answer; False when the client went away before, or may not be answered any more.
+
+        Raises McpError while nothing is sent yet: T-SSE-05, an error can still have its status.
+        """
+        reply, self._send, self._extra = self._reply, send, extra
+        if reply.is_plain:
+            return await self._answer_plainly()
+        self._connections.admit(self._principal.key)
+        connection = Connection(record_id, self._principal.key, standalone=False, wake=reply.wake)
+        self._connections.add(connection)
         gone = asyncio.ensure_future(disconnected(receive))
         gone.add_done_callback(lambda _: reply.wake())
         try:
-            # T-SSE-05: as long as nothing was sent, an error can still have its status.
-            if not reply.has_something:
-                await reply.changed(self._settings.keep_alive_seconds)
-            if reply.is_plain:
-                headers = (*reply.error.headers, *extra) if reply.error else extra
-                await send_body(send, _status(reply), reply.answered, headers)
-                return True
-            if gone.done():
-                return False
-            return await self._stream(scope, exchange_id, gone, extra)
+            return await self._follow(scope, gone, connection)
         except Stalled:
             log.info("A client stopped reading the answer to its request and was cut off")
             return False
         except OSError:
             return False  # ASGI: send() says that the client went away.
-        finally:
-            gone.cancel()
-
-    async def _stream(
-        self, scope: MutableMapping[str, Any], exchange_id: str, gone: asyncio.Future[None], extra: Headers
-    ) -> bool:
-        reply = self._reply
-        self._connections.admit(self._principal.key)
-        connection = Connection(exchange_id, self._principal.key, standalone=False, wake=reply.wake)
-        self._connections.add(connection)
-        try:
-            scope[STREAMING] = True
-            headers = [*START_HEADERS, *extra]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-            await self._write(sse.KEEP_ALIVE)
-            while not gone.done():
-                chunks = [sse.encode_event(message) for message in reply.take()]
-                if reply.answered:
-                    chunks.append(sse.encode_event(reply.answered))
-                if chunks:
-                    await self._write(b"".join(chunks))
-                if reply.answered:
-                    await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-                    return True
-                if not await self._is_still_allowed():
-                    return False
-                await reply.changed(self._pause())
-                if not reply.has_something and self._pause() <= 0:
-                    await self._write(sse.KEEP_ALIVE)
-            return False
+        except McpError:
+            if self._streaming:
+                return False
+            raise
         finally:
             self._connections.remove(connection)
+            gone.cancel()
 
-    async def _write(self, data: bytes) -> None:
+    async def _answer_plainly(self) -> bool:
+        reply = self._reply
+        headers = (*reply.error.headers, *self._extra) if reply.error else self._extra
+        await send_body(self._send, _status(reply), reply.answered, headers)
+        return True
+
+    async def _follow(
+        self, scope: MutableMapping[str, Any], gone: asyncio.Future[None], connection: Connection
+    ) -> bool:
+        reply, clock = self._reply, asyncio.get_running_loop().time
+        self._written = self._checked = clock()
+        stop_at = float("inf")
+        while not gone.done():
+            if reply.is_plain and not self._streaming:
+                return await self._answer_plainly()
+            await self._write_waiting(scope)
+            if reply.answered:
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+                return True
+            if connection.stopping and stop_at > clock() + STOPPING_SECONDS:
+                stop_at = clock() + STOPPING_SECONDS
+            if clock() >= stop_at:
+                reply.fail("The server is stopping. Send the request again.")
+                continue
+            if self._check_due() <= clock():
+                await self._check()
+            await reply.changed(max(min(self._check_due(), self._keep_alive_due(), stop_at) - clock(), 0.01))
+        return False
+
+    async def _write_waiting(self, scope: MutableMapping[str, Any]) -> None:
+        """What came since the last time; the first message, or too long a silence, makes it a stream."""
+        chunks = [sse.encode_event(message) for message in self._reply.take()]
+        if self._reply.answered:
+            chunks.append(sse.encode_event(self._reply.answered))
+        elif not chunks and self._keep_alive_due() <= asyncio.get_running_loop().time():
+            chunks.append(sse.KEEP_ALIVE)
+        if not chunks:
+            return
+        if not self._streaming:
+            self._streaming = scope[STREAMING] = True
+            headers = [*START_HEADERS, *self._extra]
+            await self._write({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write({"type": "http.response.body", "body": b"".join(chunks), "more_body": True})
+
+    async def _write(self, message: MutableMapping[str, Any]) -> None:
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
-                await self._send({"type": "http.response.body", "body": data, "more_body": True})
+                await self._send(message)
         except TimeoutError:
             raise Stalled from None
         self._written = asyncio.get_running_loop().time()
 
-    def _pause(self) -> float:
-        """Seconds until the next keep-alive, or the end of the credential."""
-        pause = self._written + self._settings.keep_alive_seconds - asyncio.get_running_loop().time()
-        if self._principal.expires_at is not None:
-            pause = min(pause, self._principal.expires_at - time.time())
-        return max(pause, 0.0)
+    def _keep_alive_due(self) -> float:
+        return self._written + self._settings.keep_alive_seconds
 
-    async def _is_still_allowed(self) -> bool:
-        """S5, AUTH-18: asked anew with each keep-alive; what nobody can tell now changes nothing."""
-        if self._pause() > 0:
-            return True
+    def _check_due(self) -> float:
+        """When to ask again who is there: regularly, however busy the stream is, and at the end of a key."""
+        due = self._checked + self._settings.keep_alive_seconds
+        if self._principal.expires_at is not None:
+            left = self._principal.expires_at - time.time()
+            due = min(due, asyncio.get_running_loop().time() + left)
+        return due
+
+    async def _check(self) -> None:
+        """S5, AUTH-18: raises what a new request would be refused with."""
+        self._checked = asyncio.get_running_loop().time()
+        expires = self._principal.expires_at
         try:
-            await self._dispatcher.authenticator.authenticate(self._authorization, local=self._local)
+            self._principal = await self._dispatcher.authenticator.authenticate(
+                self._authorization, local=self._local
+            )
         except Unavailable:
-            return True
-        except McpError:
-            return False
-        return True
+            # Nobody can be asked now: a short outage changes nothing, but no key lives longer by it.
+            if expires is not None and expires <= time.time():
+                raise
 
 
 def _status(reply: ExchangeReply) -> int:
     """T-MOD-08: the status of an answer that is all there is; only errors are looked into, they are few."""
     if reply.error is not None:
-        return http_status_for(reply.error, V2026_07_28)
-    if b'"error"' not in reply.answered:
+        return http_status_for(fitted(reply.error, V2026_07_28), V2026_07_28)
+    if reply.outcome in ("ok", "tool_error") or b'"error"' not in reply.answered:
         return 200
     error = orjson.loads(reply.answered).get("error")
     return MODERN_STATUS.get(error["code"], 200) if error else 200

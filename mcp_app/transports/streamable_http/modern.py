@@ -20,13 +20,16 @@ from mcp_app.protocol.errors import (
     fitted,
     http_status_for,
 )
+from mcp_app.protocol.subscriptions import METHOD as LISTEN
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.exchange_stream import ExchangeStream
+from mcp_app.transports.streamable_http.listen_stream import ListenStream
 from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.subscriptions import Subscriptions
 
 Fields = dict[bytes, bytes]
 Body = jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
@@ -38,6 +41,7 @@ class Modern:
     def __init__(self, dispatcher: Dispatcher, connections: Connections) -> None:
         self._dispatcher = dispatcher
         self._connections = connections
+        self._subscriptions = Subscriptions(dispatcher)
         self._versions = dispatcher.settings.versions
         self._served = frozenset(filter(is_modern, self._versions))
 
@@ -50,15 +54,18 @@ class Modern:
 
     def refuse_verb(self, fields: Fields) -> None:
         """ERA-09, T-MOD-10: there is nothing to GET or to DELETE in this era."""
-        if fields.get(envelope.VERSION_HEADER, b"").decode("latin-1").strip() in self._served:
+        if envelope.header_version(fields) in self._served:
             raise MethodNotAllowed(allow="POST")
 
     def quick(
-        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal
+        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
     ) -> bytes | None:
         """The answer to a request that needs no waiting; raises what ``post`` would answer."""
         exchange = self._admit(fields, message, principal)
-        return self._dispatcher.quick(exchange, principal, message, body)
+        answer = self._dispatcher.quick(exchange, principal, message, body)
+        if answer is not None:
+            self._dispatcher.clients.seen(exchange, principal.user_id, address)
+        return answer
 
     async def post(
         self,
@@ -82,9 +89,16 @@ class Modern:
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
             exchange = self._admit(fields, message, principal)
+            if message.method == LISTEN:
+                listener = self._listener(fields, local=local)
+                await listener.open(exchange, principal, message, body, address_of(scope))
         except McpError as error:
             await self._refuse(send, error, message, body, principal, extra)
             return
+        if message.method == LISTEN:
+            await listener.run(scope, receive, send, extra)
+            return
+        self._dispatcher.clients.seen(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
         stream = ExchangeStream(
             self._dispatcher,
@@ -96,22 +110,32 @@ class Modern:
         )
         done = False
         try:
-            done = await stream.run(scope, receive, send, exchange.id, extra)
+            done = await stream.run(scope, receive, send, exchange.record_id, extra)
+        except McpError as error:
+            error.request_id = message.id  # T-MOD-12
+            raise
         finally:
             reply.close()
-            if not done and not reply.answered:
+            if reply.failed or not (done or reply.answered):
                 await self._dispatcher.abandon(exchange, message.id)
+
+    def _listener(self, fields: Fields, *, local: bool) -> ListenStream:
+        authorization = fields.get(b"authorization")
+        return ListenStream(
+            self._dispatcher, self._connections, self._subscriptions, authorization, local=local
+        )
 
     def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
         params, method = request.params, request.method
+        routing_headers.check_values(fields)
         said = envelope.read(params)
         routing_headers.check(fields, said.version, method, params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
         if method == "tools/call":
             _check_arguments(fields, params, principal)
-        if method not in MODERN:
+        if method not in MODERN and method != LISTEN:
             raise MethodNotFound(f"Method not found: {method[:128]}")
         return Exchange(said, principal.key)
 
@@ -119,7 +143,10 @@ class Modern:
         self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
     ) -> None:
         """T-MOD-06: no notification of a client means anything here; it is logged and dropped."""
-        version = fields.get(envelope.VERSION_HEADER, b"").decode("latin-1").strip()
+        routing_headers.check_values(fields)
+        version = envelope.header_version(fields)
+        if not version:
+            raise HeaderMismatch("The header MCP-Protocol-Version is missing.")
         if version not in self._served:
             raise UnsupportedVersion(requested=version, supported=self._versions)
         self._dispatcher.log.single(None, principal.key, "in", "notification", body, message.method)
@@ -134,6 +161,11 @@ class Modern:
         if request is not None:
             self._dispatcher.refused(principal, request, body, encoded)
         await send_body(send, http_status_for(known, V2026_07_28), encoded, (*error.headers, *extra))
+
+
+def address_of(scope: MutableMapping[str, Any]) -> str:
+    """The network address of a request's sender, as the server knows it."""
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _check_arguments(fields: Fields, params: dict[str, Any], principal: Principal) -> None:

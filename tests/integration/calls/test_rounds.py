@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from tests.approvals import decide, states
 from tests.integration.calls.conftest import CAPABILITIES, Installation
 from tests.live import eventually
 from tests.raw_modern import Modern, Wire
@@ -67,3 +69,23 @@ def test_the_next_round_works_at_another_process_when_the_first_was_killed(
     for client in (second, first):
         done = client.request("tools/call", request_of("ask", nonce, **members))
         assert done["content"][0]["text"] == text
+
+
+def test_what_was_approved_is_approved_for_its_further_rounds_each_of_them_once(
+    live: Installation, nonce: str
+) -> None:
+    client = Modern(live.ports[0], capabilities=CAPABILITIES, request_id=nonce)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.request, "tools/call", request_of("approved_ask", nonce))
+        eventually(lambda: states(live, nonce) == ["approval_needed"], 30, "the wait for approval")
+        assert "approved" in decide(live, "approve", nonce)
+        asked = first.result(30)
+    key, answer, text = ASKING["ask"]
+    members = {"inputResponses": {key: answer}, "requestState": asked["requestState"]}
+    again = Modern(live.ports[1], capabilities=CAPABILITIES, request_id=f"{nonce}-2")
+    done = again.request("tools/call", request_of("approved_ask", nonce, **members))
+    assert done["content"][0]["text"] == text
+    assert again.request("tools/call", request_of("approved_ask", nonce, **members))["data"] == {
+        "reason": "invalid_request_state"
+    }
+    assert len(live.lines(nonce, "start")) == 2

@@ -51,7 +51,13 @@ async def test_messages_and_then_the_answer_reach_the_stream_and_the_row(streams
 
 @pytest.mark.parametrize(
     ("outcome", "state"),
-    [("ok", "completed"), ("tool_error", "completed"), ("error", "failed"), ("cancelled", "cancelled")],
+    [
+        ("ok", "completed"),
+        ("asked", "completed"),
+        ("tool_error", "completed"),
+        ("error", "failed"),
+        ("cancelled", "cancelled"),
+    ],
 )
 async def test_the_outcome_decides_the_state(streams: Streams, outcome: str, state: str) -> None:
     call = await running()

@@ -306,7 +306,7 @@ async def test_the_round_is_answered_after_its_code_has_cleared_up(desk: Desk) -
     assert order == ["cleared"]
 
 
-@pytest.mark.requirement("MRTR-01", "PROMPT-07", "CACHE-02")
+@pytest.mark.requirement("MRTR-01", "PROMPT-07", "RES-13", "CACHE-02")
 async def test_prompts_and_resources_ask_too(desk: Desk) -> None:
     async def about(ctx: Context) -> str:
         """About."""

@@ -1,0 +1,54 @@
+"""subscriptions/listen: which part of a filter is served to whom (specification: basic/subscriptions).
+
+Connections and what is told on them belong to the transports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.current import current
+from mcp_app.handlers.context import Asked, Params
+from mcp_app.handlers.resources import MAX_URI
+from mcp_app.protocol.subscriptions import LISTS, RESOURCES, read_filter, read_names
+
+
+class Kind(Protocol):
+    """A member of the filter that names things: which of them somebody may be told of."""
+
+    async def granted(self, asked: object, asker: Asked) -> list[str]:
+        """Those of the names asked for that are served; raises InvalidParams for what is no list of names."""
+        ...
+
+    def may_hear(self, name: str, principal: Principal) -> bool:
+        """Asked again before each notification: permissions and the catalogue change meanwhile."""
+        ...
+
+
+class ResourceUpdates:
+    """``notifications/resources/updated``; what its client may not read does not exist for it (SUB-04)."""
+
+    async def granted(self, asked: object, asker: Asked) -> list[str]:
+        """See ``Kind.granted``."""
+        uris = read_names(asked, RESOURCES, asker.services.settings.max_subscriptions)
+        return [uri for uri in uris if self.may_hear(uri, asker.principal)]
+
+    def may_hear(self, name: str, principal: Principal) -> bool:
+        """See ``Kind.may_hear``."""
+        return len(name) <= MAX_URI and current().resource(name, principal.permissions) is not None
+
+
+# By member of the filter. The news of a kind are told by ``tell`` of ``transports.subscriptions``.
+KINDS: Mapping[str, Kind] = {RESOURCES: ResourceUpdates()}
+
+
+async def grant(asker: Asked, params: Params) -> dict[str, Any]:
+    """The part of a request's filter that is served, as it is acknowledged; what is unknown is left out."""
+    asked = read_filter(params)
+    granted: dict[str, Any] = {member: True for member in LISTS if asked.get(member)}
+    for member, kind in KINDS.items():
+        if member in asked and (names := await kind.granted(asked[member], asker)):
+            granted[member] = names
+    return granted

@@ -1,0 +1,159 @@
+"""Requests of 2026-07-28 on the two pipes: each stands alone, and what one is answered comes as it is ready.
+
+The era is that of a message, not of the connection (STDIO-09). There are no headers here to compare with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.exchange_reply import ExchangeReply
+from mcp_app.handlers.table import MODERN
+from mcp_app.protocol import envelope, jsonrpc
+from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
+from mcp_app.protocol.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.subscriptions import cancelled
+from mcp_app.protocol.versions import V2026_07_28, is_modern
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.subscriptions import Subscriptions
+
+LOOK_SECONDS = 60.0
+ENDING_SECONDS = 1.0
+ENDED = "the server ended it"
+Write = Callable[[bytes], Awaitable[None]]
+
+log = logging.getLogger("mcp.stdio")
+
+
+class Exchanges:
+    """The open requests of the modern era of one client."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, principal: Principal, write: Write, end: Callable[[], None]
+    ) -> None:
+        """``end`` has the whole server end: the client is gone."""
+        self._dispatcher = dispatcher
+        self._principal = principal
+        self._write = write
+        self._end = end
+        self._versions = dispatcher.settings.versions
+        self._served = frozenset(filter(is_modern, self._versions))
+        self._subscriptions = Subscriptions(dispatcher)
+        self._connections = Connections(dispatcher.settings.max_streams_per_principal)
+        self._open: dict[jsonrpc.Id, asyncio.Task[None]] = {}
+        self._listening: set[asyncio.Task[None]] = set()
+        dispatcher.sessions.on_end.append(self._connections.stop_session)
+
+    def takes(self, message: jsonrpc.Request | jsonrpc.Notification) -> bool:
+        """Whether a message is of this era; never where the revision is switched off."""
+        return bool(self._served) and envelope.names_modern({}, message.params)
+
+    async def begin(self, request: jsonrpc.Request, frame: bytes) -> None:
+        """Begin to serve a request; one whose id still waits for its answer is refused (RPC-04)."""
+        try:
+            if request.id in self._open:
+                raise InvalidRequest("A request with this id is still being served.")
+            exchange = self._admit(request)
+        except McpError as error:
+            await self._refuse(error, request, frame)
+            return
+        self._dispatcher.clients.seen(exchange, self._principal.user_id, "stdio")
+        serve = self._listen if request.method == LISTEN else self._serve
+        task = asyncio.ensure_future(serve(exchange, request, frame))
+        self._open[request.id] = task
+        if serve == self._listen:
+            self._listening.add(task)
+        task.add_done_callback(lambda done: self._done(request.id, done))
+        await asyncio.sleep(0)  # A cancel in the next frame must find the call (STDIO-11).
+
+    def cancel(self, request_id: Any) -> bool:
+        """Stop a request and say nothing more of it (STDIO-07, CAN-06); False when none has this id."""
+        task = self._open.get(request_id) if type(request_id) in (str, int) else None
+        if task is None:
+            return False
+        task.cancel()
+        return True
+
+    async def close(self) -> None:
+        """End subscriptions in the way that their client understands (CAN-07), and stop everything else."""
+        self._connections.drain()
+        if self._listening:
+            # Not for ever: perhaps nobody reads any more.
+            await asyncio.wait(self._listening, timeout=ENDING_SECONDS)
+        pending = list(self._open.values())
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+
+    def _done(self, request_id: jsonrpc.Id, task: asyncio.Task[None]) -> None:
+        del self._open[request_id]
+        self._listening.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("A request was not answered: %s", error)
+            self._end()  # The client reads no more.
+
+    def _admit(self, request: jsonrpc.Request) -> Exchange:
+        """The rungs of ERA-10 that do not concern HTTP, in their order."""
+        said = envelope.read(request.params)
+        if said.version not in self._served:
+            raise UnsupportedVersion(requested=said.version, supported=self._versions)
+        if request.method not in MODERN and request.method != LISTEN:
+            raise MethodNotFound(f"Method not found: {request.method[:128]}")
+        return Exchange(said, self._principal.key)
+
+    async def _refuse(self, error: McpError, request: jsonrpc.Request, frame: bytes) -> None:
+        encoded = jsonrpc.encode_error(fitted(error, V2026_07_28), request.id)
+        self._dispatcher.refused(self._principal, request, frame, encoded)
+        await self._write(encoded)
+
+    async def _serve(self, exchange: Exchange, request: jsonrpc.Request, frame: bytes) -> None:
+        reply: ExchangeReply | None = None
+        try:
+            reply = await self._dispatcher.exchange(exchange, self._principal, request, frame)
+            while True:
+                for message in reply.take():
+                    await self._write(message)
+                if reply.answered:
+                    break
+                await reply.changed(LOOK_SECONDS)
+            await self._write(reply.answered)
+        finally:
+            if reply is not None:
+                reply.close()
+            if reply is None or not reply.answered:
+                await self._dispatcher.abandon(exchange, request.id)
+
+    async def _listen(self, exchange: Exchange, request: jsonrpc.Request, frame: bytes) -> None:
+        news = asyncio.Event()
+        connection = Connection(
+            exchange.id, self._principal.key, standalone=False, wake=news.set, listening=True
+        )
+        try:
+            self._connections.admit(self._principal.key)
+            subscription, acknowledgement = await self._subscriptions.open(
+                exchange, self._principal, request, frame, "stdio", news.set
+            )
+        except McpError as error:
+            await self._refuse(error, request, frame)
+            return
+        self._connections.add(connection)
+        reason = "the client cancelled it"
+        try:
+            await self._write(acknowledgement)
+            while not connection.stopping:
+                news.clear()
+                for message in self._subscriptions.take(subscription):
+                    await self._write(message)
+                await news.wait()
+            reason = ENDED
+            await self._write(cancelled(request.id, ENDED))
+            await self._write(self._subscriptions.closing(subscription))
+        finally:
+            self._connections.remove(connection)
+            self._subscriptions.close(subscription, reason)

@@ -1,0 +1,197 @@
+"""Writes one subscription of 2026-07-28 to one connection, until either side ends it.
+
+An idle one costs little: it has no task but that of its request, which waits for the client to go away and is
+interrupted when there is something to tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.protocol import jsonrpc, sse
+from mcp_app.protocol.errors import McpError, Unavailable
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.streamable_http.answers import Headers, Send
+from mcp_app.transports.streamable_http.event_stream import (
+    SEEN_SECONDS,
+    START_HEADERS,
+    STREAMING,
+    Stalled,
+    disconnected,
+)
+from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.subscriptions import Subscriptions
+
+GONE = "the client disconnected"
+STALLED = "the client stopped reading"
+NOT_ALLOWED = "the credential ended"
+ENDED = "the server ended it"
+
+log = logging.getLogger("mcp.stream")
+
+
+class ListenStream:
+    """One connection's writer; ``open``, then ``run``."""
+
+    __slots__ = (
+        "_acknowledgement",
+        "_authorization",
+        "_checked",
+        "_connection",
+        "_connections",
+        "_dispatcher",
+        "_local",
+        "_nap",
+        "_seen",
+        "_send",
+        "_subscription",
+        "_subscriptions",
+        "_woken",
+        "_written",
+    )
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        connections: Connections,
+        subscriptions: Subscriptions,
+        authorization: bytes | None,
+        *,
+        local: bool,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._connections = connections
+        self._subscriptions = subscriptions
+        self._authorization = authorization
+        self._local = local
+        self._nap: asyncio.Timeout | None = None
+        self._woken = False
+        self._written = self._checked = self._seen = asyncio.get_running_loop().time()
+
+    async def open(
+        self,
+        exchange: Exchange,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        address: str,
+    ) -> None:
+        """Subscribe; raises TooManyRequests and InvalidParams while that can still be a plain answer."""
+        self._connections.admit(principal.key)
+        self._subscription, self._acknowledgement = await self._subscriptions.open(
+            exchange, principal, request, payload, address, self.wake
+        )
+        self._connection = Connection(
+            exchange.id, principal.key, standalone=False, wake=self.wake, listening=True
+        )
+        self._connections.add(self._connection)
+
+    async def run(
+        self, scope: MutableMapping[str, Any], receive: Receive, send: Send, extra: Headers = ()
+    ) -> None:
+        """Tell what is due until the client goes away or the server ends it."""
+        self._send = send
+        reason = GONE
+        try:
+            scope[STREAMING] = True
+            await send({"type": "http.response.start", "status": 200, "headers": [*START_HEADERS, *extra]})
+            await self._write(sse.encode_event(self._acknowledgement))
+            reason = await self._tell(receive)
+            if reason != GONE:
+                await self._write(sse.encode_event(self._subscriptions.closing(self._subscription)))
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except Stalled:
+            reason = STALLED
+            log.info("A client stopped reading its subscription and was cut off")
+        except OSError:
+            pass  # ASGI: send() says that the client went away.
+        finally:
+            self._connections.remove(self._connection)
+            self._subscriptions.close(self._subscription, reason)
+
+    def wake(self) -> None:
+        """There may be something to tell, or to end."""
+        self._woken = True
+        if self._nap is not None:
+            nap, self._nap = self._nap, None
+            if not nap.expired():  # Its time may be up in this very turn of the loop.
+                nap.reschedule(0.0)
+
+    async def _tell(self, receive: Receive) -> str:
+        """Write what is due; returns why it ends."""
+        while True:
+            messages = self._subscriptions.take(self._subscription)
+            if messages:
+                await self._write(b"".join([sse.encode_event(message) for message in messages]))
+            if self._connection.stopping:
+                return ENDED
+            if not await self._is_still_allowed():
+                return NOT_ALLOWED
+            if self._pause() <= 0.0:
+                await self._write(sse.KEEP_ALIVE)
+            if not await self._rest(receive):
+                return GONE
+
+    async def _rest(self, receive: Receive) -> bool:
+        """Wait for news, or until it is time to look; False when the client has gone."""
+        if not self._woken:
+            when = asyncio.get_running_loop().time() + self._pause()
+            try:
+                async with asyncio.timeout_at(when) as self._nap:
+                    await disconnected(receive)
+            except TimeoutError:
+                pass
+            else:
+                return False
+            finally:
+                self._nap = None
+        self._woken = False
+        return True
+
+    def _pause(self) -> float:
+        """Seconds until the next keep-alive, the next check or the end of the credential."""
+        since = min(self._written, self._checked)
+        pause = since + self._dispatcher.settings.keep_alive_seconds - asyncio.get_running_loop().time()
+        expires_at = self._subscription.principal.expires_at
+        if expires_at is not None:
+            pause = min(pause, expires_at - time.time())
+        return max(pause, 0.0)
+
+    async def _is_still_allowed(self) -> bool:
+        """Ask again who is there, however much there is to tell (SUB-10, S5)."""
+        subscription = self._subscription
+        now = asyncio.get_running_loop().time()
+        expires_at = subscription.principal.expires_at
+        if expires_at is not None and expires_at <= time.time():
+            return False
+        if now - self._checked < self._dispatcher.settings.keep_alive_seconds:
+            return True
+        self._checked = now
+        if now - self._seen >= SEEN_SECONDS:
+            self._seen = now
+            self._dispatcher.log.fact("session.seen", sessions=[subscription.id])
+        try:
+            principal = await self._dispatcher.authenticator.authenticate(
+                self._authorization, local=self._local
+            )
+        except Unavailable:
+            return True  # Nobody can be asked now: a short outage must not send every listener away.
+        except McpError:
+            return False
+        subscription.principal = principal
+        return principal.key == self._connection.principal_key
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            async with asyncio.timeout(self._dispatcher.settings.stall_seconds):
+                await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        except TimeoutError:
+            raise Stalled from None
+        self._written = asyncio.get_running_loop().time()

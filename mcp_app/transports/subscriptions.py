@@ -1,0 +1,215 @@
+"""The open subscriptions of one process: who is told of what, whatever carries it (SUB-01 to SUB-15).
+
+What is told is a level: "changed, look again". So news of the same thing replace each other, and what waits
+for a slow client is bounded by what it subscribed to. A lost broadcast is made good when the connection to
+Redis is back: then everybody is told that what they subscribed to may have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any, Final
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.current import current
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.handlers.context import Asked
+from mcp_app.handlers.subscriptions import KINDS, grant
+from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.subscriptions import (
+    LIST_CHANGED,
+    LISTS,
+    METHOD,
+    RESOURCE_UPDATED,
+    RESOURCES,
+    Notice,
+    acknowledgement,
+    closing,
+)
+from mcp_app.sessions.exchange import Exchange, server_meta
+from mcp_app.sessions.resource_updates import TOPIC
+
+# How many are woken in one turn of the event loop; requests are served between the turns.
+TOGETHER = 100
+CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
+# A member of the filter, and which of the things it names.
+Key = tuple[str, str]
+
+
+class Subscription:
+    """One listen request: what it was granted, and what it has yet to be told."""
+
+    __slots__ = ("_lists", "_news", "_wake", "id", "keys", "principal", "request_id", "tag")
+
+    def __init__(
+        self,
+        exchange_id: str,
+        principal: Principal,
+        request_id: jsonrpc.Id,
+        granted: dict[str, Any],
+        wake: Callable[[], None],
+    ) -> None:
+        self.id = exchange_id
+        self.principal = principal  # as of the last look; a transport may replace it
+        self.request_id = request_id
+        self.tag = jsonrpc.encode_id(request_id)
+        self.keys: tuple[Key, ...] = tuple(
+            (member, name) for member in KINDS for name in granted.get(member, ())
+        )
+        revisions = current().revisions
+        # The revision of each list that its client was last told of.
+        self._lists = {kind: revisions[kind] for member, kind in LISTS.items() if granted.get(member)}
+        self._news: dict[Key, Notice] = {}
+        self._wake = wake
+
+    @property
+    def lists(self) -> bool:
+        """Whether it asked for the change of any list."""
+        return bool(self._lists)
+
+    def wake(self) -> None:
+        """Have its writer look at what is due."""
+        self._wake()
+
+    def hear(self, key: Key, notice: Notice) -> None:
+        """Something it named changed."""
+        self._news[key] = notice
+
+    def due(self) -> list[Notice]:
+        """Take what has to be told now."""
+        found = []
+        revisions = current().revisions
+        for kind, told in self._lists.items():
+            if revisions[kind] != told:
+                self._lists[kind] = revisions[kind]
+                found.append(CHANGED[kind])
+        if self._news:
+            news, self._news = self._news, {}
+            for (member, name), notice in news.items():
+                if KINDS[member].may_hear(name, self.principal):
+                    found.append(notice)
+        return found
+
+
+class Subscriptions:
+    """All of one process. Use it from the event loop only."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._listening: dict[Subscription, None] = {}
+        self._by_key: dict[Key, dict[Subscription, None]] = {}
+        dispatcher.upkeep.on_change.append(self._catalogue_changed)
+        dispatcher.streams.hub.subscribe(TOPIC, self._resource_updated)
+
+    async def open(
+        self,
+        exchange: Exchange,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        address: str,
+        wake: Callable[[], None],
+    ) -> tuple[Subscription, bytes]:
+        """Begin a subscription; from now on it hears of changes, and only then is it acknowledged (SUB-05).
+
+        Returns it with the acknowledgement. ``wake`` is called when it has something to tell. Raises
+        InvalidParams.
+        """
+        started = perf_counter()
+        asker = Asked(self._dispatcher.services, exchange, principal)
+        granted = await grant(asker, request.params)
+        subscription = Subscription(exchange.id, principal, request.id, granted, wake)
+        self._listening[subscription] = None
+        for key in subscription.keys:
+            self._by_key.setdefault(key, {})[subscription] = None
+        answer = acknowledgement(subscription.tag, granted)
+        self._note_opened(exchange, principal, address)
+        seconds = perf_counter() - started
+        self._dispatcher.counts.done(METHOD, "ok", "", seconds)
+        if self._dispatcher.log.enabled:
+            facts = (METHOD, request.id, "")
+            self._dispatcher.log.exchange(
+                subscription.id, principal.key, payload, answer, seconds, "ok", facts
+            )
+        return subscription, answer
+
+    def take(self, subscription: Subscription) -> list[bytes]:
+        """The notifications that are due now, noted as told."""
+        messages = []
+        log = self._dispatcher.log
+        for notice in subscription.due():
+            message = notice.tagged(subscription.tag)
+            log.single(
+                subscription.id, subscription.principal.key, "out", "notification", message, notice.method
+            )
+            messages.append(message)
+        return messages
+
+    def closing(self, subscription: Subscription) -> bytes:
+        """The answer with which the server ends a subscription, noted as sent."""
+        answer = closing(subscription.request_id, server_meta())
+        self._dispatcher.log.single(
+            subscription.id,
+            subscription.principal.key,
+            "out",
+            "response",
+            answer,
+            METHOD,
+            str(subscription.request_id),
+        )
+        return answer
+
+    def close(self, subscription: Subscription, reason: str) -> None:
+        """Nobody listens to it any more: nothing of it is left (SUB-13)."""
+        del self._listening[subscription]
+        for key in subscription.keys:
+            listening = self._by_key[key]
+            del listening[subscription]
+            if not listening:
+                del self._by_key[key]
+        self._dispatcher.log.fact("session.ended", session=subscription.id, reason=reason)
+
+    def wanted(self, member: str, name: str) -> bool:
+        """Whether anybody here would be told of a thing: else its news need not be found out."""
+        return (member, name) in self._by_key
+
+    def tell(self, member: str, name: str, notice: Notice) -> None:
+        """Something that a member of filters can name changed; newer news of it replace older ones."""
+        key = member, name
+        listening = list(self._by_key.get(key, ()))
+        for subscription in listening:
+            subscription.hear(key, notice)
+        self._wake(listening)
+
+    def _catalogue_changed(self) -> None:
+        self._wake([subscription for subscription in self._listening if subscription.lists])
+
+    def _resource_updated(self, payload: dict[str, Any]) -> None:
+        uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()
+        if "resync" in payload:
+            # Nobody knows what was missed.
+            uris = [name for member, name in self._by_key if member == RESOURCES]
+        for uri in uris:
+            self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
+
+    def _wake(self, waiting: list[Subscription]) -> None:
+        for subscription in waiting[:TOGETHER]:
+            subscription.wake()
+        if rest := waiting[TOGETHER:]:
+            asyncio.get_running_loop().call_soon(self._wake, rest)
+
+    def _note_opened(self, exchange: Exchange, principal: Principal, address: str) -> None:
+        """Operators see it among the sessions, and can end it; nothing is stored that could be resumed."""
+        self._dispatcher.log.fact(
+            "session.opened",
+            session=exchange.id,
+            principal=principal.key,
+            user=principal.user_id,
+            version=exchange.version,
+            client_name=exchange.client_name,
+            client_version=str(exchange.client_info.get("version", "")),
+            fields={},
+            address=address,
+        )

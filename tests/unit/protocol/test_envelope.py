@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.protocol import envelope
+from mcp_app.protocol.errors import InvalidParams
+
+V = "2026-07-28"
+META: dict[str, Any] = {envelope.VERSION: V, envelope.CLIENT_CAPABILITIES: {"sampling": {}}}
+
+
+def named(version: Any) -> dict[str, Any]:
+    return {"_meta": {envelope.VERSION: version}}
+
+
+@pytest.mark.requirement("ERA-01", "ERA-06", "VER-09")
+@pytest.mark.parametrize(
+    ("header", "params", "is_modern"),
+    [
+        (None, {}, False),
+        (None, {"_meta": {}}, False),
+        (None, {"_meta": 7}, False),
+        ("2025-11-25", {}, False),
+        ("2024-11-05", named("2025-11-25"), False),
+        (" 2025-11-25\t", {}, False),
+        (None, named(V), True),
+        ("2025-11-25", named(V), True),
+        (V, {}, True),
+        (V, named("2025-11-25"), True),
+        ("2025-11-25, 2025-11-25", {}, True),
+        ("2025-11-25\xa0", {}, True),
+        ("2031-01-01", {}, True),
+        (None, named("v999"), True),
+        (None, named(""), True),
+        (None, named(20260728), True),
+        (None, named(None), False),
+    ],
+)
+def test_the_era_is_that_of_the_metadata_or_else_of_the_header(
+    header: str | None, params: dict[str, Any], is_modern: bool
+) -> None:
+    fields = {} if header is None else {b"mcp-protocol-version": header.encode("latin-1")}
+    assert envelope.names_modern(fields, params) is is_modern
+
+
+@pytest.mark.requirement("META-01")
+@pytest.mark.parametrize(
+    ("meta", "word"),
+    [
+        (None, "_meta"),
+        ([], "_meta"),
+        ({}, "protocolVersion"),
+        ({**META, envelope.VERSION: 7}, "protocolVersion"),
+        ({envelope.VERSION: V}, "clientCapabilities"),
+        ({**META, envelope.CLIENT_CAPABILITIES: []}, "clientCapabilities"),
+        ({**META, envelope.CLIENT_CAPABILITIES: None}, "clientCapabilities"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(meta: Any, word: str) -> None:
+    with pytest.raises(InvalidParams, match=word):
+        envelope.read({} if meta is None else {"_meta": meta})
+
+
+@pytest.mark.requirement("META-04")
+@pytest.mark.parametrize("level", ["verbose", "", None, 3, {}, ["info"], "INFO"])
+def test_a_log_level_that_is_none_is_refused(level: Any) -> None:
+    with pytest.raises(InvalidParams, match="logLevel"):
+        envelope.read({"_meta": {**META, envelope.LOG_LEVEL: level}})
+
+
+@pytest.mark.requirement("META-11")
+@pytest.mark.parametrize("token", [1.5, None, {}, True])
+def test_a_progress_token_of_the_wrong_type_is_refused(token: Any) -> None:
+    with pytest.raises(InvalidParams):
+        envelope.read({"_meta": {**META, "progressToken": token}})
+
+
+@pytest.mark.requirement("META-02", "META-03")
+@pytest.mark.parametrize("info", [None, 7, {"name": "a", "version": "1"}])
+def test_who_the_client_is_may_be_told_or_not(info: Any) -> None:
+    told = envelope.read({"_meta": META if info is None else {**META, envelope.CLIENT_INFO: info}})
+    assert told.client_info == (info if isinstance(info, dict) else {})
+    assert (told.version, told.capabilities, told.log_level) == (V, {"sampling": {}}, "")

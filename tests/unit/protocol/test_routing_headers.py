@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.protocol import http_headers, routing_headers
+from mcp_app.protocol.errors import HeaderMismatch
+
+V = "2026-07-28"
+CALL = {"name": "echo"}
+
+
+def check(method: str, params: dict[str, Any], **headers: str | bytes | None) -> None:
+    sent = {"mcp_protocol_version": V, "mcp_method": method, **headers}
+    fields = {
+        name.replace("_", "-").encode(): value if isinstance(value, bytes) else value.encode()
+        for name, value in sent.items()
+        if value is not None
+    }
+    routing_headers.check_values(fields)
+    routing_headers.check(fields, V, method, params)
+
+
+@pytest.mark.requirement("HDR-03", "HDR-04", "HDR-05", "HDR-09")
+@pytest.mark.parametrize(
+    ("method", "params", "name"),
+    [
+        ("tools/call", CALL, "echo"),
+        ("prompts/get", {"name": "review"}, "review"),
+        ("resources/read", {"uri": "doc://a"}, "doc://a"),
+        ("resources/read", {"uri": "doc://ü"}, "=?base64?ZG9jOi8vw7w=?="),
+        ("tools/call", {"name": "a b"}, "a b"),
+        ("tools/call", {"name": "a b"}, "=?base64?YSBi?="),
+        ("tasks/get", {"taskId": "t-1"}, "t-1"),
+        ("tasks/update", {"taskId": "t-1"}, "t-1"),
+        ("tasks/cancel", {"taskId": "t-1"}, "t-1"),
+    ],
+)
+def test_the_name_header_repeats_the_member_that_names_the_target(
+    method: str, params: dict[str, Any], name: str
+) -> None:
+    check(method, params, mcp_name=name)
+    check(method, params, mcp_name=f" \t{name} ")
+    for wrong in ("other", name.upper() + "X", "=?base64?b3RoZXI=?=", None):
+        with pytest.raises(HeaderMismatch, match="Mcp-Name"):
+            check(method, params, mcp_name=wrong)
+
+
+@pytest.mark.requirement("HDR-05")
+def test_other_methods_take_any_name() -> None:
+    check("tools/list", {}, mcp_name="anything")
+    check("tools/list", {})
+
+
+@pytest.mark.requirement("HDR-01", "HDR-02", "HDR-06")
+@pytest.mark.parametrize(
+    ("headers", "word"),
+    [
+        ({"mcp_protocol_version": None}, "MCP-Protocol-Version is missing"),
+        ({"mcp_protocol_version": "2025-11-25"}, "MCP-Protocol-Version is '2025-11-25'"),
+        ({"mcp_method": None}, "Mcp-Method is missing"),
+        ({"mcp_method": "tools/list"}, "Mcp-Method is 'tools/list', but the body says 'tools/call'"),
+        ({"mcp_method": "TOOLS/CALL"}, "Mcp-Method"),
+        # Only names may be encoded.
+        ({"mcp_method": "=?base64?dG9vbHMvY2FsbA==?="}, "Mcp-Method"),
+        ({"mcp_name": "=?base64?ZWNobw?="}, "Mcp-Name is not validly encoded"),
+    ],
+)
+def test_a_header_that_differs_is_named_with_both_values(headers: dict[str, Any], word: str) -> None:
+    with pytest.raises(HeaderMismatch, match=word.replace("?", r"\?")):
+        check("tools/call", CALL, **{"mcp_name": "echo", **headers})
+
+
+@pytest.mark.requirement("HDR-08", "HDR-10", "HDR-14")
+@pytest.mark.parametrize("header", ["mcp-protocol-version", "mcp-method", "mcp-name"])
+def test_a_header_sent_twice_or_with_forbidden_bytes_is_a_mismatch(header: str) -> None:
+    twice = http_headers.collect([(header.encode(), b"echo"), (header.upper().encode(), b"echo")])
+    for fields in (twice, {header.encode(): "ü".encode()}, {header.encode(): b"\xfc"}):
+        with pytest.raises(HeaderMismatch, match="(?i)" + header):
+            routing_headers.check_values(fields)
+
+
+@pytest.mark.requirement("HDR-13")
+def test_what_a_mismatch_says_is_short_and_holds_no_line_break() -> None:
+    with pytest.raises(HeaderMismatch) as caught:
+        check("tools/call", {"name": "line\nbreak" + "x" * 5000}, mcp_name="y" * 5000)
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 250
+
+
+def test_a_name_of_the_wrong_type_is_left_to_whoever_reads_the_params() -> None:
+    check("tools/call", {"name": 7}, mcp_name="7")
+    check("tools/call", {}, mcp_name="echo")
+    with pytest.raises(HeaderMismatch, match="Mcp-Name is missing"):
+        check("tools/call", {})

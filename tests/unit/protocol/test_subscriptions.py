@@ -1,0 +1,63 @@
+"""The words of a subscription."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from mcp_app.protocol import subscriptions
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.jsonrpc import encode_id
+from mcp_app.protocol.subscriptions import SUBSCRIPTION_ID, Notice, read_filter, read_names
+
+
+@pytest.mark.requirement("SUB-03")
+@pytest.mark.parametrize("request_id", [0, 1, "x", "", "1", 'é"\\', 2**70, -5])
+def test_every_message_names_the_subscription_by_an_id_of_the_same_type(request_id: Any) -> None:
+    tag = encode_id(request_id)
+    update = orjson.loads(Notice("notifications/resources/updated", {"uri": "a://ü"}).tagged(tag))
+    assert update["params"] == {"uri": "a://ü", "_meta": {SUBSCRIPTION_ID: orjson.loads(tag)}}
+    changed = orjson.loads(Notice("notifications/tools/list_changed").tagged(tag))
+    assert changed == {
+        "jsonrpc": "2.0",
+        "method": "notifications/tools/list_changed",
+        "params": {"_meta": {SUBSCRIPTION_ID: orjson.loads(tag)}},
+    }
+    told = orjson.loads(subscriptions.acknowledgement(tag, {"toolsListChanged": True}))
+    assert told["params"]["notifications"] == {"toolsListChanged": True}
+    ended = orjson.loads(subscriptions.closing(request_id, {"io.modelcontextprotocol/serverInfo": {}}))
+    assert ended["id"] == ended["result"]["_meta"][SUBSCRIPTION_ID] == orjson.loads(tag)
+    assert ended["result"]["resultType"] == "complete"
+
+
+def test_a_notice_keeps_its_own_meta() -> None:
+    notice = Notice("notifications/x", {"_meta": {"a.example/b": 1}, "n": None})
+    assert orjson.loads(notice.tagged(b"7"))["params"] == {
+        "n": None,
+        "_meta": {"a.example/b": 1, SUBSCRIPTION_ID: 7},
+    }
+
+
+@pytest.mark.requirement("SUB-01")
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"notifications": None}, {"notifications": []}, {"notifications": {"toolsListChanged": 1}}],
+)
+def test_a_filter_of_the_wrong_form_is_refused(params: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParams):
+        read_filter(params)
+
+
+@pytest.mark.parametrize("asked", [None, {}, "a", [1], ["a", None]])
+def test_names_are_a_list_of_strings(asked: Any) -> None:
+    with pytest.raises(InvalidParams, match="list of strings"):
+        read_names(asked, "resourceSubscriptions", 5)
+
+
+@pytest.mark.requirement("SUB-11")
+def test_each_name_counts_once_and_there_is_a_most() -> None:
+    assert read_names(["b", "a", "b"], "x", 2) == ["b", "a"]
+    with pytest.raises(InvalidParams, match="at most 1"):
+        read_names(["b", "a", "b"], "x", 1)

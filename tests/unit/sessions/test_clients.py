@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_app.conf import Settings
+from mcp_app.protocol.envelope import Envelope
+from mcp_app.sessions import clients
+from mcp_app.sessions.clients import Clients
+from mcp_app.sessions.exchange import Exchange, restored
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.streams.gateway import Streams
+
+
+def made(name: str = "probe", principal: str = "key:1", version: str = "2026-07-28") -> Exchange:
+    return Exchange(Envelope(version, {}, {"name": name, "version": "1"}, ""), principal)
+
+
+def facts(log: MessageLog) -> list[dict[str, Any]]:
+    return log._facts
+
+
+async def test_requests_of_one_client_share_a_record_and_nothing_else(streams: Streams) -> None:
+    first, second = made(), made()
+    assert first.record_id == second.record_id
+    assert first.id != second.id
+    assert len({each.record_id for each in (made(), made("other"), made(principal="key:2"))}) == 3
+    assert len(first.record_id) <= 64
+
+
+async def test_the_record_of_a_background_call_is_that_of_its_request() -> None:
+    exchange = made()
+    assert restored(exchange.id, exchange.stored()).record_id == exchange.record_id
+
+
+async def test_a_client_is_told_of_once_and_again_after_a_while(streams: Streams, monkeypatch: Any) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(clients, "monotonic", lambda: now)
+    log = MessageLog(streams, Settings())
+    seen = Clients(log)
+    for _ in range(3):
+        seen.seen(made(), 7, "192.0.2.1")
+    (fact,) = facts(log)
+    assert fact["session"] == made().record_id
+    assert (fact["user"], fact["address"], fact["version"]) == (7, "192.0.2.1", "2026-07-28")
+    assert fact["fields"] == {}
+    now += clients.AGAIN_SECONDS
+    seen.seen(made(), 7, "192.0.2.1")
+    assert len(facts(log)) == 2
+
+
+async def test_what_is_remembered_of_clients_is_bounded(streams: Streams, monkeypatch: Any) -> None:
+    monkeypatch.setattr(clients, "MOST", 3)
+    seen = Clients(MessageLog(streams, Settings()))
+    for number in range(10):
+        seen.seen(made(f"client {number}"), None, "")
+    assert len(seen._told) <= 3
