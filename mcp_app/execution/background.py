@@ -112,6 +112,13 @@ class Background:
         except DatabaseError as error:
             raise Unavailable(NO_DATABASE) from error
 
+    async def seen_task(self, task_id: str) -> Task | None:
+        """See ``client_tasks.seen``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.seen, task_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
     async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> None:
         """Take answers to what a task asked; what answers nothing is ignored. Raises Unavailable."""
         try:

@@ -39,9 +39,13 @@ def find(task_id: str, principal: str) -> tuple[Task, CallRecord] | None:
     None for every other: unknown, somebody else's, expired, or a call that is none (TASKX-11, TASKX-18).
     """
     row = _row(task_id)
-    if row is None or row.principal != principal or row.task_until is None:
-        return None
-    return None if row.task_until <= timezone.now() else (_task(row), record(row))
+    return None if row is None or row.principal != principal else (_task(row), record(row))
+
+
+def seen(task_id: str) -> Task | None:
+    """A task, for who was found to be its maker before."""
+    row = _row(task_id)
+    return None if row is None else _task(row)
 
 
 def _row(task_id: str) -> Call | None:
@@ -50,7 +54,9 @@ def _row(task_id: str) -> Call | None:
     except ValueError:
         return None
     # One spelling of an id only: others would be other names in headers and subscriptions.
-    return statements.find(key) if str(key) == task_id else None
+    row = statements.find(key) if str(key) == task_id else None
+    is_known = row is not None and row.task_until is not None and row.task_until > timezone.now()
+    return row if is_known else None
 
 
 def _task(row: Call) -> Task:

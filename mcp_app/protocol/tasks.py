@@ -9,6 +9,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
+NOTIFICATION: Final = "notifications/tasks"
+# The member of a subscription's filter that names tasks.
+TASK_IDS: Final = "taskIds"
 # What a client has to declare, as the error that asks for it says it.
 REQUIRED: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -54,13 +56,15 @@ class TaskClient(Modern):
 
 
 @pytest.fixture
-def modern(live: Installation) -> TaskClient:
-    return TaskClient.at(live.ports[0], capabilities=DECLARED)
+def modern(live: Installation) -> Iterator[TaskClient]:
+    with closing(TaskClient.at(live.ports[0], capabilities=DECLARED)) as made:
+        yield made
 
 
 @pytest.fixture
-def other(live: Installation) -> TaskClient:
-    return TaskClient.at(live.ports[1], capabilities=DECLARED)
+def other(live: Installation) -> Iterator[TaskClient]:
+    with closing(TaskClient.at(live.ports[1], capabilities=DECLARED)) as made:
+        yield made
 
 
 @pytest.mark.requirement("TASKX-05", "TASKX-06", "TASKX-14", "HDR-04", "CEL-08", "TASKX-17")
@@ -87,8 +91,8 @@ def test_a_client_that_goes_away_ends_its_request_but_not_its_task(
     made = modern.start("work", nonce=kept, steps=40)
     modern.close()
     undeclared = Modern.at(live.ports[0])
-    stream = undeclared.open("tools/call", {"name": "work", "arguments": {"nonce": bound, "steps": 600}})
-    with stream:
+    params = {"name": "work", "arguments": {"nonce": bound, "steps": 600}, "_meta": {"progressToken": "p"}}
+    with undeclared.open("tools/call", params):
         live.started(bound, "alive")
     live.started(bound, "stopped")
     assert text_of(modern.settled(made["taskId"])).startswith(kept)
@@ -144,3 +148,36 @@ def test_a_legacy_client_waits_for_what_newer_ones_take_as_a_task(
     assert len(live.lines(nonce, "start")) == 1
     made = modern.start("long_work", nonce=f"{nonce}-task")
     assert text_of(modern.settled(made["taskId"])) == f"{nonce}-task"
+
+
+@pytest.mark.requirement("TASKX-08", "TASKX-09", "TASKX-16", "TASKX-23")
+def test_a_task_that_asks_is_answered_through_any_process_and_goes_on_once(
+    live: Installation, nonce: str
+) -> None:
+    capabilities = {**DECLARED, "elicitation": {}}
+    with (
+        closing(TaskClient.at(live.ports[0], capabilities=capabilities)) as asker,
+        closing(TaskClient.at(live.ports[1], capabilities=capabilities)) as answerer,
+    ):
+        task_id = asker.start("ask_slowly", nonce=nonce)["taskId"]
+        filter_ = {"notifications": {"taskIds": [task_id]}}
+        with answerer.open("subscriptions/listen", filter_) as stream:
+            assert stream.message(10)["params"]["notifications"] == {"taskIds": [task_id]}
+            told = stream.message(20)["params"]
+            while told["status"] == "working":
+                told = stream.message(20)["params"]
+            assert told["status"] == "input_required"
+            (name,) = told["inputRequests"]
+            wrong = {name: {"action": "accept", "content": {"value": 7}}}
+            answerer.post("tasks/update", {"taskId": task_id, "inputResponses": wrong})
+            while told["status"] != "input_required" or name in told["inputRequests"]:
+                told = stream.message(20)["params"]
+            # Asked again, it is another question.
+            (again,) = told["inputRequests"]
+            right = {again: {"action": "accept", "content": {"value": "Ada"}}}
+            for _ in range(2):
+                asker.post("tasks/update", {"taskId": task_id, "inputResponses": right})
+            while told["status"] != "completed":
+                told = stream.message(20)["params"]
+        assert text_of(told) == text_of(answerer.task(task_id)) == "Hello, Ada!"
+    assert len(live.lines(nonce, "start")) == 3
