@@ -21,7 +21,7 @@ log = logging.getLogger("mcp.tasks")
 
 
 class TaskNews:
-    """Looks at tasks that are ``wanted``; ``listened`` is all of them; ``tell`` has their subscriptions hear."""
+    """Looks at tasks that are ``wanted``, all of which are ``listened``; ``tell`` reaches who subscribed."""
 
     def __init__(
         self,
