@@ -160,7 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"The conformance suite cannot run: {missing}", file=sys.stderr)
         return 2
     outcomes = []
-    with LiveServer(wanted.processes, settings="tests.conformance.settings") as server:
+    with LiveServer(wanted.processes, settings="tests.conformance.settings", worker=True) as server:
         # The suite's host check accepts this name only.
         url = f"http://localhost:{server.port}/mcp"
         for run in RUNS:
