@@ -1,4 +1,4 @@
-"""Many idle GET streams on one process: what each costs in memory, how fast a change reaches all."""
+"""Many idle streams on one process: what each costs in memory, how fast a change reaches all."""
 
 from __future__ import annotations
 
@@ -17,6 +17,21 @@ from benchmarks.processes import ROOT
 OPENING_AT_ONCE = 32
 TOLD_SECONDS = 20.0
 CHANGES = 5
+PREFIX = "io.modelcontextprotocol/"
+LISTEN_HEADERS = {
+    **scenarios.ACCEPT,
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "subscriptions/listen",
+}
+LISTEN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "subscriptions/listen",
+    "params": {
+        "notifications": {"toolsListChanged": True},
+        "_meta": {PREFIX + "protocolVersion": "2026-07-28", PREFIX + "clientCapabilities": {}},
+    },
+}
 
 
 class Stream(asyncio.Protocol):
@@ -82,6 +97,15 @@ class Stream(asyncio.Protocol):
             self.opened.set_exception(exc or WrongAnswer("the connection was closed while opening a stream"))
 
 
+class Listener(Stream):
+    """One client of 2026-07-28: it only listens."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        self.step = 2
+        self.send(scenarios.request(self.port, "POST", LISTEN_HEADERS, LISTEN))
+
+
 @dataclass(frozen=True, slots=True)
 class Idle:
     """What so many open streams cost: bytes each, and for each change the ms until half and all were told."""
@@ -137,14 +161,20 @@ def allow_open_files(count: int) -> int:
     return min(count, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200)
 
 
-async def measure(port: int, rss: Callable[[], int], count: int, changer: Changer | None) -> Idle:
+async def measure(
+    port: int,
+    rss: Callable[[], int],
+    count: int,
+    changer: Changer | None,
+    kind: type[Stream] = Stream,
+) -> Idle:
     """Open ``count`` streams, compare memory, then let ``changer`` change the catalogue a few times."""
     times: list[float] = []
     loop = asyncio.get_running_loop()
     # The first sessions and streams pay for imports and pools that every server has once.
-    warm = await _open(port, 50, lambda: None)
+    warm = await _open(port, 50, lambda: None, kind)
     before = rss()
-    opened = await _open(port, count, lambda: times.append(time.monotonic()))
+    opened = await _open(port, count, lambda: times.append(time.monotonic()), kind)
     await asyncio.sleep(1.0)
     bytes_each = (rss() - before) / count
     changes = []
@@ -167,13 +197,13 @@ async def measure(port: int, rss: Callable[[], int], count: int, changer: Change
     return Idle(count, bytes_each, tuple(changes))
 
 
-async def _open(port: int, count: int, told: Callable[[], None]) -> list[Stream]:
+async def _open(port: int, count: int, told: Callable[[], None], kind: type[Stream]) -> list[Stream]:
     loop = asyncio.get_running_loop()
     limit = asyncio.Semaphore(OPENING_AT_ONCE)
 
     async def one() -> Stream:
         async with limit:
-            stream = Stream(port, loop.create_future(), told)
+            stream = kind(port, loop.create_future(), told)
             await loop.create_connection(lambda: stream, "127.0.0.1", port)
             async with asyncio.timeout(30):
                 await stream.opened

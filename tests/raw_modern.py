@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.raw_http import RawClient, events_of, is_stream
+from tests.raw_http import EventStream, RawClient, events_of, is_stream
 from tests.raw_wire import Answer
 
 VERSION = "2026-07-28"
@@ -29,6 +29,18 @@ class Modern:
 
     def post(self, method: str, params: Mapping[str, Any]) -> Answer:
         """Send one request and read the whole answer."""
+        with RawClient("127.0.0.1", self.port) as client:
+            return client.request("POST", "/mcp", *self._request(method, params))
+
+    def listen(self, asked: Mapping[str, Any]) -> EventStream:
+        """Begin to listen; the first message is still to be read."""
+        request = self._request("subscriptions/listen", {"notifications": asked})
+        found = RawClient("127.0.0.1", self.port).open_stream("POST", "/mcp", *request)
+        assert isinstance(found, EventStream), found
+        return found
+
+    def _request(self, method: str, params: Mapping[str, Any]) -> tuple[dict[str, str], bytes]:
+        """Headers and body."""
         meta = {
             PREFIX + "protocolVersion": VERSION,
             PREFIX + "clientCapabilities": self.capabilities,
@@ -50,8 +62,7 @@ class Modern:
             headers["Mcp-Name"] = str(params[NAMED[method]])
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        with RawClient("127.0.0.1", self.port) as client:
-            return client.request("POST", "/mcp", headers, json.dumps(message).encode())
+        return headers, json.dumps(message).encode()
 
     def request(self, method: str, params: Mapping[str, Any]) -> Wire:
         """The result, or the error, of one request."""

@@ -86,7 +86,7 @@ async def quick_looks(streams: Streams) -> AsyncIterator[Server]:
     await made.dispatcher.services.calls.close(0.01)
 
 
-@pytest.mark.requirement("SUB-01", "SUB-02", "SUB-15", "T-MOD-11")
+@pytest.mark.requirement("SUB-01", "SUB-02", "SUB-14", "SUB-15", "T-MOD-11")
 @pytest.mark.parametrize(
     ("asked", "granted"),
     [
