@@ -72,6 +72,11 @@ class Target:
 TARGETS = (
     Target("tools/call against the SDK", ("tools/call echo", "ours"), ("tools/call echo", "sdk"), 4.0),
     Target("tools/list (10) against the SDK", ("tools/list 10", "ours"), ("tools/list 10", "sdk"), 5.0),
+    Target("tools/call of 2026-07-28 against the SDK", ("2026 tools/call", "ours"),
+           ("2026 tools/call", "sdk"), 3.0),
+    Target("tools/list of 2026-07-28 against the SDK", ("2026 tools/list 10", "ours"),
+           ("2026 tools/list 10", "sdk"), 3.0),
+    Target("server/discover against the SDK", ("2026 discover", "ours"), ("2026 discover", "sdk"), 3.0),
     Target("tools/call against the floor", ("tools/call echo", "ours"), ("fixed body", "floor"), 0.4),
     Target("first page of 1,000 tools against 100", ("tools/list 1000", "ours"), ("tools/list 100", "ours"),
            1 / 1.5),
@@ -101,7 +106,18 @@ def rows(servers: Servers) -> list[Row]:
         add(f"tools/list {size}", "ours", servers.port(size), _listing(size, paged=True))
     for server, port in peers:
         add("session", server, port, scenarios.sessions)
+    for work, message, check in (
+        ("2026 tools/call", scenarios.ECHO, lambda paged: scenarios.check_echo),
+        ("2026 tools/list 10", scenarios.TOOLS_LIST, lambda paged: scenarios.check_tools(10, paged=paged)),
+        ("2026 discover", scenarios.DISCOVER, lambda paged: scenarios.check_discovery),
+    ):
+        for server, port in peers:
+            add(work, server, port, _alone(message, check(server == "ours")))
     return found
+
+
+def _alone(message: dict[str, object], check: Callable[[load.Reply], None]) -> Callable[[int], load.Script]:
+    return lambda port: scenarios.alone(port, message, check)
 
 
 def _repeating(

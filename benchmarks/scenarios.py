@@ -10,6 +10,7 @@ import orjson
 from benchmarks.load import Reply, Script, WrongAnswer
 
 VERSION = "2025-11-25"
+MODERN = "2026-07-28"
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -29,6 +30,12 @@ ECHO: dict[str, Any] = {
     "id": 1,
     "method": "tools/call",
     "params": {"name": "echo", "arguments": {"text": "hello"}},
+}
+DISCOVER: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {"sampling": {}, "elicitation": {"form": {}}},
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
 }
 PAGE = 100
 
@@ -68,6 +75,24 @@ def repeated(port: int, message: dict[str, Any], check: Callable[[Reply], None])
         yield None
 
 
+def alone(port: int, message: dict[str, Any], check: Callable[[Reply], None]) -> Script:
+    """The same request of 2026-07-28 over and over: each stands by itself."""
+    params = message.get("params", {})
+    headers = {**ACCEPT, "MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
+    if "name" in params:
+        headers["Mcp-Name"] = params["name"]
+    data = request(port, "POST", headers, {**message, "params": {**params, "_meta": META}})
+    judged = b""
+    while True:
+        reply = yield data
+        if reply.status != 200 or reply.body != judged:
+            check(reply)
+            if _result(reply).get("resultType") != "complete":
+                raise WrongAnswer(f"not of {MODERN}: {reply.body[:300]!r}")
+            judged = reply.body
+        yield None
+
+
 def sessions(port: int) -> Script:
     """One operation is initialize, initialized and DELETE: three requests."""
     first = request(port, "POST", ACCEPT, INITIALIZE)
@@ -93,6 +118,11 @@ def fixed(port: int, message: dict[str, Any], body: bytes) -> Script:
 def check_ping(reply: Reply) -> None:
     if _result(reply) != {}:
         raise WrongAnswer(f"ping: {reply.body[:300]!r}")
+
+
+def check_discovery(reply: Reply) -> None:
+    if MODERN not in _result(reply).get("supportedVersions", []):
+        raise WrongAnswer(f"server/discover: {reply.body[:300]!r}")
 
 
 def check_echo(reply: Reply) -> None:

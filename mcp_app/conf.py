@@ -88,6 +88,8 @@ class Settings:
     tool_timeout_seconds: float = 60.0
     tool_timeout_max_seconds: float = 900.0
     client_request_seconds: float = 300.0
+    task_ttl_seconds: int = 86_400
+    task_poll_ms: int = 1_000
     state_seconds: int = 600
     sync_threads: int = 8
 

@@ -53,6 +53,8 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "MCP server",
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
+    # On the skin's own pages, too: a long word must not push any of them wider than the screen.
+    "STYLES": [lambda _: static("mcp_app/admin.css")],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

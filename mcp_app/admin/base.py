@@ -129,6 +129,12 @@ class ModelAdmin(SkinAdmin[M]):
         self.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(self.page_url("changelist"))
 
+    def _get_obj_does_not_exist_redirect(
+        self, request: HttpRequest, opts: Any, object_id: str
+    ) -> HttpResponse:
+        """Django's own pages say it as ours do: its words repeat the address with what hides in it (S11)."""
+        return self.not_there(request, object_id)
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:

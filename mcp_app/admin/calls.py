@@ -157,6 +157,8 @@ class CallAdmin(LongListAdmin[Call]):
     def state_badge(self, call: Call) -> SafeString:
         """Where it is in its life, and whether it was told to stop."""
         state = badge(call.get_state_display(), TONES.get(call.state, "plain"))
+        if call.task_until is not None:
+            state = format_html("{} {}", state, badge("task", "plain"))
         if call.cancel_requested_at is None or is_terminal(call.state):
             return state
         return format_html("{} {}", state, badge("stopping", "warn"))

@@ -15,7 +15,7 @@ WHOLE = 1 << 30
 LISTED = (
     "id", "tool", "state", "outcome", "principal", "session_id", "accepted_at", "started_at", "finished_at",
     "attempt", "max_attempts", "timeout", "queue", "priority", "worker", "progress", "total", "message",
-    "cancel_requested_at", "cancel_reason", "retry_of_id",
+    "cancel_requested_at", "cancel_reason", "retry_of_id", "task_until",
 )  # fmt: skip
 
 

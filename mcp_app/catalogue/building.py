@@ -103,6 +103,8 @@ def _tool(
         or (base and base.calls_per_minute)
         or definition.calls_per_minute,
         background=background,
+        task_required=definition.task_required,
+        asks_first=definition.asks_first,
         retries=_retries(rows, definition),
         queue=next((each.queue for each in rows if each.queue), definition.queue),
         priority=_chosen(rows, "priority", definition.priority),

@@ -62,6 +62,8 @@ class ToolDefinition(Definition):
     timeout: float | None = None
     calls_per_minute: int | None = None
     background: bool = False
+    task_required: bool = False
+    asks_first: ToolFunction | None = None
     retries: int = 0
     queue: str = ""
     priority: int = 0

@@ -29,6 +29,7 @@ class ToolEntry(Entry):
     """A tool; ``timeout`` is in seconds, ``calls_per_minute`` counts per caller (None: no limit).
 
     A tool that ``needs_approval`` is a background one: what waits for a person must survive any process.
+    So is one whose calls have to be tasks (``task_required``). ``asks_first`` is run before one is made.
     """
 
     name: str
@@ -38,6 +39,8 @@ class ToolEntry(Entry):
     timeout: float
     calls_per_minute: int | None = None
     background: bool = False
+    task_required: bool = False
+    asks_first: ToolFunction | None = None
     retries: int = 0
     queue: str = ""
     priority: int = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_app.catalogue import json_schema, outputs, schema_bounds, signatures
-from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition, Wire
+from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition, ToolFunction, Wire
 from mcp_app.catalogue.wire_parts import (
     EntryKeywords,
     EntryOptions,
@@ -35,6 +35,8 @@ class TaskKeywords(EntryKeywords, total=False):
     open_world: bool | None
     timeout: float | None
     calls_per_minute: int | None
+    task_required: bool
+    asks_first: Callable[..., Any] | None
     retries: int
     queue: str
     priority: int
@@ -63,6 +65,8 @@ class ToolOptions(EntryOptions):
     timeout: float | None = None
     calls_per_minute: int | None = None
     background: bool = False
+    task_required: bool = False
+    asks_first: Callable[..., Any] | None = None
     retries: int = 0
     queue: str = ""
     priority: int = 0
@@ -106,7 +110,9 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
         permission=check_permission(where, told.permission),
         timeout=told.timeout,
         calls_per_minute=told.calls_per_minute,
-        background=told.background or told.needs_approval,
+        background=told.background or told.needs_approval or told.task_required,
+        task_required=told.task_required,
+        asks_first=_asks_first(where, told, signature),
         retries=told.retries,
         queue=told.queue,
         priority=told.priority,
@@ -115,6 +121,25 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
         approval_minutes=told.approval_minutes,
         four_eyes=told.four_eyes,
         wraps_result=output.wraps,
+    )
+
+
+def _asks_first(where: str, told: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:
+    """What asks before a call becomes a task; it takes those arguments of the tool that it names."""
+    if told.asks_first is None:
+        return None
+    if not (told.background or told.task_required):
+        raise DefinitionError(f"{where}: asks_first needs background=True or task_required=True.")
+    signature = signatures.read(told.asks_first)
+    names = frozenset(item.name for item in signature.parameters)
+    known = {item.name for item in tool.parameters}
+    if signature.context_name is None:
+        raise DefinitionError(f"{where}: asks_first needs a parameter for the Context, to ask with.")
+    if not tool.takes_any and (unknown := sorted(names - known)):
+        raise DefinitionError(f"{where}: asks_first takes {unknown[0]!r}, which is no argument of the tool.")
+    bind = signatures.binder(signature)
+    return signature.callable_with(
+        lambda arguments: bind({name: value for name, value in arguments.items() if name in names})
     )
 
 
@@ -161,7 +186,7 @@ def _check_limits(where: str, told: ToolOptions) -> None:
 
 
 def _check_queueing(where: str, told: ToolOptions) -> None:
-    queued = told.background or told.needs_approval
+    queued = told.background or told.needs_approval or told.task_required
     if not queued and (told.retries or told.queue or told.priority or told.max_running):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
     if told.retries and told.idempotent is not True:

@@ -30,6 +30,7 @@ def new_call(
     meta: dict[str, Any],
     retry_of: UUID | None = None,
     retried_by: int | None = None,
+    task_seconds: int | None = None,
     inputs: Inputs | None = None,
 ) -> NewCall:
     """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now.
@@ -58,5 +59,6 @@ def new_call(
         approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
         approved=approved,
         four_eyes=entry.four_eyes,
+        task_seconds=task_seconds,
         inputs=None if inputs is None else inputs.stored(),
     )

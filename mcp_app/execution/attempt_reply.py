@@ -11,15 +11,16 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.database import aquery
-from mcp_app.execution import failpoints, records
+from mcp_app.execution import failpoints, open_questions, records, stored_answers, task_records
 from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.published import Published
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamFinished, StreamsError
@@ -28,12 +29,16 @@ from mcp_app.streams.gateway import Streams
 T = TypeVar("T")
 STORE_SECONDS = 60.0
 STORE_PAUSE = 0.5
+# The topic of the broadcasts of ``tell_of_task``.
+TASKS = "task"
+# How an attempt ended that cannot go on without its client.
+ASKED = "asked"
 STATES = {
     "ok": State.COMPLETED,
     "tool_error": State.COMPLETED,
     "error": State.FAILED,
     "cancelled": State.CANCELLED,
-    "asked": State.COMPLETED,
+    ASKED: State.COMPLETED,
 }
 
 log = logging.getLogger("mcp.worker")
@@ -42,7 +47,11 @@ log = logging.getLogger("mcp.worker")
 class AttemptReply:
     """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
 
-    def __init__(self, streams: Streams, call: CallRecord, published: Published) -> None:
+    def __init__(
+        self, streams: Streams, call: CallRecord, published: Published, inputs: Inputs | None = None
+    ) -> None:
+        """``inputs`` are those of the attempt, where a question ends it."""
+        self._inputs = inputs
         self._streams = streams
         self._call = call
         self._published = published
@@ -91,7 +100,25 @@ class AttemptReply:
         if self._pump is not None:
             await asyncio.wait((self._pump,))
         failpoints.reach("before-store")
-        if not await self._store(encoded, outcome):
+        if outcome == ASKED and self._call.is_task:
+            return await self._suspend()
+        return await self._end(encoded, outcome)
+
+    async def _suspend(self) -> bool:
+        """A task waits for its client without anybody running: its row keeps what it asked."""
+        call = self._call
+        assert self._inputs is not None
+        kept = open_questions.asked(self._inputs, call.inputs)
+        if await self._stored(task_records.suspend, call.id, call.attempt, kept):
+            failpoints.reach("after-store")
+            await tell_of_task(self._streams, call)
+            return True
+        # It was told to stop meanwhile, if it is not another attempt's by now.
+        return await self._end(stored_answers.cancelled(call), "cancelled")
+
+    async def _end(self, encoded: bytes, outcome: str) -> bool:
+        call = self._call
+        if not await self._stored(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded):
             self.abandoned = True
             return False
         failpoints.reach("after-store")
@@ -99,13 +126,13 @@ class AttemptReply:
             self._published.add(self._call.id)
         return True
 
-    async def _store(self, encoded: bytes, outcome: str) -> bool:
+    async def _stored(self, change: Callable[..., bool], *values: Any) -> bool:
         """A short outage of the database must not cost a finished call its answer (R15)."""
         call = self._call
         deadline = asyncio.get_running_loop().time() + STORE_SECONDS
         while True:
             try:
-                return await aquery(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded)
+                return await aquery(change, *values)
             except DatabaseError as error:
                 if asyncio.get_running_loop().time() > deadline:
                     log.error("The outcome of call %s could not be stored: %s", call.id, error)  # noqa: TRY400
@@ -160,7 +187,17 @@ async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> 
         pass  # The session is over: nobody may read the stream any more.
     except StreamsError:
         return False
+    if call.is_task:
+        await tell_of_task(streams, call)
     return True
+
+
+async def tell_of_task(streams: Streams, call: CallRecord) -> None:
+    """Say in every process that a task is not as it was; who wants to know looks at its row (TASKX-16)."""
+    try:
+        await streams.hub.publish(TASKS, {"id": str(call.id)})
+    except StreamsError:
+        log.warning("Nobody was told of a change of task %s", call.id)
 
 
 async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:

@@ -6,21 +6,31 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from typing import Any
+from uuid import UUID
 
 from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
-from mcp_app.execution import approval, call_record, failpoints, records, stored_answers, undecided
+from mcp_app.execution import (
+    approval,
+    call_record,
+    client_tasks,
+    failpoints,
+    records,
+    stored_answers,
+    task_records,
+    undecided,
+)
 from mcp_app.execution.acceptance import PREFIX
-from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.attempt_reply import publish, tell_of_task
 from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.statements import FINISH_UNSTARTED
-from mcp_app.protocol.call_state import UNSTARTED, State
+from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests, Unavailable
+from mcp_app.protocol.tasks import Task
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -45,7 +55,12 @@ class Background:
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[str, Position]:
-        """Accept a call; returns its stream and the position to follow from.
+        """Accept a call; returns its stream and the position to follow from. Raises as ``accept_call``."""
+        call, position = await self.accept_call(new)
+        return call.stream, position
+
+    async def accept_call(self, new: NewCall) -> tuple[CallRecord, Position]:
+        """Accept a call; returns it and the position in its stream to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
         queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
@@ -67,14 +82,60 @@ class Background:
         if is_new:
             if call.waits_for_approval:
                 await approval.tell(self._streams, call, approval.waiting_words(call))
-            return call.stream, position
+            return call, position
         await self._streams.log.drop(new.session_id, new.stream)
         if call.digest != call_record.digest(new.tool, new.arguments):
             raise InvalidRequest(
                 f"Request id {new.request_id!r} was used for another call in this session.",
                 http_status=200,
             )
-        return call.stream, await self.restore(call)
+        return call, await self.restore(call)
+
+    async def answer(self, call: CallRecord, start: Position, seconds: float) -> bytes:
+        """The answer of a call that is over within ``seconds``, else nothing."""
+        reader = self._streams.reader(call.session_id, call.stream, start.epoch, start.offset)
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    for event in await reader.next(seconds):
+                        if event.kind == "final":
+                            return event.data
+        except (TimeoutError, StreamsError):
+            return b""
+        finally:
+            reader.close()
+
+    async def task(self, task_id: str, principal: str) -> tuple[Task, CallRecord] | None:
+        """See ``client_tasks.find``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.find, task_id, principal)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def seen_task(self, task_id: str) -> Task | None:
+        """See ``client_tasks.seen``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.seen, task_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> None:
+        """Take answers to what a task asked; what answers nothing is ignored. Raises Unavailable."""
+        try:
+            changed = await aquery(_answer_task, call.id, responses)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        if changed is not None:
+            await tell_of_task(self._streams, changed)
+
+    async def cancel_call(self, call_id: UUID, reason: str) -> None:
+        """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
+        try:
+            call = await aquery(_request_cancel_of, call_id, reason)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        if call is not None:
+            await self._stop(call, reason)
 
     async def restore(self, call: CallRecord) -> Position:
         """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
@@ -137,7 +198,7 @@ class Background:
         return fields is None or HAD_CALLS in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
-        if call.state in UNSTARTED and await self._end_unstarted(call):
+        if await self._end_idle(call):
             return
         payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
         try:
@@ -145,17 +206,12 @@ class Background:
         except StreamsError:
             log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
 
-    async def _end_unstarted(self, call: CallRecord) -> bool:
-        """A call that no worker has begun is over at once; its job finds nothing to do."""
+    async def _end_idle(self, call: CallRecord) -> bool:
+        """A call that no worker works on is over at once; its job finds nothing to do."""
+        if call.state not in UNSTARTED and not call.is_suspended:
+            return False
         answer = stored_answers.cancelled(call)
-        ended = await aquery(
-            partial(records.finish, statement=FINISH_UNSTARTED),
-            call.id,
-            call.attempt,
-            State.CANCELLED,
-            "cancelled",
-            answer,
-        )
+        ended = await aquery(records.cancel_idle, call, answer)
         if ended:
             await publish(self._streams, call, answer)
         return ended
@@ -185,6 +241,22 @@ def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallReco
 def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
     with _impatience():
         return records.request_cancel(session_id, request_id, reason)
+
+
+def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRecord | None:
+    with _impatience():
+        changed = task_records.answer(call_id, responses)
+    if changed is None:
+        return None
+    call, goes_on = changed
+    if goes_on:
+        hand_on_new(call)
+    return call
+
+
+def _request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
+    with _impatience():
+        return records.request_cancel_of(call_id, reason)
 
 
 @contextmanager

@@ -20,8 +20,8 @@ DEFAULT_QUEUE = "celery"
 class NewCall:
     """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
 
-    ``approved`` says that somebody has, before. ``inputs`` are those of a call of 2026-07-28, as
-    ``Inputs.stored`` has them.
+    ``approved`` says that somebody has, before. With ``task_seconds`` it is a task, for which its client may
+    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them.
     """
 
     session_id: str
@@ -42,6 +42,7 @@ class NewCall:
     retried_by: int | None = None
     approval_minutes: int | None = None
     four_eyes: bool = False
+    task_seconds: int | None = None
     approved: bool = False
     inputs: dict[str, Any] | None = None
 
@@ -75,7 +76,9 @@ class CallRecord:
     four_eyes: bool
     retried_by: int | None
     decision: str
+    task_until: datetime | None
     inputs: dict[str, Any] | None
+    leased: bool
 
     @property
     def is_over(self) -> bool:
@@ -86,6 +89,16 @@ class CallRecord:
     def waits_for_approval(self) -> bool:
         """Nobody has allowed the call yet, so it has no job."""
         return self.state == State.APPROVAL_NEEDED
+
+    @property
+    def is_task(self) -> bool:
+        """Its client asks for the outcome; nothing is sent to it on the way."""
+        return self.task_until is not None
+
+    @property
+    def is_suspended(self) -> bool:
+        """Its client was asked, and no attempt waits for the answer."""
+        return self.state == State.INPUT_REQUIRED and not self.leased
 
     @property
     def approved(self) -> bool:
@@ -131,5 +144,7 @@ def record(row: Call) -> CallRecord:
         four_eyes=row.four_eyes,
         retried_by=row.retried_by_id,
         decision=row.decision,
+        task_until=row.task_until,
         inputs=None if row.inputs is None else orjson.loads(row.inputs),
+        leased=row.lease_until is not None,
     )

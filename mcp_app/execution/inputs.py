@@ -27,7 +27,8 @@ class Inputs:
     key. ``nonce`` is that of a state which counts only once and still has to be checked. ``requests`` is what
     this run leaves open, ``refused`` the keys in it that had an answer which does not count. ``effects`` of
     ``Context.once`` are under way, which a question must not break off. ``approved`` is the digest of what an
-    operator has allowed an earlier round to do.
+    operator has allowed an earlier round to do. ``kept``: it is the server that remembers, in a task's row,
+    and not the client.
     """
 
     bound: str = ""
@@ -36,6 +37,7 @@ class Inputs:
     questions: dict[str, str] = field(default_factory=dict)
     done: dict[str, Any] = field(default_factory=dict)
     single_use: bool = False
+    kept: bool = False
     approved: str = ""
     nonce: str = ""
     requests: dict[str, Wire] = field(default_factory=dict)

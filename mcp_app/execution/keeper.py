@@ -39,6 +39,7 @@ class Keeper:
 
     ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
     other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
+    ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
     """
 
     def __init__(
@@ -48,8 +49,11 @@ class Keeper:
         *,
         may_exit: bool,
         claimed_at: float | None = None,
+        on_news: Callable[[], None] | None = None,
     ) -> None:
         self.call: Call | None = None
+        self._on_news = on_news
+        self._noted: object = None
         self._record = record
         self._tell = tell
         self._may_exit = may_exit
@@ -85,8 +89,8 @@ class Keeper:
         """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
         record = self._record
         try:
-            if now - self._renewed_at >= RENEW_SECONDS:
-                renewal = records.renew(record.id, record.attempt, call.last_progress)
+            if now - self._renewed_at >= RENEW_SECONDS or self._has_news(call, now):
+                renewal = self._renew(call)
                 self._renewed_at = self._looked_at = now
             elif now - self._looked_at >= LOOK_SECONDS:
                 renewal = records.look(record.id, record.attempt)
@@ -98,6 +102,20 @@ class Keeper:
             close_old_connections()
             return
         self._act(call, renewal)
+
+    def _has_news(self, call: Call, now: float) -> bool:
+        """Whether it is time to tell the client of a task how far it is."""
+        is_new = self._on_news is not None and call.last_progress is not self._noted
+        return is_new and now - self._looked_at >= LOOK_SECONDS
+
+    def _renew(self, call: Call) -> Renewal:
+        record, progress = self._record, call.last_progress
+        is_news = self._on_news is not None and progress is not self._noted
+        renewal = records.renew(record.id, record.attempt, progress, is_news=is_news)
+        if is_news and self._on_news is not None:
+            self._noted = progress
+            self._tell(self._on_news)
+        return renewal
 
     def _act(self, call: Call, renewal: Renewal) -> None:
         if not renewal.held and not call.outcome:

@@ -12,13 +12,15 @@ from collections import defaultdict
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution import approval, records, stored_answers
+from mcp_app.execution import approval, records, stored_answers, task_records
 from mcp_app.execution.attempt_reply import fence_off_now, publish_now
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
 from mcp_app.execution.statements import FINISH_LOST
 from mcp_app.forking import undivided
+from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.errors import InternalError
 
 SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
@@ -36,6 +38,7 @@ def sweep(*, leases: bool = True) -> int:
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
     helped += approval.sweep()
+    helped += sum(_end_outlived(call) for call in task_records.outlived())
     if unpublished := records.unpublished(PUBLISH_SECONDS):
         helped += publish_now(unpublished)
     return helped
@@ -111,10 +114,24 @@ def _reap(call: CallRecord) -> int:
     return int(ended)
 
 
+def _end_outlived(call: CallRecord) -> int:
+    """A task that nobody may ask for any more is work for nobody; its worker looks at the row each second."""
+    if records.request_cancel_of(call.id, "its time to live is over") is None:
+        return 0
+    answer = stored_answers.cancelled(call)
+    if records.cancel_idle(call, answer):
+        publish_now([call], answer)
+    log.warning("Task %s (%s) outlived its time and was stopped", call.id, call.tool)
+    return 1
+
+
 def _ending(call: CallRecord) -> tuple[State, str, bytes]:
     if call.cancel_reason:
         return State.CANCELLED, "cancelled", stored_answers.cancelled(call)
     words = (
         f"{call.tool} was interrupted: the process that ran it is gone. It may have done part of its work."
     )
+    if call.is_task:
+        # A task fails by an error of the protocol only (TASKX-07), and this one has no result.
+        return State.FAILED, "error", jsonrpc.encode_error(InternalError(words), call.request_id)
     return State.FAILED, "tool_error", stored_answers.failed(call, words)

@@ -64,6 +64,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         approval_until=now + timedelta(minutes=new.approval_minutes or 0) if waits else None,
         reminded_at=now if waits else None,
         four_eyes=new.four_eyes,
+        task_until=None if new.task_seconds is None else now + timedelta(seconds=new.task_seconds),
         decision=Call.Decision.APPROVED if new.approved else "",
         inputs=None if new.inputs is None else orjson.dumps(new.inputs).decode(),
     )
@@ -127,7 +128,8 @@ def _await_place(call: CallRecord, limit: int) -> None:
     # All claims of one tool take turns, or two of them would count the same free place. SQLite has no such
     # lock and needs none: there a transaction that writes is alone from its beginning.
     list(Tool.objects.select_for_update().filter(name=call.tool).values_list("pk"))
-    if Call.objects.filter(tool=call.tool, state__in=ACTIVE).count() >= limit:
+    # One that waits for its client without a lease takes no place.
+    if Call.objects.filter(tool=call.tool, state__in=ACTIVE, lease_until__isnull=False).count() >= limit:
         raise TooManyRunning(call, Call.objects.filter(tool=call.tool, state=State.ACCEPTED).count())
 
 
@@ -151,12 +153,25 @@ class Renewal:
     cancel_reason: str = ""
 
 
-def renew(call_id: UUID, attempt: int, progress: tuple[float, float | None, str | None] | None) -> Renewal:
-    """Keep the lease of a running attempt; notes its newest progress for operators."""
-    values: dict[str, Any] = {"lease_until": timezone.now() + timedelta(seconds=LEASE_SECONDS)}
+def renew(
+    call_id: UUID,
+    attempt: int,
+    progress: tuple[float, float | None, str | None] | None,
+    *,
+    is_news: bool = False,
+) -> Renewal:
+    """Keep the lease of a running attempt; notes its newest progress for operators.
+
+    ``is_news`` when that is told to the client of a task.
+    """
+    now = timezone.now()
+    values: dict[str, Any] = {"lease_until": now + timedelta(seconds=LEASE_SECONDS)}
+    if is_news:
+        values["progress_at"] = now
     if progress is not None:
         values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
-    mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
+    # Not that of an attempt which just ended with a question: a lease would be the end of that task.
+    mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE, lease_until__isnull=False)
     if not mine.update(**values):
         return Renewal(held=False)
     return Renewal(True, mine.values_list("cancel_reason", flat=True).first() or "")
@@ -203,6 +218,17 @@ def finish(
             attempt=attempt,
         )
     )
+
+
+def cancel_idle(call: CallRecord, answer: bytes) -> bool:
+    """End a call as cancelled if nobody works on it: it was not begun, or waits for its client's answer."""
+    if call.state in UNSTARTED:
+        statement = statements.FINISH_UNSTARTED
+    elif call.is_suspended:
+        statement = statements.FINISH
+    else:
+        return False
+    return finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer, statement=statement)
 
 
 def note_published(*call_ids: UUID) -> None:
@@ -265,8 +291,9 @@ def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
     """
     now = timezone.now()
     since = now - timedelta(seconds=older_than)
-    # A call that waited for approval waits in the queue since that was given.
-    waited = ExpressionWrapper(F("enqueued_at") - Coalesce("decided_at", "accepted_at"), DurationField())
+    # A call that waited for approval, or for its client, waits in the queue since that is over.
+    begun = Coalesce("progress_at", "decided_at", "accepted_at")
+    waited = ExpressionWrapper(F("enqueued_at") - begun, DurationField())
     since_then = ExpressionWrapper(Value(now) - F("enqueued_at"), DurationField())
     rows = Call.objects.filter(state=State.ACCEPTED).annotate(waited=waited, since_then=since_then)
     again = Q(enqueued_at__lt=since - timedelta(seconds=60), since_then__gt=F("waited"))
@@ -304,10 +331,15 @@ def storable(text: str | None, length: int) -> str:
 
 
 def purge() -> int:
-    """Delete calls that were over longer ago than they are kept; returns how many. Open calls stay."""
-    cutoff = timezone.now() - timedelta(days=conf.get().call_days)
+    """Delete calls that were over longer ago than they are kept; returns how many.
+
+    Open calls stay, and tasks that their clients may still ask for (TASKX-19).
+    """
+    now = timezone.now()
+    kept_for = Q(task_until=None) | Q(task_until__lt=now)
+    old = Call.objects.filter(kept_for, finished_at__lt=now - timedelta(days=conf.get().call_days))
     removed = 0
-    while ids := list(Call.objects.filter(finished_at__lt=cutoff).values_list("pk", flat=True)[:PURGE_SLICE]):
+    while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):
         removed += len(ids)
         Call.objects.filter(pk__in=ids).delete()
     return removed

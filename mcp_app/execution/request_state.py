@@ -103,4 +103,4 @@ async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
 
 def result(inputs: Inputs, principal: str, settings: Settings) -> dict[str, Any]:
     """The result of a run that left questions open; raises InternalError as ``sealed`` does."""
-    return input_required.result(inputs.requests, sealed(inputs, principal, settings))
+    return input_required.result(inputs.requests, "" if inputs.kept else sealed(inputs, principal, settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -92,19 +92,24 @@ class Runner:
         """
         if entry.needs_approval and not approved:
             return _unapproved(entry)
-        try:
-            value = await self.invoke(entry.function, arguments, call, context)
-            return to_result(value, entry)
-        except Cancelled as error:
-            if call.stopped:
-                raise asyncio.CancelledError from None
-            return _failed(entry.name, error, call.session.version)
-        except asyncio.CancelledError as error:
-            if call.interrupted:
-                raise
-            return _failed(entry.name, error, call.session.version)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
-            return _failed(entry.name, error, call.session.version)
+
+        async def work() -> dict[str, Any]:
+            return to_result(await self.invoke(entry.function, arguments, call, context), entry)
+
+        return await _guarded(entry, call, work)
+
+    async def ask_first(
+        self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
+    ) -> dict[str, Any]:
+        """Run what asks before a call of a tool becomes a task; empty, or the result of its failure."""
+        function = entry.asks_first
+
+        async def work() -> dict[str, Any]:
+            if function is not None:
+                await self.invoke(function, arguments, call, context)
+            return {}
+
+        return await _guarded(entry, call, work)
 
     def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
         """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here."""
@@ -152,6 +157,24 @@ class Runner:
             raise InvalidParams(str(error) or "The request was refused.") from None
         except ValidationError as error:
             raise InvalidParams("; ".join(error.messages)) from None
+
+
+async def _guarded(
+    entry: ToolEntry, call: Call, work: Callable[[], Awaitable[dict[str, Any]]]
+) -> dict[str, Any]:
+    """What a tool's code comes to, its failures as results."""
+    try:
+        return await work()
+    except Cancelled as error:
+        if call.stopped:
+            raise asyncio.CancelledError from None
+        return _failed(entry.name, error, call.session.version)
+    except asyncio.CancelledError as error:
+        if call.interrupted:
+            raise
+        return _failed(entry.name, error, call.session.version)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
+        return _failed(entry.name, error, call.session.version)
 
 
 def _unapproved(entry: ToolEntry) -> dict[str, Any]:

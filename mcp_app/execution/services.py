@@ -20,9 +20,8 @@ from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.attempt_reply import publish_now
 from mcp_app.execution.call_record import CallRecord, NewCall, digest, request_key
 from mcp_app.execution.celery import hand_on_new
-from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import Call, Session, audit
-from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
+from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
@@ -74,14 +73,7 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         if call is None:
             return False
         answer = stored_answers.cancelled(call)
-        ended = call.state in UNSTARTED and records.finish(
-            call.id,
-            call.attempt,
-            State.CANCELLED,
-            "cancelled",
-            answer,
-            statement=FINISH_UNSTARTED,
-        )
+        ended = records.cancel_idle(call, answer)
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
         transaction.on_commit(lambda: publish_now([call], answer) if ended else _tell_worker(call, reason))
     return True

@@ -11,6 +11,7 @@ from asyncio import new_event_loop
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
 from uuid import UUID
@@ -24,7 +25,7 @@ from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import query
 from mcp_app.execution import call_record, failpoints, records
-from mcp_app.execution.attempt_reply import AttemptReply, fence_off, reported_progress
+from mcp_app.execution.attempt_reply import AttemptReply, fence_off, reported_progress, tell_of_task
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
@@ -80,6 +81,7 @@ class Worker:
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._running: dict[tuple[str, str | int], Call] = {}
+        self._telling: set[asyncio.Task[None]] = set()
         self._counts = Counts()
         self._figures = Figures("worker", self._streams, self._counts, self._log)
         self._figures.gauges["running_calls"] = lambda: len(self._running)
@@ -125,7 +127,13 @@ class Worker:
         record, claimed_at = claimed[0]
         principal = principal_of(record.principal, record.user_id, record.api_key_id)
         failpoints.reach("after-claim")
-        keeper = Keeper(record, self._tell, may_exit=self._may_exit, claimed_at=claimed_at)
+        keeper = Keeper(
+            record,
+            self._tell,
+            may_exit=self._may_exit,
+            claimed_at=claimed_at,
+            on_news=partial(self._tell_of_task, record) if record.is_task else None,
+        )
         return keeper, self._begin(self._run(record, principal, keeper))
 
     def close(self) -> None:
@@ -156,9 +164,10 @@ class Worker:
         self._runner.close()
 
     async def _run(self, record: CallRecord, principal: Principal, keeper: Keeper) -> str:
-        reply = AttemptReply(self._streams, record, self._published)
+        inputs = _inputs(record)
+        reply = AttemptReply(self._streams, record, self._published, inputs)
         session, ended = await self._session(record)
-        call = keeper.call = self._call(record, principal, session, reply)
+        call = keeper.call = self._call(record, principal, session, reply, inputs)
         if record.attempt > 1 or record.approved:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
@@ -171,7 +180,14 @@ class Worker:
         await asyncio.gather(*map(asyncio.wrap_future, call.threads), return_exceptions=True)
         return call.outcome
 
-    def _call(self, record: CallRecord, principal: Principal, session: Session, reply: AttemptReply) -> Call:
+    def _call(
+        self,
+        record: CallRecord,
+        principal: Principal,
+        session: Session,
+        reply: AttemptReply,
+        inputs: Inputs | None,
+    ) -> Call:
         token = record.meta.get("progressToken")
         return Call(
             request_id=record.request_id,
@@ -197,7 +213,7 @@ class Worker:
                 request_id=record.request_id,
                 meta=record.meta,
             ),
-            inputs=_inputs(record),
+            inputs=inputs,
         )
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:
@@ -245,6 +261,11 @@ class Worker:
                 facts,
             )
 
+    def _tell_of_task(self, record: CallRecord) -> None:
+        told = self._loop.create_task(tell_of_task(self._streams, record))
+        self._telling.add(told)
+        told.add_done_callback(self._telling.discard)
+
     def _tell(self, function: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(function)
 
@@ -276,6 +297,7 @@ def _inputs(record: CallRecord) -> Inputs | None:
     if record.inputs is None:
         return None
     inputs = Inputs.restored(record.inputs)
+    inputs.kept = record.is_task
     if record.approved:
         inputs.approve(record.digest)
     return inputs

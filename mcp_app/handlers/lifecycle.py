@@ -6,11 +6,13 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
+from mcp_app.conf import Settings
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import known, server_capabilities
 from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
+from mcp_app.protocol.tasks import EXTENSION
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.session import Session, bounded, negotiated_fields
@@ -76,7 +78,7 @@ def initialize_result(services: Services, version: str) -> dict[str, Any]:
     settings = services.settings
     result: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": capabilities(version),
+        "capabilities": capabilities(settings, version),
         "serverInfo": server_info(settings),
     }
     if settings.instructions:
@@ -84,7 +86,7 @@ def initialize_result(services: Services, version: str) -> dict[str, Any]:
     return downlevel.result("initialize", result, version)
 
 
-def capabilities(version: str) -> dict[str, Any]:
+def capabilities(settings: Settings, version: str) -> dict[str, Any]:
     """What is served at one revision, the same for everybody."""
     return server_capabilities(
         version,
@@ -95,6 +97,8 @@ def capabilities(version: str) -> dict[str, Any]:
         completions=True,
         logging=True,
         list_changed=True,
+        # Without Redis there is no worker, and so nothing that outlives its request.
+        extensions=(EXTENSION,) if settings.redis_url else (),
     )
 
 
@@ -103,7 +107,7 @@ def discover(context: Asked, params: Params) -> Result:
     settings = context.services.settings
     result: dict[str, Any] = {
         "supportedVersions": list(settings.versions),
-        "capabilities": capabilities(context.session.version),
+        "capabilities": capabilities(settings, context.session.version),
     }
     if settings.instructions:
         result["instructions"] = settings.instructions

@@ -12,7 +12,9 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.handlers.resources import MAX_URI
+from mcp_app.handlers.tasks import require
 from mcp_app.protocol.subscriptions import LISTS, RESOURCES, read_filter, read_names
+from mcp_app.protocol.tasks import TASK_IDS
 
 
 class Kind(Protocol):
@@ -40,8 +42,23 @@ class ResourceUpdates:
         return len(name) <= MAX_URI and current().resource(name, principal.permissions) is not None
 
 
+class TaskChanges:
+    """``notifications/tasks`` of one's own tasks, for who declared to take such (TASKX-12, TASKX-16)."""
+
+    async def granted(self, asked: object, asker: Asked) -> list[str]:
+        """See ``Kind.granted``."""
+        require(asker)
+        task_ids = read_names(asked, TASK_IDS, asker.services.settings.max_subscriptions)
+        find, principal = asker.services.background.task, asker.principal.key
+        return [task_id for task_id in task_ids if await find(task_id, principal) is not None]
+
+    def may_hear(self, name: str, principal: Principal) -> bool:
+        """See ``Kind.may_hear``: a task never changes hands."""
+        return True
+
+
 # By member of the filter. The news of a kind are told by ``tell`` of ``transports.subscriptions``.
-KINDS: Mapping[str, Kind] = {RESOURCES: ResourceUpdates()}
+KINDS: Mapping[str, Kind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 
 async def grant(asker: Asked, params: Params) -> dict[str, Any]:

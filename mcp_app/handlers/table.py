@@ -1,6 +1,6 @@
 """The methods of both eras on one page: what a client may request, and who serves it."""
 
-from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tools
+from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tasks, tools
 from mcp_app.handlers.context import Handler, QuickHandler
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
 
@@ -31,6 +31,9 @@ MODERN: dict[str, Handler] = {
     "resources/templates/list": resources.list_templates,
     "resources/read": resources.read,
     "completion/complete": completion.complete,
+    "tasks/get": tasks.get,
+    "tasks/update": tasks.update,
+    "tasks/cancel": tasks.cancel,
 }
 
 # Those that can be answered in the step they arrive in. A tool call answers on its reply, or does nothing.

@@ -13,6 +13,7 @@ from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.request_state import spend
 from mcp_app.execution.results import error_result
+from mcp_app.handlers import tasks
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
@@ -47,6 +48,8 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         raise InvalidParams(
             f"Unknown tool: {name[:128]}", data={"kind": "tool_not_found", "name": name[:128]}
         )
+    if entry.task_required and is_modern(context.version):
+        tasks.require(context)
     problem = entry.check(arguments)
     if problem is not None:
         return _invalid(context, problem)
@@ -111,6 +114,8 @@ def _start(
     if entry.needs_approval and (objection := _objection(context, entry, may_wait)):
         return error_result(objection)
     if entry.background and may_wait:
+        if tasks.declared(context):
+            return tasks.create(context, params, entry, arguments)
         return _accept(context, params, entry, arguments)
     _run(context, params, entry, arguments)
     return None

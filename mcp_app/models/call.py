@@ -17,7 +17,7 @@ class Call(models.Model):
     ``attempt`` counts its starts and fences every write; ``lease_until`` is when the running attempt is taken
     for dead. ``answer`` is the encoded response, ``published`` whether it reached the event stream.
     ``approval_until`` is set, and stays, for a call that somebody has to allow; ``decision`` is what came of
-    it.
+    it. ``task_until`` is set for a call that its client was answered as a task: until when it may ask for it.
     """
 
     class Decision(models.TextChoices):
@@ -89,6 +89,9 @@ class Call(models.Model):
         null=True, help_text="What is known of earlier rounds of questions, as JSON."
     )
 
+    task_until = models.DateTimeField(null=True, help_text="A task: until when its client may ask for it.")
+    progress_at = models.DateTimeField(null=True, help_text="When a task last told its client of progress.")
+
     class Meta:
         ordering: ClassVar[Any] = ["-accepted_at"]
         permissions: ClassVar[Any] = [("decide_call", "Can approve and refuse calls that wait for approval")]
@@ -100,6 +103,10 @@ class Call(models.Model):
             models.Index(fields=["state", "lease_until"]),
             models.Index(fields=["session_id", "stream"]),
             models.Index(fields=["published", "finished_at"]),
+            # Few calls are tasks; the others do not pay for it.
+            models.Index(
+                fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -2,8 +2,9 @@
 
 A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client,
 and ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expired it is
-*retried*: the call is accepted again. A call that somebody has to allow begins as *approval_needed*, from
-where no attempt can start: it is *approved*, and then accepted like any other, or it fails. Nothing leaves a
+*retried*: the call is accepted again. So it is when a task is *resumed*: one that asks ends its attempt, and
+the client's answer begins another. A call that somebody has to allow begins as *approval_needed*, from where
+no attempt can start: it is *approved*, and then accepted like any other, or it fails. Nothing leaves a
 terminal state, so of a racing finish and cancel only the first one counts.
 """
 
@@ -34,6 +35,7 @@ class Event(StrEnum):
     START = "start"
     ASK = "ask"
     ANSWER = "answer"
+    RESUME = "resume"
     RETRY = "retry"
     COMPLETE = "complete"
     FAIL = "fail"
@@ -64,6 +66,7 @@ TABLE: Final[dict[State, dict[str, State]]] = {
     },
     State.INPUT_REQUIRED: {
         Event.ANSWER: State.RUNNING,
+        Event.RESUME: State.ACCEPTED,
         Event.RETRY: State.ACCEPTED,
         Event.FAIL: State.FAILED,
         Event.CANCEL: State.CANCELLED,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from .errors import InvalidParams
-from .versions import V2024_11_05, V2025_06_18, V2025_11_25
+from .versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
 
 # What a client can declare that means something here.
 CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
@@ -25,6 +25,7 @@ def server_capabilities(
     completions: bool,
     logging: bool,
     list_changed: bool,
+    extensions: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06)."""
     changes: dict[str, Any] = {"listChanged": True} if list_changed else {}
@@ -40,6 +41,8 @@ def server_capabilities(
         found["completions"] = {}
     if logging:
         found["logging"] = {}
+    if extensions and is_modern(version):
+        found["extensions"] = {name: {} for name in extensions}
     return found
 
 

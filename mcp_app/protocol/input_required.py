@@ -21,8 +21,9 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_.:~/-]{1,128}")
 
 
 def result(requests: dict[str, dict[str, Any]], state: str) -> dict[str, Any]:
-    """MRTR-02: a result that asks instead of telling; ``requests`` by key."""
-    return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+    """MRTR-02: a result that asks instead of telling; ``requests`` by key. A task has no state (STATE-08)."""
+    told = {"requestState": state} if state else {}
+    return {"resultType": "input_required", "inputRequests": requests, **told}
 
 
 def check_key(key: str) -> str:

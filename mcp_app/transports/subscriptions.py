@@ -28,8 +28,10 @@ from mcp_app.protocol.subscriptions import (
     acknowledgement,
     closing,
 )
+from mcp_app.protocol.tasks import TASK_IDS
 from mcp_app.sessions.exchange import Exchange, server_meta
 from mcp_app.sessions.resource_updates import TOPIC
+from mcp_app.transports.task_news import TaskNews
 
 # How many are woken in one turn of the event loop; requests are served between the turns.
 TOGETHER = 100
@@ -102,6 +104,13 @@ class Subscriptions:
         self._by_key: dict[Key, dict[Subscription, None]] = {}
         dispatcher.upkeep.on_change.append(self._catalogue_changed)
         dispatcher.streams.hub.subscribe(TOPIC, self._resource_updated)
+        self._tasks = TaskNews(
+            dispatcher.streams.hub,
+            dispatcher.services.background,
+            lambda task_id: self.wanted(TASK_IDS, task_id),
+            lambda: self._named(TASK_IDS),
+            lambda task_id, notice: self.tell(TASK_IDS, task_id, notice),
+        )
 
     async def open(
         self,
@@ -125,6 +134,8 @@ class Subscriptions:
         for key in subscription.keys:
             self._by_key.setdefault(key, {})[subscription] = None
         answer = acknowledgement(subscription.tag, granted)
+        # What changed before is told, too: how each task is now (TASKX-16).
+        self._tasks.look(granted.get(TASK_IDS, ()))
         self._note_opened(exchange, principal, address)
         seconds = perf_counter() - started
         self._dispatcher.counts.done(METHOD, "ok", "", seconds)
@@ -183,6 +194,9 @@ class Subscriptions:
             subscription.hear(key, notice)
         self._wake(listening)
 
+    def _named(self, member: str) -> list[str]:
+        return [name for present, name in self._by_key if present == member]
+
     def _catalogue_changed(self) -> None:
         self._wake([subscription for subscription in self._listening if subscription.lists])
 
@@ -190,7 +204,7 @@ class Subscriptions:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()
         if "resync" in payload:
             # Nobody knows what was missed.
-            uris = [name for member, name in self._by_key if member == RESOURCES]
+            uris = self._named(RESOURCES)
         for uri in uris:
             self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
 

@@ -44,12 +44,21 @@ def test_the_baseline_of_expected_failures_is_empty() -> None:
 
 
 @pytest.mark.requirement("CONF-01")
-def test_the_runner_covers_both_revisions_and_what_they_leave_unscored() -> None:
+def test_the_runner_covers_the_revisions_and_what_they_leave_unscored() -> None:
     options = [set(item.options) for item in run.RUNS]
     assert {"--suite", "all", "--spec-version", "2025-06-18"} in options
     assert {"--suite", "all", "--spec-version", "2025-11-25"} in options
     assert {"--requirements", "2025-11-25"} in options
-    assert all(item.must_run >= run.ALSO_REQUIRED for item in run.RUNS[1:])
+    assert {"--suite", "all", "--spec-version", "2026-07-28"} in options
+    assert {"--requirements", "2026-07-28"} in options
+    assert all(item.must_run >= run.ALSO_REQUIRED for item in run.RUNS[1:3])
+    assert all(item.must_run >= run.HEADERS for item in run.RUNS[3:])
+
+
+def test_what_the_suite_always_skips_is_neither_passed_nor_failed() -> None:
+    skipped = run.Outcome(RUN, GOOD + "✓ tasks-status-notifications: 0 passed, 0 failed\n", exit_status=0)
+    assert skipped.problems == []
+    assert run.report([skipped], []) == 0
 
 
 @pytest.mark.requirement("CONF-04")

@@ -17,10 +17,14 @@ TOOL_ERROR = 5
 
 
 def _inspect(
-    live: LiveServer, *arguments: str, exit_status: int = 0, transport: str = "http"
+    live: LiveServer,
+    *arguments: str,
+    exit_status: int = 0,
+    transport: str = "http",
+    era: str = "legacy",
 ) -> dict[str, Any]:
     program = npm.packages("inspector") / ".bin" / "mcp-inspector"
-    options = ["--transport", transport, "--protocol-era", "legacy", "--format", "json", "--quiet"]
+    options = ["--transport", transport, "--protocol-era", era, "--format", "json", "--quiet"]
     target = {"http": [live.url], "sse": [live.url.replace("/mcp", "/sse")]}
     stdio = ["/bin/sh", "-c", f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(COMMAND)}"]
     done = npm.run(
@@ -38,13 +42,20 @@ def _inspect(
     return result
 
 
-def test_the_inspector_lists_tools_prompts_resources_and_templates(live: LiveServer) -> None:
-    tools = _inspect(live, "--method", "tools/list")["tools"]
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_lists_tools_prompts_resources_and_templates(live: LiveServer, era: str) -> None:
+    tools = _inspect(live, "--method", "tools/list", era=era)["tools"]
     assert {tool["name"] for tool in tools} >= set(walk.TOOLS)
-    prompts = _inspect(live, "--method", "prompts/list")["prompts"]
+    prompts = _inspect(live, "--method", "prompts/list", era=era)["prompts"]
     assert {prompt["name"] for prompt in prompts} >= set(walk.PROMPTS)
-    assert _inspect(live, "--method", "resources/list")["resources"]
-    assert _inspect(live, "--method", "resources/templates/list")["resourceTemplates"]
+    assert _inspect(live, "--method", "resources/list", era=era)["resources"]
+    assert _inspect(live, "--method", "resources/templates/list", era=era)["resourceTemplates"]
+
+
+@pytest.mark.requirement("CONF-03", "DISC-01")
+def test_the_inspector_calls_a_tool_by_the_newer_revision(live: LiveServer) -> None:
+    arguments = ("--method", "tools/call", "--tool-name", "add", "--tool-args-json", '{"a": 2, "b": 40}')
+    assert _inspect(live, *arguments, era="modern")["structuredContent"] == {"result": 42}
 
 
 def test_the_inspector_finds_no_schema_that_other_hosts_could_not_use(live: LiveServer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import mcp_types as types
 import pytest
@@ -59,9 +59,9 @@ async def _more(client: Client) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("CONF-03", "ERA-02")
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 async def test_the_python_client_lists_and_calls_everything(
-    live: LiveServer, page_url: str, mode: Literal["legacy", "auto"]
+    live: LiveServer, page_url: str, mode: str
 ) -> None:
     progress: list[dict[str, Any]] = []
     async with Client(live.url, mode=mode, elicitation_callback=_answer) as client:

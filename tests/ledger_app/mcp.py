@@ -112,6 +112,23 @@ async def too_slow(nonce: str) -> str:
     return nonce
 
 
+@tool(task_required=True, timeout=60)
+async def ask_slowly(ctx: Context, nonce: str) -> str:
+    """Asks after a while, so that whoever takes tasks has one by then."""
+    with _run(nonce):
+        await asyncio.sleep(0.3)
+        answer = await ctx.aelicit("What is your name?", str)
+    return f"Hello, {answer.value}!"
+
+
+@tool(task_required=True, timeout=60)
+async def long_work(nonce: str, seconds: float = 0.5) -> str:
+    """What newer clients have to take as a task."""
+    with _run(nonce):
+        await asyncio.sleep(seconds)
+    return nonce
+
+
 @tool(background=True, timeout=60)
 async def ask(ctx: Context, nonce: str) -> str:
     """Asks the person behind the client."""

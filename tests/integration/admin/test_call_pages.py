@@ -401,3 +401,11 @@ def test_a_call_and_its_message_show_the_trace_they_belong_to(root: Client, seed
 def test_a_call_without_a_wellformed_trace_shows_none(meta: str, root: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.call.pk).update(meta=meta)
     assert "<dt>Trace</dt>" not in root.get(page("call", "change", seeded.call.pk)).content.decode()
+
+
+def test_a_call_that_is_a_task_says_until_when_its_client_may_ask(operator: Client, seeded: Seed) -> None:
+    address = page("call", "change", seeded.call.pk)
+    assert b"its client may ask until" not in operator.get(address).content
+    Call.objects.filter(pk=seeded.call.pk).update(task_until="2026-07-29T12:00:00Z")
+    assert b"its client may ask until 2026-07-29" in operator.get(address).content
+    assert b'mcp-badge-plain">task<' in operator.get(LIST).content

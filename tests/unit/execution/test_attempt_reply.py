@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import orjson
 import pytest
 from asgiref.sync import sync_to_async
@@ -9,6 +11,7 @@ from asgiref.sync import sync_to_async
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply, publish, reported_progress
 from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.published import Published
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
@@ -159,3 +162,33 @@ async def test_a_later_attempt_knows_how_far_the_reports_came(
 
 async def test_without_a_log_nothing_was_reported(streams: Streams) -> None:
     assert await reported_progress(streams, await running()) is None
+
+
+async def asking(streams: Streams, *, stopped: bool) -> Call:
+    """The row of a task whose attempt ended with a question, perhaps told to stop before."""
+    call = await sync_to_async(claimed)(task_seconds=60, inputs=Inputs().stored())
+    inputs = Inputs(kept=True)
+    inputs.leave_open("a", "roots/list", {})
+    if stopped:
+        await sync_to_async(records.request_cancel_of)(call.id, "enough")
+    reply = AttemptReply(streams, call, Published(), inputs)
+    reply.answer(ANSWER, "asked")
+    assert await reply.done()
+    return await row_of(call)
+
+
+@pytest.mark.requirement("TASKX-08")
+async def test_the_question_of_a_task_ends_its_attempt_but_not_the_call(streams: Streams) -> None:
+    heard: list[dict[str, str]] = []
+    streams.hub.subscribe("task", heard.append)
+    row = await asking(streams, stopped=False)
+    assert (row.state, row.lease_until, row.answer) == ("input_required", None, "")
+    assert orjson.loads(row.inputs or "")["open"].keys() == {"a"}
+    assert await said(streams) == []
+    await asyncio.sleep(0)
+    assert heard == [{"id": str(row.pk)}]
+
+
+async def test_a_task_that_was_told_to_stop_ends_instead_of_asking(streams: Streams) -> None:
+    row = await asking(streams, stopped=True)
+    assert (row.state, row.outcome) == ("cancelled", "cancelled")

@@ -126,3 +126,32 @@ def test_who_watches_is_told_how_the_attempt_failed(error: Exception) -> None:
     attempt.set_exception(error)
     with pytest.raises(type(error), match="own"):
         Keeper(claimed(), lambda _: None, may_exit=False).watch(attempt)
+
+
+@pytest.mark.requirement("CEL-08")
+async def test_the_progress_of_a_task_is_stored_soon_and_told_but_only_when_it_is_new(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TICK_SECONDS", "LOOK_SECONDS"):
+        monkeypatch.setattr(module, name, 0.02)
+    told: list[float] = []
+    record = await sync_to_async(claimed)(task_seconds=60)
+    loop = asyncio.get_running_loop()
+    keeper = Keeper(
+        record, loop.call_soon_threadsafe, may_exit=False, on_news=lambda: told.append(loop.time())
+    )
+    call = keeper.call = call_of(record, streams, AttemptReply(streams, record, Published()))
+    attempt: Future[str] = Future()
+    watching = asyncio.create_task(asyncio.to_thread(keeper.watch, attempt))
+    for number in (1, 2):
+        call.progress(number, 10, f"step {number}")
+
+        async def is_stored(message: str = f"step {number}") -> bool:
+            row = await Row.objects.aget(pk=record.id)
+            return row.message == message and row.progress_at is not None
+
+        await until(is_stored)
+    await asyncio.sleep(0.2)
+    attempt.set_result("done")
+    await watching
+    assert len(told) == 2

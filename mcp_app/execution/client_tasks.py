@@ -1,0 +1,112 @@
+"""A stored call as the client that made it sees it: as a task of the tasks extension. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.utils import timezone
+
+from mcp_app import conf
+from mcp_app.execution import open_questions, statements
+from mcp_app.execution.approval import waiting_words
+from mcp_app.execution.call_record import CallRecord, record
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.tasks import Status, Task
+
+STOPPING = "Told to stop"
+
+
+def created(call: CallRecord) -> Task:
+    """The task that a call just accepted is."""
+    assert call.task_until is not None
+    return Task(
+        id=str(call.id),
+        status=Status.WORKING,
+        created_at=call.accepted_at,
+        updated_at=call.accepted_at,
+        until=call.task_until,
+        poll_ms=conf.get().task_poll_ms,
+        message=waiting_words(call) if call.waits_for_approval else "",
+    )
+
+
+def find(task_id: str, principal: str) -> tuple[Task, CallRecord] | None:
+    """A task of a principal, and its call, by one indexed read.
+
+    None for every other: unknown, somebody else's, expired, or a call that is none (TASKX-11, TASKX-18).
+    """
+    row = _row(task_id)
+    return None if row is None or row.principal != principal else (_task(row), record(row))
+
+
+def seen(task_id: str) -> Task | None:
+    """A task, for who was found to be its maker before."""
+    row = _row(task_id)
+    return None if row is None else _task(row)
+
+
+def _row(task_id: str) -> Call | None:
+    try:
+        key = UUID(task_id)
+    except ValueError:
+        return None
+    # One spelling of an id only: others would be other names in headers and subscriptions.
+    row = statements.find(key) if str(key) == task_id else None
+    is_known = row is not None and row.task_until is not None and row.task_until > timezone.now()
+    return row if is_known else None
+
+
+def _task(row: Call) -> Task:
+    assert row.task_until is not None
+    status, message, rest = _seen(row)
+    moments = (
+        row.accepted_at,
+        row.decided_at,
+        row.started_at,
+        row.progress_at,
+        row.cancel_requested_at,
+        row.finished_at,
+    )
+    return Task(
+        id=str(row.pk),
+        status=status,
+        created_at=row.accepted_at,
+        updated_at=max(moment for moment in moments if moment is not None),
+        until=row.task_until,
+        poll_ms=conf.get().task_poll_ms,
+        message=message,
+        rest=rest,
+    )
+
+
+def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
+    """The status of a call, what is said of it in words, and what belongs to it.
+
+    The answer decides between completed and failed, not the call's state: a tool's own error completes a
+    task (TASKX-07).
+    """
+    if row.state == State.CANCELLED:
+        return Status.CANCELLED, row.cancel_reason, {}
+    if row.state in (State.COMPLETED, State.FAILED):
+        answer = orjson.loads(row.answer)
+        if "error" in answer:
+            return Status.FAILED, answer["error"]["message"], {"error": answer["error"]}
+        return Status.COMPLETED, "", {"result": answer["result"]}
+    if row.cancel_requested_at is not None:
+        return Status.WORKING, STOPPING, {}
+    if row.state == State.INPUT_REQUIRED and row.inputs is not None:
+        asked = open_questions.requests(orjson.loads(row.inputs))
+        return Status.INPUT_REQUIRED, _progress(row), {"inputRequests": asked}
+    if row.state == State.APPROVAL_NEEDED:
+        return Status.WORKING, waiting_words(record(row)), {}
+    return Status.WORKING, _progress(row), {}
+
+
+def _progress(row: Call) -> str:
+    """What a worker reported last (CEL-08): its words, else its numbers."""
+    if row.message or row.progress is None:
+        return row.message
+    return f"{row.progress:g}" if row.total is None else f"{row.progress:g} of {row.total:g}"

@@ -1,0 +1,152 @@
+"""The tasks extension of 2026-07-28: a background call whose client asks for its outcome later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.execution import client_tasks
+from mcp_app.execution.acceptance import new_call
+from mcp_app.execution.call import Call
+from mcp_app.execution.call_record import CallRecord, NewCall
+from mcp_app.execution.context import Context
+from mcp_app.execution.inputs import Inputs
+from mcp_app.execution.reading import read_for
+from mcp_app.execution.request_state import spend
+from mcp_app.execution.results import error_result
+from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
+from mcp_app.protocol import input_required, jsonrpc
+from mcp_app.protocol.capabilities import declares
+from mcp_app.protocol.errors import InvalidParams, MissingCapability
+from mcp_app.protocol.tasks import EXTENSION, REQUIRED, Task
+from mcp_app.protocol.trace_context import carried
+from mcp_app.protocol.versions import is_modern
+
+LONGEST_ID = 64
+NEEDS_TASKS = "This needs the extension {}: declare it in the request's client capabilities."
+# For operators only: no client hears what a task reports but by asking (TASKX-17).
+OPERATOR = {"progressToken": "task"}
+OPERATOR_LEVEL = {"log_level": "info"}
+CANCELLED = "cancelled by its client"
+
+
+def declared(context: Asked) -> bool:
+    """Whether this request may be answered with a task (TASKX-02); no legacy one may."""
+    session = context.session
+    return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION)
+
+
+def require(context: Asked) -> None:
+    """Raises MissingCapability unless the request declared the extension."""
+    if not declared(context):
+        raise MissingCapability(NEEDS_TASKS.format(EXTENSION), required=REQUIRED)
+
+
+async def create(
+    context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
+) -> None:
+    """Answer a tools/call with a task, stored before (TASKX-05); or with its result if it was quick.
+
+    Its client may go away then: what it was answered is all that it had asked for.
+    """
+    services, session, meta = context.services, context.session, request_meta(params)
+    progress_token(meta)
+    if entry.asks_first is not None:
+        _ask_first(context, params, entry, arguments)
+        return
+    inputs = context.inputs(params)
+    if inputs is not None:
+        await spend(services.streams, inputs, services.settings)
+    with context.trail(entry.name, meta) as trail:
+        new = _new_task(context, entry, arguments, carried(meta, trail.context), inputs)
+        call, start = await services.background.accept_call(new)
+    answer = b""
+    if not call.waits_for_approval:
+        # TASKX-22: who finishes at once needs no further round.
+        answer = await services.background.answer(call, start, services.settings.grace_seconds)
+    if not answer:
+        made = session.complete(context.method, client_tasks.created(call).created())
+        answer = jsonrpc.encode_result(context.request_id, made)
+        facts = (context.method, str(context.request_id), entry.name)
+        services.log.single(session.record_id, context.principal.key, "out", "response", answer, *facts)
+    context.reply.answer(answer)
+
+
+def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
+    """TASKX-15: what is to be known before is asked by rounds of this request, here; then there is a task."""
+    services = context.services
+    seconds = services.settings.tool_timeout_seconds
+
+    async def work(call: Call, tool_context: Context) -> dict[str, Any]:
+        failed = await services.calls.runner.ask_first(entry, arguments, call, tool_context)
+        if failed:
+            return failed
+        meta = carried(call.meta, call.trail.context)
+        stored, _ = await services.background.accept_call(
+            _new_task(context, entry, arguments, meta, call.inputs)
+        )
+        return client_tasks.created(stored).created()
+
+    context.run(
+        params,
+        target=entry.name,
+        work=work,
+        read=read_for(services.calls.runner),
+        timeout=seconds,
+        on_timeout=lambda: error_result(f"{entry.name} asked nothing in {seconds:g} seconds."),
+    )
+
+
+def _new_task(
+    context: RequestContext,
+    entry: ToolEntry,
+    arguments: dict[str, Any],
+    meta: dict[str, Any],
+    inputs: Inputs | None,
+) -> NewCall:
+    return new_call(
+        entry,
+        arguments,
+        context.principal,
+        session_id=context.session.id,
+        request_id=context.request_id,
+        session_fields={**context.session.stored(), **OPERATOR_LEVEL},
+        meta={**meta, **OPERATOR},
+        task_seconds=context.services.settings.task_ttl_seconds,
+        inputs=inputs,
+    )
+
+
+async def get(context: RequestContext, params: Params) -> Result:
+    """TASKX-06, TASKX-20."""
+    task, _ = await _task(context, params)
+    return task.detailed()
+
+
+async def cancel(context: RequestContext, params: Params) -> Result:
+    """TASKX-10: acknowledged at once, whatever comes of it."""
+    _, call = await _task(context, params)
+    await context.services.background.cancel_call(call.id, CANCELLED)
+    return {}
+
+
+async def update(context: RequestContext, params: Params) -> Result:
+    """TASKX-08: answers to what a task asked; what answers nothing is ignored."""
+    _, call = await _task(context, params)
+    if "inputResponses" not in params:
+        raise InvalidParams("tasks/update needs the member 'inputResponses', an object.")
+    if responses := input_required.responses(params):
+        await context.services.background.answer_task(call, responses)
+    return {}
+
+
+async def _task(context: RequestContext, params: Params) -> tuple[Task, CallRecord]:
+    """The task a request names; the capability first (TASKX-12)."""
+    require(context)
+    task_id = params.get("taskId")
+    if type(task_id) is not str:
+        raise InvalidParams(f"{context.method} needs the member 'taskId', a string.")
+    found = await context.services.background.task(task_id, context.principal.key)
+    if found is None:
+        raise InvalidParams(f"Task not found: {task_id[:LONGEST_ID]} is unknown or expired.")
+    return found

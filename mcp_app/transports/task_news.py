@@ -1,0 +1,66 @@
+"""What the subscriptions of one process are told of tasks: each as it is when somebody looks at its row.
+
+Whoever changes a task only broadcasts its id. Of a task that changes often the newest state is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mcp_app.execution.attempt_reply import TASKS
+from mcp_app.execution.background import Background
+from mcp_app.protocol.errors import Unavailable
+from mcp_app.protocol.subscriptions import Notice
+from mcp_app.protocol.tasks import NOTIFICATION
+from mcp_app.streams.base import Hub
+
+log = logging.getLogger("mcp.tasks")
+
+
+class TaskNews:
+    """Looks at tasks that are ``wanted``, all of which are ``listened``; ``tell`` reaches who subscribed."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        background: Background,
+        wanted: Callable[[str], bool],
+        listened: Callable[[], Iterable[str]],
+        tell: Callable[[str, Notice], None],
+    ) -> None:
+        self._background = background
+        self._wanted, self._listened = wanted, listened
+        self._tell = tell
+        self._due: dict[str, None] = {}
+        self._looking: asyncio.Task[None] | None = None
+        hub.subscribe(TASKS, self._heard)
+
+    def look(self, task_ids: Iterable[str]) -> None:
+        """Tell how these tasks are now, to whoever listens."""
+        self._due.update(dict.fromkeys(task_ids))
+        if self._due and self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+
+    def _heard(self, payload: dict[str, Any]) -> None:
+        if "resync" in payload:
+            self.look(self._listened())  # Nobody knows what was missed.
+        elif self._wanted(payload["id"]):
+            self.look([payload["id"]])
+
+    async def _look(self) -> None:
+        """One after the other, so that of two looks at a task the newer one is told last."""
+        try:
+            while self._due:
+                task_id, _ = self._due.popitem()
+                try:
+                    task = await self._background.seen_task(task_id)
+                except Unavailable as error:
+                    log.warning("Nobody was told of a change of task %s: %s", task_id, error.message)
+                    continue
+                if task is not None:
+                    self._tell(task_id, Notice(NOTIFICATION, task.detailed()))
+        finally:
+            self._looking = None

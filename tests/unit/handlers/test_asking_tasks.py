@@ -1,0 +1,180 @@
+"""Tasks that ask: suspended without a worker, answered by key, resumed once; and what is asked before one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from mcp_app import Context
+from mcp_app.execution import reaper, records, task_records
+from mcp_app.execution.celery import waiting
+from mcp_app.execution.services import cancel_call
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from mcp_app.streams.gateway import Streams
+from mcpsite.celery import app as celery
+from tests.unit.catalogue.entries import tool_entry
+from tests.unit.handlers.desk import offer
+from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk, start, suspend
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ROOTS: dict[str, Any] = {"roots": []}
+
+
+async def name_of(ctx: Context, greeting: str = "Hello") -> str:
+    """Asks."""
+    return str((await ctx.aelicit("What is your name?", NAME, key="user_name")).content["name"])
+
+
+async def greet(ctx: Context, greeting: str = "Hello") -> str:
+    """Greets."""
+    return f"{greeting}, {await name_of(ctx)}!"
+
+
+@pytest.fixture
+async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
+    celery.set_default()
+    made = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.05)
+    offer(
+        tools=[
+            tool_entry(greet, name="work", background=True),
+            tool_entry(greet, 2, task_required=True, asks_first=name_of),
+        ]
+    )
+    yield made
+    await made.dispatcher.services.calls.close(0.01)
+
+
+@pytest.mark.requirement("TASKX-08", "TASKX-06", "CEL-02")
+async def test_a_task_that_asks_waits_without_a_worker_and_goes_on_with_the_last_answer(
+    modern: ModernDesk,
+) -> None:
+    task_id = (await modern.make())["taskId"]
+    call = await suspend(task_id, "a", "b")
+    seen = await modern.get(task_id)
+    assert seen["status"] == "input_required"
+    assert seen["inputRequests"] == {key: {"method": "roots/list", "params": {}} for key in ("a", "b")}
+    row = await Call.objects.aget()
+    assert (row.state, row.lease_until) == (State.INPUT_REQUIRED, None)
+
+    queued = waiting("celery")
+    await modern.update(task_id, a=ROOTS, unknown=ROOTS)
+    assert (await modern.get(task_id))["inputRequests"].keys() == {"b"}
+    await modern.update(task_id, a={"roots": [1]})
+    assert waiting("celery") == queued
+    await modern.update(task_id, b=ROOTS)
+    seen = await modern.get(task_id)
+    assert (seen["status"], "inputRequests" in seen) == ("working", False)
+    assert waiting("celery") == queued + 1
+    await modern.update(task_id, b=ROOTS)
+    assert waiting("celery") == queued + 1
+
+    resumed = await start(task_id)
+    assert resumed.attempt == call.attempt + 1
+    assert resumed.max_attempts == call.max_attempts + 1
+    assert resumed.inputs is not None
+    assert resumed.inputs["responses"] == {"a": ROOTS, "b": ROOTS}
+
+
+@pytest.mark.requirement("TASKX-08", "CEL-02")
+async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> None:
+    task_id = (await modern.make())["taskId"]
+    keys = [f"k{number}" for number in range(8)]
+    await suspend(task_id, *keys)
+    queued = waiting("celery")
+    row = await Call.objects.aget()
+    answered = [sync_to_async(task_records.answer, thread_sensitive=False) for _ in keys]
+    outcomes = await asyncio.gather(
+        *(answer(row.pk, {key: ROOTS}) for answer, key in zip(answered, keys, strict=True))
+    )
+    assert [found[1] for found in outcomes if found].count(True) == 1
+    assert waiting("celery") == queued  # The caller queues, and there was none here.
+    assert (await Call.objects.aget()).state == State.ACCEPTED
+
+
+@pytest.mark.requirement("TASKX-10", "CEL-05")
+@pytest.mark.parametrize("by", ["client", "operator"])
+async def test_a_task_that_waits_for_its_client_is_cancelled_at_once(by: str, modern: ModernDesk) -> None:
+    task_id = (await modern.make())["taskId"]
+    call = await suspend(task_id, "a")
+    if by == "client":
+        await modern.ask("tasks/cancel", {"taskId": task_id})
+    else:
+        assert await sync_to_async(cancel_call)(call_id=call.id, actor=None)
+    assert (await modern.get(task_id))["status"] == "cancelled"
+    await modern.update(task_id, a=ROOTS)
+    assert (await modern.get(task_id))["status"] == "cancelled"
+
+
+async def test_nothing_of_an_attempt_that_asked_revives_it(modern: ModernDesk) -> None:
+    task_id = (await modern.make())["taskId"]
+    call = await suspend(task_id, "a")
+    assert not (await sync_to_async(records.renew)(call.id, call.attempt, None)).held
+    assert await sync_to_async(records.expired)() == []
+    assert not await sync_to_async(records.release)(call.id, call.attempt)
+    row = await Call.objects.aget()
+    assert (row.state, row.lease_until) == (State.INPUT_REQUIRED, None)
+
+
+async def test_who_was_told_to_stop_does_not_begin_to_wait(modern: ModernDesk) -> None:
+    task_id = (await modern.make())["taskId"]
+    call = await start(task_id)
+    await modern.ask("tasks/cancel", {"taskId": task_id})
+    assert not await sync_to_async(task_records.suspend)(call.id, call.attempt, {"open": {}})
+    assert (await Call.objects.aget()).state == State.RUNNING
+
+
+async def test_a_waiting_task_takes_no_place_of_its_tool(modern: ModernDesk) -> None:
+    first, second = [(await modern.make())["taskId"] for _ in range(2)]
+    await suspend(first, "a")
+    claimed = await sync_to_async(records.claim)(second, "worker", {"work": 1})
+    assert claimed is not None
+
+
+@pytest.mark.requirement("TASKX-19", "CEL-10")
+async def test_what_nobody_may_ask_for_any_more_ends(modern: ModernDesk) -> None:
+    queued, asking, running = [(await modern.make())["taskId"] for _ in range(3)]
+    await suspend(asking, "a")
+    await start(running)
+    await Call.objects.aupdate(task_until=timezone.now() - timedelta(seconds=1))
+    await sync_to_async(reaper.sweep)()
+    states = {str(row.pk): row.state async for row in Call.objects.all()}
+    assert states == {queued: State.CANCELLED, asking: State.CANCELLED, running: State.RUNNING}
+    assert (await Call.objects.aget(pk=running)).cancel_reason == "its time to live is over"
+
+
+@pytest.mark.requirement("TASKX-15", "TASKX-04")
+async def test_what_is_asked_first_is_asked_by_rounds_and_known_in_the_task(modern: ModernDesk) -> None:
+    capabilities = {**DECLARED, "elicitation": {}}
+    params: dict[str, Any] = {"name": "greet", "arguments": {"greeting": "Hi"}}
+    first = (await modern.ask("tools/call", params, capabilities))["result"]
+    assert first["resultType"] == "input_required"
+    assert first["inputRequests"].keys() == {"user_name"}
+    assert not await Call.objects.aexists()
+
+    answer = {"action": "accept", "content": {"name": "Ada"}}
+    again = {**params, "requestState": first["requestState"], "inputResponses": {"user_name": answer}}
+    made = (await modern.ask("tools/call", again, capabilities))["result"]
+    assert (made["resultType"], made["status"]) == ("task", "working")
+    assert not {"requestState", "inputRequests"} & made.keys()
+    row = await Call.objects.aget(pk=made["taskId"])
+    assert orjson.loads(row.inputs or "{}")["remembered"]["answers"] == {"user_name": answer}
+    assert orjson.loads(row.arguments) == {"greeting": "Hi"}
+    await modern.end(made["taskId"], result=RESULT)
+    assert (await modern.get(made["taskId"]))["result"] == RESULT
+
+
+@pytest.mark.requirement("TASKX-23")
+async def test_who_cannot_be_asked_first_gets_no_task(modern: ModernDesk) -> None:
+    refused = await modern.ask("tools/call", {"name": "greet"})
+    assert refused["error"]["code"] == -32021
+    assert not await Call.objects.aexists()
