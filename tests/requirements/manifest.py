@@ -10,7 +10,18 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 TESTS = FOLDER.parent
-LEVELS = ("MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "SHOULD/MAY", "MUST/REC", "MAY", "REC")
+LEVELS = (
+    "MUST",
+    "MUST NOT",
+    "SHOULD",
+    "SHOULD NOT",
+    "MUST/SHOULD",
+    "MUST/MAY",
+    "SHOULD/MAY",
+    "MUST/REC",
+    "MAY",
+    "REC",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,9 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
     await made.dispatcher.services.calls.close(0.01)
 
 
-@pytest.mark.requirement("TASKX-02", "TASKX-04", "TASKX-05", "TASKX-06", "TASKX-17", "TASKX-21", "CEL-01")
+@pytest.mark.requirement(
+    "TASKX-02", "TASKX-04", "TASKX-05", "TASKX-06", "TASKX-17", "TASKX-20", "TASKX-21", "CEL-01"
+)
 async def test_a_task_is_stored_before_it_is_told_and_ends_with_its_result(modern: ModernDesk) -> None:
     made = await modern.make()
     assert (made["status"], made["ttlMs"], made["pollIntervalMs"]) == ("working", 86_400_000, 1_000)
