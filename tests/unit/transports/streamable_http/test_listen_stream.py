@@ -92,7 +92,7 @@ async def quick_looks(streams: Streams) -> AsyncIterator[Server]:
     [
         ({}, {}),
         (EVERYTHING, EVERYTHING),
-        ({**TOOLS, "promptsListChanged": False, "unheardOf": True, "taskIds": ["1"]}, TOOLS),
+        ({**TOOLS, "promptsListChanged": False, "unheardOf": True}, TOOLS),
         ({"resourceSubscriptions": ["a://1", "a://hidden", "a://unknown", "a://1", "x" * 3000]},
          {"resourceSubscriptions": ["a://1"]}),
         ({"resourceSubscriptions": ["a://unknown"]}, {}),
