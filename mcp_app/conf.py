@@ -10,6 +10,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.versions import SERVED
 
 
@@ -37,6 +38,10 @@ class Settings:
     server_version: str = "0.1.0"
     instructions: str = ""
     versions: tuple[str, ...] = SERVED
+
+    # What early clients say differently.
+    dialects: tuple[str, ...] = ALL
+    routing_headers: str = PRESENT
 
     # What seals the state of calls that ask; Django's secret keys if there are none.
     state_keys: tuple[str, ...] = ()
@@ -147,12 +152,21 @@ def load(values: dict[str, Any]) -> Settings:
         converted[name] = _convert(name, value, hints[name])
     if converted.get("auth", "required") not in ("loopback", "required"):
         raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
+    _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
+    _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
     versions = converted.get("versions", SERVED)
     if not versions or not set(versions) <= set(SERVED):
         raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")
     if any(len(key) < MIN_KEY for key in converted.get("state_keys", ())):
         raise ImproperlyConfigured(f"Each of settings.MCP['STATE_KEYS'] needs {MIN_KEY} characters or more.")
     return Settings(**converted)
+
+
+def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -> None:
+    unknown = sorted(set(chosen) - set(choices))
+    if unknown:
+        words = f"knows {', '.join(choices)}, not {', '.join(unknown)}"
+        raise ImproperlyConfigured(f"settings.MCP[{key!r}] {words}.")
 
 
 @lru_cache(maxsize=1)

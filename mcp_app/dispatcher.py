@@ -32,19 +32,18 @@ from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, Handler, RequestContext, Services
-from mcp_app.handlers.table import MODERN, MODERN_QUICK, QUICK, TABLE
+from mcp_app.handlers.table import MODERN, MODERN_QUICK, QUICK, TABLE, unknown
 from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
-    InvalidRequest,
     McpError,
-    MethodNotFound,
     SessionNotFound,
     Unavailable,
     fitted,
 )
+from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import MODERN as MODERN_ERA
@@ -99,6 +98,7 @@ class Dispatcher:
         self.upkeep = Upkeep()
         self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
         self._quick = {False: dict(QUICK), True: dict(MODERN_QUICK)}
+        self._notifications = notifications.table(settings.dialects)
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
         self.figures.gauges["running_calls"] = lambda: calls.running
@@ -157,12 +157,13 @@ class Dispatcher:
         payload: bytes,
         address: str,
         session: Session | None = None,
+        assumed: str = V2025_03_26,
     ) -> Answered:
-        """Open a session (LIFE-01), or begin the one that the transport has opened."""
+        """Open a session (LIFE-01), or begin the transport's; who names no revision means ``assumed``."""
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
-                self.services, principal, request.params, address, session
+                self.services, principal, request.params, address, session, assumed
             )
             encoded, error = jsonrpc.encode_result(request.id, result), None
         except McpError as refused:
@@ -303,9 +304,11 @@ class Dispatcher:
     async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
         """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
         self.log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
-        handler = notifications.TABLE.get(message.method)
+        handler = self._notifications.get(message.method)
         if handler is not None:
             await handler(self.services, session, message.params)
+        elif message.method == dialects.EXIT and dialects.EXIT in self.settings.dialects:
+            await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
 
     async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
         """Take in the client's answer to a question of ours (T-POST-09)."""
@@ -333,7 +336,7 @@ class Dispatcher:
         try:
             handler = table.get(request.method)
             if handler is None:
-                raise _unknown(request.method)
+                raise unknown(request.method)
             result = handler(context, request.params)
             if type(result) is CoroutineType:
                 result = await result
@@ -391,9 +394,3 @@ def _tool(request: jsonrpc.Request, principal: Principal) -> str:
     name = request.params.get("name")
     offered = type(name) is str and catalogue.current().tool(name, principal.permissions)
     return offered.name if offered else OTHER
-
-
-def _unknown(method: str) -> McpError:
-    if method == "initialize":
-        return InvalidRequest("'initialize' must be sent alone and starts a new session.", http_status=400)
-    return MethodNotFound(f"Method not found: {method[:128]}")

@@ -40,9 +40,12 @@ def _drafts() -> dict[str, Any]:
 
 
 def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
-    """One sidebar line to a page of the console."""
-    link = _link(title, icon, model)
-    return {**link, "link": reverse_lazy(f"mcp_console:{page}")}
+    """One sidebar line to a page of the console, which asks for the very permission to view."""
+    return {
+        **_link(title, icon, model),
+        "link": reverse_lazy(f"mcp_console:{page}"),
+        "permission": lambda request: request.user.has_perm(f"mcp_app.view_{model}"),
+    }
 
 
 UNFOLD: dict[str, Any] = {
@@ -50,6 +53,8 @@ UNFOLD: dict[str, Any] = {
     "SITE_HEADER": "MCP server",
     "SITE_SYMBOL": "hub",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
+    # On the skin's own pages, too: a long word must not push any of them wider than the screen.
+    "STYLES": [lambda _: static("mcp_app/admin.css")],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

@@ -1,15 +1,33 @@
-"""Shared fixtures of the whole suite: the embedded Redis of this test session."""
+"""Shared fixtures of the whole suite: the embedded Redis of this test session, and the record of the wire."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import redis
 
 from mcpsite.redis_server import RedisServer
+from tests import wire
 
 pytest.register_assert_rewrite("tests.streams_contract")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _every_message_is_as_published() -> Iterator[None]:
+    """Record what servers say in this test process and those it starts; at the end, judge all of it."""
+    from tests.wire import recorder, verdict
+
+    with tempfile.TemporaryDirectory(prefix="mcp-wire-") as folder:
+        os.environ[wire.VARIABLE] = folder
+        recorder.install(Path(folder))
+        yield
+        del os.environ[wire.VARIABLE]
+        found = verdict.problems(Path(folder))
+        assert not found, "Some test had the server send what is not published:\n" + "\n".join(found)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from mcpsite.redis_server import RedisServer
+from tests import wire
 from tests.live_worker import WorkerProcess
 from tests.raw_http import Mcp, RawClient
 
@@ -90,6 +91,7 @@ def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, s
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {
         **inherited,
+        **wire.environment(),
         "DJANGO_SETTINGS_MODULE": settings,
         "DATA_DIR": str(data),
         "HOST": "127.0.0.1",

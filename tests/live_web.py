@@ -6,10 +6,12 @@ import socket
 import sys
 
 from mcpsite import environment, web
+from tests import wire
 
 
 def main(descriptors: list[str]) -> None:
     """Serve the inherited listening sockets until TERM."""
+    wire.record_if_asked()
     sockets = [socket.socket(fileno=int(number)) for number in descriptors]
     for listening in sockets:
         listening.setblocking(False)

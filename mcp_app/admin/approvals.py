@@ -161,7 +161,7 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
 
     def has_view_permission(self, request: HttpRequest, obj: Approval | None = None) -> bool:
         """These are calls."""
-        return request.user.has_perm("mcp_app.view_call")
+        return self.may_open(request, Call)
 
     def has_decide_permission(self, request: HttpRequest) -> bool:
         """Approving and refusing have a permission of their own."""

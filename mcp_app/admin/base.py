@@ -119,11 +119,21 @@ class ModelAdmin(SkinAdmin[M]):
             raise PermissionDenied
         return row
 
+    def may_open(self, request: HttpRequest, model: type[Model]) -> bool:
+        """Whether this person may open the pages of another model: no link leads to a refusal."""
+        return bool(self.admin_site.get_model_admin(model).has_view_permission(request))
+
     def not_there(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Back to the list when a row that was asked for is gone."""
         text = f"There is no {self.opts.verbose_name} {marked(unquote(object_id))[:80]}."
         self.message_user(request, text, messages.WARNING)
         return HttpResponseRedirect(self.page_url("changelist"))
+
+    def _get_obj_does_not_exist_redirect(
+        self, request: HttpRequest, opts: Any, object_id: str
+    ) -> HttpResponse:
+        """Django's own pages say it as ours do: its words repeat the address with what hides in it (S11)."""
+        return self.not_there(request, object_id)
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any

@@ -147,8 +147,11 @@ class BenchAdmin(ModelAdmin[Any]):
             "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),
-            "runUrl": self.page_url("try_run", entry),
-            "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0]),
+            # Both show what was logged; who may not read that is told of no run to show.
+            "runUrl": self.page_url("try_run", entry) if may_read else None,
+            "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
+            if may_read
+            else None,
             "preset": self.preset_of(request, entry),
             "runs": runs(request.user, subject_of(self.kind, key)) if may_read else [],
             **self._prefill(request, entry),

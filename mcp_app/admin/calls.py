@@ -10,7 +10,7 @@ import orjson
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet, Value
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -126,9 +126,10 @@ class CallAdmin(LongListAdmin[Call]):
     change_list_template = "mcp_admin/calls.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
-        """Calls without what is large, knowing whether their session has a page."""
+        """Calls without what is large, knowing whether their session has a page that this person may open."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
-        return super().get_queryset(request).defer(*LARGE).annotate(has_session=Exists(session))
+        opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
+        return super().get_queryset(request).defer(*LARGE).annotate(opens_session=opens)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
         """The call of that id, however it is written, or the calls of a session."""
@@ -168,8 +169,8 @@ class CallAdmin(LongListAdmin[Call]):
     @admin.display(description="session", ordering="session_id")
     def session_link(self, call: Call) -> SafeString:
         """The session it was asked in."""
-        if not getattr(call, "has_session", False):
-            return format_html('<span class="mcp-dim">{}</span>', "none")
+        if not getattr(call, "opens_session", False):
+            return format_html('<span class="mcp-dim">{}</span>', "no page")
         short = visible(f"{call.session_id[:8]}…")
         return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call), short)
 
@@ -271,6 +272,7 @@ class CallAdmin(LongListAdmin[Call]):
             "box": box(),
             "approvals": waiting_count(),
             "approvals_url": reverse(f"{self.admin_site.name}:mcp_app_approval_changelist"),
+            "can_decide": request.user.has_perm("mcp_app.decide_call"),
             "can_examine": request.user.has_perm("mcp_app.run_doctor"),
         }
         return super().changelist_view(request, {**more, **(extra_context or {})})
@@ -300,7 +302,7 @@ class CallAdmin(LongListAdmin[Call]):
             "longest_reason": LONGEST_REASON,
             "trace": read(orjson.loads(call.meta)),
             "all_url": None if whole else "?all=1",
-            "session_url": self._session_url(call) if getattr(call, "has_session", False) else None,
+            "session_url": self._session_url(call) if getattr(call, "opens_session", False) else None,
             "messages_url": self._messages_url(call)
             if request.user.has_perm("mcp_app.view_message")
             else None,

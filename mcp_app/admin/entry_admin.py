@@ -72,8 +72,12 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     # What may be done, and by whom.
 
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Only entries made here, or whose code is gone, can go; code would bring back others."""
-        may = super().has_delete_permission(request, obj) and may_publish(request.user)
+        """Only entries made here, or whose code is gone, can go; code would bring back others.
+
+        The page that asks shows the entry and what goes with it, so who deletes may look at it, too.
+        """
+        may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
+        may = may and may_publish(request.user)
         return may and (obj is None or obj.source == Source.ADMIN or obj.missing)
 
     def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:

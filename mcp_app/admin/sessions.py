@@ -166,6 +166,7 @@ class SessionAdmin(LongListAdmin[Session]):
             "state": self.state(session),
             "fields": visible_block(json_text(session.fields)),
             "end_url": self.page_url("end", session) + "?from_page=1",
+            "can_watch": request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]),
             "can_end": self.has_end_permission(request) and session.ended_at is None,
             "timeline": timeline(request.GET, session=session.pk) if may_read else None,
             "methods": METHODS,
@@ -204,6 +205,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
             "timeline": timeline(request.GET),
             "methods": METHODS,
             "across_sessions": True,
+            "opens_sessions": self.may_open(request, Session),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/messages.html", context)
@@ -224,6 +226,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
             "message": message,
             "row": row(message, LONGEST_SHOWN),
             "trace": trace_of(message.payload),
+            "opens_sessions": self.may_open(request, Session),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/message.html", context)

@@ -40,17 +40,18 @@ from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, 
 
 
 def _needs(model: str) -> dict[str, Need]:
-    change = to(f"change_{model}")
+    change = Need((f"change_{model}", "publish_entries"), every=True)
     return {
         "list": seeing(model),
         "retrieve": seeing(model),
         "history": seeing(model),
-        "create": to(f"add_{model}"),
+        "create": Need((f"add_{model}", "publish_entries"), every=True),
         "partial_update": change,
         "enable": change,
         "disable": change,
-        "accept": change,
-        "destroy": to(f"delete_{model}"),
+        # Nothing changes for clients.
+        "accept": to(f"change_{model}"),
+        "destroy": Need((f"delete_{model}", "publish_entries"), every=True),
     }
 
 

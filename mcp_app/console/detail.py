@@ -8,6 +8,7 @@ import orjson
 from django.contrib.admin.utils import quote
 from django.urls import NoReverseMatch, reverse
 
+from mcp_app.console.access import SESSIONS
 from mcp_app.console.history import related
 from mcp_app.console.line import Line
 from mcp_app.models import Call, Message, Tool
@@ -33,7 +34,7 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
         "related": [other.row() for other in others],
         "request": request if user.has_perm("mcp_app.change_call") else None,
         "links": {
-            "session": reverse("mcp_console:session", args=[line.session]) if line.session else None,
+            "session": _session_page(line, user),
             "admin": reverse("admin:mcp_app_message_change", args=[quote(line.pk)]) if line.pk else None,
             "call": _call_page(line, user),
             "replay": _replay_page(line, user),
@@ -69,6 +70,13 @@ def _answers(other: Line) -> bool:
     return bool(other.kind == "request" and other.direction == Message.Direction.IN)
 
 
+def _session_page(line: Line, user: Any) -> str | None:
+    """The session, for who may look at sessions too."""
+    if not line.session or not user.has_perm(SESSIONS):
+        return None
+    return reverse("mcp_console:session", args=[line.session])
+
+
 def _call_page(line: Line, user: Any) -> str | None:
     """The page of the background call that a request became."""
     if line.method != "tools/call" or not line.session or not user.has_perm("mcp_app.view_call"):
@@ -84,7 +92,7 @@ def _replay_page(line: Line, user: Any) -> str | None:
     """Where the call can be made again with other arguments: the tool's test bench, for a stored message."""
     if line.method != "tools/call" or line.kind != "request" or line.pk is None:
         return None
-    if not user.has_perm("mcp_app.try_entries"):
+    if not user.has_perms(["mcp_app.try_entries", "mcp_app.view_tool"]):
         return None
     tool = Tool.objects.filter(name=line.target).values_list("pk", flat=True).first()
     if tool is None:

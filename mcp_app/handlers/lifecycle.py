@@ -9,6 +9,7 @@ from mcp_app.catalogue.current import current
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import known, server_capabilities
+from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
@@ -16,13 +17,20 @@ from mcp_app.sessions.session import Session, bounded, negotiated_fields
 
 
 async def initialize(
-    services: Services, principal: Principal, params: Params, address: str, session: Session | None = None
+    services: Services,
+    principal: Principal,
+    params: Params,
+    address: str,
+    session: Session | None,
+    assumed: str,
 ) -> tuple[Session, dict[str, Any]]:
     """Open a session; returns it with the InitializeResult (LIFE-01, LIFE-02, VER-02).
 
     ``session`` is given where the transport had to have one before: it takes what was negotiated.
+    ``assumed`` is the revision of a client that names none (DLG-000-03).
     """
-    requested = params.get("protocolVersion")
+    silent = MISSING_VERSION in services.settings.dialects
+    requested = params.get("protocolVersion", assumed if silent else None)
     capabilities = params.get("capabilities")
     client_info = params.get("clientInfo")
     if type(requested) is not str:

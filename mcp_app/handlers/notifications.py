@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Collection
+
 from mcp_app.handlers.context import Params, Services
+from mcp_app.protocol import dialects
 from mcp_app.sessions.session import Session
 
 
@@ -34,8 +37,18 @@ async def _cancel(services: Services, session: Session, request_id: object, reas
         await services.streams.hub.publish("cancel", payload)
 
 
-TABLE = {
+Taken = Callable[[Services, Session, Params], Awaitable[None]]
+TABLE: dict[str, Taken] = {
     "notifications/initialized": initialized,
     "notifications/cancelled": cancelled,
-    "$/cancelRequest": cancel_request,
 }
+# Older names, each with its switch. ``exit`` is missing: it ends the session, which the dispatcher does.
+DIALECTS: dict[str, Taken] = {
+    dialects.INITIALIZED: initialized,
+    dialects.CANCEL_REQUEST: cancel_request,
+}
+
+
+def table(accepted: Collection[str]) -> dict[str, Taken]:
+    """What is listened to where these dialects are accepted."""
+    return TABLE | {name: taken for name, taken in DIALECTS.items() if name in accepted}

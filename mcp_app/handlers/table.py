@@ -2,6 +2,7 @@
 
 from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tools
 from mcp_app.handlers.context import Handler, QuickHandler
+from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
 
 # ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
 TABLE: dict[str, Handler] = {
@@ -46,3 +47,10 @@ MODERN_QUICK: dict[str, QuickHandler] = {
     "server/discover": lifecycle.discover,
     **{method: handler for method, handler in QUICK.items() if method in MODERN},
 }
+
+
+def unknown(method: str) -> McpError:
+    """The error for a method that no table has."""
+    if method == "initialize":
+        return InvalidRequest("'initialize' must be sent alone and starts a new session.", http_status=400)
+    return MethodNotFound(f"Method not found: {method[:128]}")

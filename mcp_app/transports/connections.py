@@ -56,6 +56,7 @@ class Connections:
         self._max = max_per_principal
         self._by_session: dict[str, set[Connection]] = {}
         self._by_principal: Counter[str] = Counter()
+        self._draining = False
 
     @property
     def open(self) -> int:
@@ -76,6 +77,7 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """A connection opened."""
+        connection.stopping = self._draining
         self._by_session.setdefault(connection.session_id, set()).add(connection)
         self._by_principal[connection.principal_key] += 1
 
@@ -113,7 +115,8 @@ class Connections:
                 connection.wake()
 
     def drain(self) -> None:
-        """Close everything; clients resume elsewhere."""
+        """Close everything, also what is still to open; clients resume elsewhere."""
+        self._draining = True
         for connection in self._all():
             connection.stop()
 

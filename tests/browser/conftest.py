@@ -18,7 +18,9 @@ from tests.admin_seed import PASSWORD
 from tests.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
-PICTURES = HERE.parents[1] / "var" / "screenshots"
+# Where pictures of the pages are kept, to be looked at.
+PICTURES = Path(os.environ.get("PICTURES") or HERE.parents[1] / "var" / "screenshots")
+TALLEST_PICTURE = 3_000
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     "--headless",
@@ -35,6 +37,23 @@ LOOKS = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor]").length
   === document.querySelectorAll(".mcp-json-editor .jse-text-mode .cm-content").length"""
+
+# In every page before its own scripts: what its policy refused, and elements that were made of planted text,
+# even for a moment, are told in the console, where every visitor listens.
+WATCH = """
+document.addEventListener("securitypolicyviolation", (event) => {
+  console.error(`policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`);
+});
+new MutationObserver((records) => {
+  for (const { target, addedNodes } of records) {
+    for (const node of [target, ...addedNodes]) {
+      if (node.nodeType !== Node.ELEMENT_NODE) continue;
+      const made = node.matches("[data-corpus]") ? node : node.querySelector("[data-corpus]");
+      if (made) console.error(`text became an element: ${made.outerHTML.slice(0, 200)}`);
+    }
+  }
+}).observe(document, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-corpus"] });
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -65,6 +84,8 @@ class Visitor:
         self.page.on("requestfinished", self._finished)
         self.page.on("request", self._asked)
         self.page.on("dialog", self._dialog)
+        self.page.on("response", self._answered)
+        self.page.add_init_script(WATCH)
 
     def _said(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -91,6 +112,11 @@ class Visitor:
         if not request.url.startswith((self.base, "data:", "blob:")):
             self.trouble.append(f"request to elsewhere: {request.url}")
 
+    def _answered(self, response: Any) -> None:
+        html = response.headers.get("content-type", "").startswith("text/html")
+        if html and "content-security-policy" not in response.headers:
+            self.trouble.append(f"no content security policy: {response.url}")
+
     def _dialog(self, dialog: Any) -> None:
         self.trouble.append(f"dialog: {dialog.message}")
         dialog.dismiss()
@@ -113,6 +139,14 @@ class Visitor:
 
 
 Visit = Callable[..., Visitor]
+
+
+def picture(page: Page, name: str) -> None:
+    """Keep what the page looks like now."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    size = page.evaluate("[window.innerWidth, document.documentElement.scrollHeight]")
+    clip: Any = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], TALLEST_PICTURE)}
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True, clip=clip)
 
 
 def sign_in(chromium: Browser, base: str, name: str) -> Any:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.conftest import Visit
-from tests.browser.test_every_page import picture
+from tests.browser.conftest import Visit, picture
 from tests.live import LiveServer
 
 SCREENS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]

@@ -12,8 +12,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.admin_seed import HOSTILE, RAW_HIDDEN
-from tests.browser.conftest import Visitor, sign_in
-from tests.browser.test_every_page import picture
+from tests.browser.conftest import Visitor, picture, sign_in
 from tests.live import LiveServer, eventually
 
 KEYS = """

@@ -11,8 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.admin_seed import PASSWORD
-from tests.browser.conftest import Visitor
-from tests.browser.test_every_page import picture
+from tests.browser.conftest import Visitor, picture
 from tests.live import LiveServer, eventually
 
 Open = Callable[..., Visitor]

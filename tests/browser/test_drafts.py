@@ -12,8 +12,7 @@ import pytest
 from mcp import Client
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
-from tests.browser.test_every_page import picture
+from tests.browser.conftest import Visit, picture
 from tests.live import LiveServer, eventually
 
 T = TypeVar("T")

@@ -115,6 +115,32 @@ class Cluster(LiveServer):
             yield
             held.execute("ROLLBACK")
 
+    def freeze_group(self, number: int) -> None:
+        """Stop a worker's processes as a pause of their machine would, but not in the middle of a write.
+
+        A process that stands still with the lock of the SQLite file keeps everybody out until it goes on.
+        That is SQLite's own limit, which ``docs/guarantees.md`` names, and no fault of ours.
+        """
+        worker = self.worker_processes[number]
+        for _ in range(20):
+            worker.signal_group(signal.SIGSTOP)
+            if self._is_writable():
+                self.strike(f"stop worker group {number}")
+                return
+            worker.signal_group(signal.SIGCONT)
+        raise AssertionError("The worker was in the middle of a write each time it was stopped.")
+
+    def _is_writable(self) -> bool:
+        """Whether nobody holds the lock of the database file for long."""
+        path = self.folder / "data" / "db.sqlite3"
+        with closing(sqlite3.connect(path, timeout=2, isolation_level=None)) as other:
+            try:
+                other.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+            other.execute("ROLLBACK")
+            return True
+
     # Points between two steps.
 
     def arm(self, point: str) -> None:

@@ -23,8 +23,7 @@ def test_a_worker_that_wakes_after_its_lease_adds_nothing_to_the_story(
     caller = call(cluster, session, "r5", steps=30, delay=0.2)
     first = cluster.wait_for("r5", number=3)
     frozen = next(worker for worker in cluster.worker_processes if first.pid in worker.children)
-    frozen.signal_group(signal.SIGSTOP)
-    cluster.strike("stop worker group")
+    cluster.freeze_group(cluster.worker_processes.index(frozen))
     second = cluster.wait_for("r5", "start", number=2, seconds=30)
     assert second.pid != first.pid
     frozen.signal_group(signal.SIGCONT)
@@ -50,8 +49,7 @@ def test_a_worker_that_wakes_while_its_call_waits_for_another_changes_nothing_ei
     # The only other child is busy, so that the call has to wait.
     busy = call(cluster, session, "busy", "doze", seconds=45, patience=120)
     cluster.wait_for("busy")
-    frozen.signal_group(signal.SIGSTOP)
-    cluster.strike("stop worker group")
+    cluster.freeze_group(cluster.worker_processes.index(frozen))
     eventually(lambda: cluster.shell(STATE).strip() == "accepted", 40, "the release of the call")
     released = time.monotonic()
     frozen.signal_group(signal.SIGCONT)

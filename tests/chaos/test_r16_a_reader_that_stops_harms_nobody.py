@@ -43,15 +43,20 @@ def sockets() -> Iterator[ExitStack]:
 
 
 def _stall(session: Mcp, port: int, nonce: str) -> socket.socket:
-    """POST a call that says much, and never read a byte of it."""
+    """POST a call that says much, and never read a byte of it; again if the server is too busy to take it."""
     params = {"name": "shout", "arguments": {"nonce": nonce, "count": LINES, "size": LINE_BYTES}}
     message = {"jsonrpc": "2.0", "id": nonce, "method": "tools/call", "params": params}
-    made = socket.socket()
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    made.connect(("127.0.0.1", port))
     body = json.dumps(message).encode()
-    made.sendall(request_bytes("POST", "/mcp", f"127.0.0.1:{port}", session.headers(), body))
-    return made
+    for _ in range(20):
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.settimeout(60)
+        made.connect(("127.0.0.1", port))
+        made.sendall(request_bytes("POST", "/mcp", f"127.0.0.1:{port}", session.headers(), body))
+        if not made.recv(12, socket.MSG_PEEK).endswith(b" 503"):
+            return made
+        made.close()
+    raise AssertionError("The server took the call in none of twenty attempts.")
 
 
 def _drained(stalled: socket.socket) -> int:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests import node
+from tests import node, wire
 
 SCRIPTS = Path(__file__).parent / "clients"
-RUN_SECONDS = 90
+RUN_SECONDS = 120
 
 
 def packages(name: str) -> Path:
@@ -25,25 +25,25 @@ def packages(name: str) -> Path:
         pytest.skip(f"needs npm packages: {missing}")
 
 
-def run_script(name: str, *arguments: str) -> dict[str, Any]:
+def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
     """Run one of our scripts beside its packages and return the JSON report it prints."""
     folder = packages("interop").parent
     # Node looks for packages beside the script, so the scripts are copied to where those are.
     for script in SCRIPTS.glob("*.mjs"):
         shutil.copy(script, folder / script.name)
-    done = run([str(folder / name), *arguments])
+    done = run([str(folder / name), *arguments], environment)
     assert done.returncode == 0, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
 
-def run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a Node program with our Node."""
     return subprocess.run(
         [node.executable(), *arguments],
         check=False,
         capture_output=True,
         text=True,
-        env=node.environment(),
+        env={**node.environment(), **wire.environment(), **(environment or {})},
         timeout=RUN_SECONDS,
     )

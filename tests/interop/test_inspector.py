@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
 
 from tests.interop import npm, walk
 from tests.live import LiveServer
+from tests.stdio_child import COMMAND, ROOT
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 TOOL_ERROR = 5
 
 
-def _inspect(live: LiveServer, *arguments: str, exit_status: int = 0) -> dict[str, Any]:
+def _inspect(
+    live: LiveServer, *arguments: str, exit_status: int = 0, transport: str = "http"
+) -> dict[str, Any]:
     program = npm.packages("inspector") / ".bin" / "mcp-inspector"
-    options = ["--transport", "http", "--protocol-era", "legacy", "--format", "json", "--quiet"]
-    done = npm.run([str(program.resolve()), "--cli", live.url, *options, *arguments])
+    options = ["--transport", transport, "--protocol-era", "legacy", "--format", "json", "--quiet"]
+    target = {"http": [live.url], "sse": [live.url.replace("/mcp", "/sse")]}
+    stdio = ["/bin/sh", "-c", f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(COMMAND)}"]
+    done = npm.run(
+        [str(program.resolve()), "--cli", *target.get(transport, stdio), *options, *arguments],
+        live.environment if transport == "stdio" else None,
+    )
     assert done.returncode == exit_status, (
         arguments,
         done.returncode,
@@ -40,6 +49,15 @@ def test_the_inspector_lists_tools_prompts_resources_and_templates(live: LiveSer
 
 def test_the_inspector_finds_no_schema_that_other_hosts_could_not_use(live: LiveServer) -> None:
     _inspect(live, "--method", "tools/list", "--strict")
+
+
+@pytest.mark.requirement("CONF-03", "SSE1-07")
+@pytest.mark.parametrize("transport", ["sse", "stdio"])
+def test_the_inspector_lists_and_calls_over_the_other_transports(live: LiveServer, transport: str) -> None:
+    tools = _inspect(live, "--method", "tools/list", transport=transport)["tools"]
+    assert {tool["name"] for tool in tools} >= set(walk.TOOLS)
+    arguments = ("--method", "tools/call", "--tool-name", "add", "--tool-args-json", '{"a": 2, "b": 40}')
+    assert _inspect(live, *arguments, transport=transport)["structuredContent"] == {"result": 42}
 
 
 @pytest.mark.requirement("CONF-03")

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import mcp_types as types
 import pytest
@@ -23,101 +17,10 @@ from mcp.client.stdio import stdio_client
 from tests.integration.http.conftest import CAPABILITIES
 from tests.live import LiveServer
 from tests.published_schema import problems
+from tests.stdio_child import COMMAND, ROOT, Child
 
-ROOT = Path(__file__).resolve().parents[2]
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-PATIENCE = 30.0
 pytestmark = pytest.mark.process
-
-
-class Child:
-    """One stdio server and its client by hand; every line of its output must be JSON."""
-
-    def __init__(self, environment: dict[str, str], *arguments: str, counted: bool = False) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "mcp_stdio", *arguments],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self.counted = counted
-        self.errors: list[str] = []
-        self.received: list[Any] = []
-        self._messages: queue.Queue[Any] = queue.Queue()
-        self._threads = [threading.Thread(target=read) for read in (self._read, self._read_errors)]
-        for thread in self._threads:
-            thread.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        while head := self.process.stdout.readline():
-            if self.counted:
-                size = int(head.partition(b":")[2])
-                assert self.process.stdout.readline() == b"\r\n"
-                self._messages.put(json.loads(self.process.stdout.read(size)))
-            else:
-                self._messages.put(json.loads(head))
-        self._messages.put(None)
-
-    def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.errors.append(line.decode())
-
-    def send(self, message: Any) -> None:
-        body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        assert self.process.stdin is not None
-        head = b"Content-Length: %d\r\n\r\n" % len(body) if self.counted else b""
-        self.process.stdin.write(head + body + (b"" if self.counted else b"\n"))
-        self.process.stdin.flush()
-
-    def request(self, request_id: Any, method: str, params: dict[str, Any] | None = None) -> None:
-        self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}})
-
-    def message(self) -> Any:
-        """The next message; None at the end of the output."""
-        return self._messages.get(timeout=PATIENCE)
-
-    def call(self, request_id: Any, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One request's response; what came before goes to ``received``."""
-        self.request(request_id, method, params)
-        return self.answer_to(request_id)
-
-    def answer_to(self, request_id: Any) -> dict[str, Any]:
-        while (message := self.message()).get("id") != request_id or "method" in message:
-            self.received.append(message)
-        return dict(message)
-
-    def initialize(
-        self, version: str = "2025-11-25", capabilities: dict[str, Any] | None = None
-    ) -> dict[str, Any]:
-        client = {"name": "raw", "version": "1"}
-        params = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": client}
-        result: dict[str, Any] = self.call("init", "initialize", params)["result"]
-        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return result
-
-    def end(self) -> int:
-        """Close its input; its exit code, which must come soon."""
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
-        return self.process.wait(timeout=10)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
-        for thread in self._threads:
-            thread.join()
-        for pipe in (self.process.stdout, self.process.stderr):
-            assert pipe is not None
-            pipe.close()
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +236,7 @@ def test_who_the_client_is_comes_from_the_command_or_the_environment(live: LiveS
 @pytest.mark.requirement("CONF-03")
 async def test_the_official_client_works_over_stdio(live: LiveServer) -> None:
     server = StdioServerParameters(
-        command=sys.executable, args=["manage.py", "mcp_stdio"], cwd=str(ROOT), env=live.environment
+        command=COMMAND[0], args=list(COMMAND[1:]), cwd=str(ROOT), env=live.environment
     )
     steps: list[float] = []
 

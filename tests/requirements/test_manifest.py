@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.requirements import manifest
+from tests.requirements import manifest, page
 
 REQUIREMENTS = manifest.load()
 MARKS = manifest.marks()
@@ -32,3 +32,8 @@ def _complete(item: manifest.Requirement) -> bool:
     stated = item.claimed or (state in ("later", "not-applicable") and bool(reason))
     known = item.level in manifest.LEVELS and item.revisions.startswith(("R", "ext"))
     return stated and known and item.text.endswith(".")
+
+
+def test_the_page_of_the_documentation_says_the_same() -> None:
+    remedy = "write it anew: python -m tests.requirements.page"
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(REQUIREMENTS.values()), remedy

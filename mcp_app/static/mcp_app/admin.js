@@ -22,15 +22,31 @@ function dropEmptyFields(form) {
   }
 }
 
+// Characters that hide, or turn the reading round, become visible marks: the same rule as the server's
+// (templatetags/mcp_text.py).
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e01ef}\ud800-\udfff]/u;
+
+function appendMarked(target, text) {
+  let rest = text;
+  for (let found = HIDDEN.exec(rest); found; found = HIDDEN.exec(rest)) {
+    const mark = document.createElement("b");
+    mark.className = "mcp-mark";
+    mark.textContent = `U+${found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+    target.append(rest.slice(0, found.index), mark);
+    rest = rest.slice(found.index + found[0].length);
+  }
+  target.append(rest);
+}
+
 // The same rule as the server's: each {{name}} of a declared argument is replaced once, nothing is evaluated.
 function renderPrompt(template, values, target) {
   target.replaceChildren();
   const placeholder = /\{\{[ \t]*([A-Za-z_][A-Za-z0-9_]{0,63})[ \t]*\}\}/;
   for (const [place, piece] of template.split(placeholder).entries()) {
     if (place % 2 === 0) {
-      target.append(piece);
+      appendMarked(target, piece);
     } else if (values.has(piece) && values.get(piece) !== "") {
-      target.append(values.get(piece));
+      appendMarked(target, values.get(piece));
     } else {
       const mark = document.createElement("mark");
       mark.textContent = `{{${piece}}}`;

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     Forbidden,
     InvalidRequest,
@@ -110,6 +110,8 @@ class HttpSse:
     async def _admitted(self, scope: Scope, fields: Fields) -> Principal:
         if not self._dispatcher.settings.http_sse:
             raise Refused(OFF, http_status=404)
+        if scope["path"] == ALIAS_PATH and dialects.EARLY_ADDRESS not in self._dispatcher.settings.dialects:
+            raise Refused(NO_SESSION, http_status=404)
         principal = await self._endpoint.principal(fields, scope)
         if principal.bench:
             raise Forbidden("A token of the test bench is good for /mcp only.")
@@ -175,7 +177,7 @@ class HttpSse:
         if message.method == "initialize":
             if session.client_info:
                 raise InvalidRequest(INITIALIZED)
-            return await dispatcher.initialize(principal, message, body, address, session)
+            return await dispatcher.initialize(principal, message, body, address, session, V2024_11_05)
         if not session.client_info and message.method != "ping":
             raise InvalidRequest(NOT_INITIALIZED)
         return await dispatcher.request(session, principal, message, body, trace_fields)

@@ -16,10 +16,11 @@ class Framing:
     A line, or a body, of more than ``limit`` bytes is passed over and becomes an error in its place.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, counted: bool = True) -> None:
+        """``counted``: headers are looked for at all."""
         self._limit = limit
         self._buffer = bytearray()
-        self._headers: bool | None = None
+        self._headers: bool | None = None if counted else False
         self._skip = 0
         self._skip_line = False
 

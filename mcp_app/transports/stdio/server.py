@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     InvalidRequest,
     McpError,
@@ -19,7 +19,7 @@ from mcp_app.protocol.errors import (
     SessionNotFound,
     Unavailable,
 )
-from mcp_app.protocol.versions import V2025_03_26, V2025_11_25
+from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.transports import notices
@@ -44,7 +44,9 @@ class StdioServer:
         self._principal = principal
         self._pipes = pipes
         settings = dispatcher.settings
-        self._framing = Framing(settings.max_body_bytes)
+        self._dialects = settings.dialects
+        counted = dialects.CONTENT_LENGTH in settings.dialects
+        self._framing = Framing(settings.max_body_bytes, counted=counted)
         self._limits = jsonrpc.Limits(
             body_bytes=settings.max_body_bytes,
             depth=settings.max_json_depth,
@@ -131,14 +133,16 @@ class StdioServer:
     async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
         if self._session is not None:
             raise InvalidRequest(INITIALIZED, request_id=request.id)
-        answered = await self._dispatcher.initialize(self._principal, request, frame, "stdio")
+        answered = await self._dispatcher.initialize(
+            self._principal, request, frame, "stdio", assumed=V2024_11_05
+        )
         if answered.session_id is not None:
             self._session = await self._dispatcher.sessions.load(answered.session_id, self._principal.key)
             self._spawn(self._listen(self._session))
         await self._write(answered.body)
 
     async def _notification(self, message: jsonrpc.Notification, frame: bytes) -> None:
-        if message.method == "exit":  # DLG-000-02
+        if message.method == dialects.EXIT and dialects.EXIT in self._dialects:  # DLG-000-02
             self._pipes.end()
             return
         cancelled = message.params.get("requestId")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
 from mcp_app.execution.results import unexpected
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
@@ -67,6 +67,8 @@ class Endpoint:
             string_bytes=settings.max_string_bytes,
             batch=settings.max_batch,
         )
+        lenient = dialects.MISSING_ACCEPT in settings.dialects
+        self._collect = collect if lenient else _collect_with_accept
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
         self._verbs: Verbs = {"POST": self._post}
         self._allow = ALLOW_MODERN
@@ -88,7 +90,7 @@ class Endpoint:
         """Pass a request through the gate to its verb; whatever goes wrong becomes one documented answer."""
         extra: Headers = ()
         try:
-            fields = collect(scope["headers"])
+            fields = self._collect(scope["headers"])
             self._policy.check(fields.get(b"host"), fields.get(b"origin"))
             if b"origin" in fields:
                 extra = _cors(fields[b"origin"])
@@ -115,7 +117,7 @@ class Endpoint:
         finds the words for it. Nothing has happened when None is returned.
         """
         try:
-            fields = collect(headers)
+            fields = self._collect(headers)
             if b"origin" in fields or len(body) > self._limits.body_bytes:
                 return None
             self._policy.check(fields.get(b"host"), None)
@@ -241,6 +243,12 @@ def _fault(scope: Scope) -> McpError:
     error = unexpected(scope["method"], scope["path"])
     error.http_status = 500
     return error
+
+
+def _collect_with_accept(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
+    fields = collect(headers)
+    fields.setdefault(b"accept", b"")  # Accepts nothing, where leaving it out says "anything".
+    return fields
 
 
 def _allowed_headers(fields: Fields) -> bytes:

@@ -14,7 +14,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.protocol import sse
-from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, http_status_for
+from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
@@ -125,13 +125,13 @@ class ExchangeStream:
         if not self._streaming:
             self._streaming = scope[STREAMING] = True
             headers = [*START_HEADERS, *self._extra]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(b"".join(chunks))
+            await self._write({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write({"type": "http.response.body", "body": b"".join(chunks), "more_body": True})
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, message: MutableMapping[str, Any]) -> None:
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
-                await self._send({"type": "http.response.body", "body": data, "more_body": True})
+                await self._send(message)
         except TimeoutError:
             raise Stalled from None
         self._written = asyncio.get_running_loop().time()
@@ -164,7 +164,7 @@ class ExchangeStream:
 def _status(reply: ExchangeReply) -> int:
     """T-MOD-08: the status of an answer that is all there is; only errors are looked into, they are few."""
     if reply.error is not None:
-        return http_status_for(reply.error, V2026_07_28)
+        return http_status_for(fitted(reply.error, V2026_07_28), V2026_07_28)
     if reply.outcome in ("ok", "tool_error") or b'"error"' not in reply.answered:
         return 200
     error = orjson.loads(reply.answered).get("error")

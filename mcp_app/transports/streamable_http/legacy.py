@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
-from mcp_app.protocol import event_id, jsonrpc
+from mcp_app.protocol import dialects, event_id, interim_headers, jsonrpc
 from mcp_app.protocol.envelope import VERSION, VERSION_HEADER, header_version
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.trace_context import from_headers
@@ -34,6 +35,9 @@ class Legacy:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._sessions = dispatcher.sessions
+        routing = dispatcher.settings.routing_headers
+        self._compares = routing != dialects.OFF
+        self._strict = routing == dialects.STRICT
 
     async def post(
         self,
@@ -45,6 +49,8 @@ class Legacy:
     ) -> tuple[Answered | StreamReference, Session | None]:
         """Serve one POST body (specification: basic/transports, sending messages to the server)."""
         _refuse_modern(fields, message)
+        if self._routed(fields) and isinstance(message, jsonrpc.Request | jsonrpc.Notification):
+            self._check_routing(fields, message, principal)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
@@ -67,6 +73,8 @@ class Legacy:
     ) -> bytes | None:
         """The answer to a request of a session this process knows, if nothing has to be waited for."""
         _refuse_modern(fields, message)
+        if self._routed(fields):
+            self._check_routing(fields, message, principal)
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
         if session is None or session.transport:
@@ -75,6 +83,23 @@ class Legacy:
         if version is not None and version != session.version.encode() and not session.warned_version:
             return None
         return self._dispatcher.quick(session, principal, message, body)
+
+    def _routed(self, fields: Fields) -> bool:
+        """DLG-002-01: whether headers of an interim transport have to be compared."""
+        return self._strict or (
+            self._compares and (interim_headers.METHOD in fields or interim_headers.NAME in fields)
+        )
+
+    def _check_routing(
+        self, fields: Fields, message: jsonrpc.Request | jsonrpc.Notification, principal: Principal
+    ) -> None:
+        interim_headers.check(fields, message, strict=self._strict)
+        if isinstance(message, jsonrpc.Request) and message.method == "tools/call":
+            name = message.params.get("name")
+            tool = current().tool(name, principal.permissions) if type(name) is str else None
+            if tool is not None:
+                schema = tool.wire["inputSchema"]
+                interim_headers.check_params(fields, message, schema, strict=self._strict)
 
     async def session(self, fields: Fields, principal: Principal) -> Session:
         """The session a request names; raises Refused (400) without one, SessionNotFound for a wrong one."""

@@ -9,7 +9,7 @@ from django.test import Client
 
 from mcp_app.models import Tool
 from tests.admin_seed import HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
-from tests.integration.admin.addresses import lists, page, rows
+from tests.integration.admin.addresses import MODELS, lists, page, rows
 
 # Fields in which a person edits text: there the stored text itself has to stand.
 EDITED = {"textarea", "input", "option"}
@@ -93,6 +93,9 @@ def test_a_template_in_a_stored_text_is_not_rendered(root: Client, seeded: Seed)
     assert "{{7*7}}{% load static %}${7*7}" in text
 
 
-def test_messages_about_a_row_mark_hidden_characters(root: Client, seeded: Seed) -> None:
-    answer = root.get(page("session", "change", "no\u202esuch"), follow=True)
-    assert "\u202e" not in "".join(Page(answer.content.decode()).read)
+@pytest.mark.parametrize("model", MODELS)
+def test_messages_about_a_row_mark_hidden_characters(model: str, root: Client, seeded: Seed) -> None:
+    answer = root.get(page(model, "change", "no\u202esuch"), follow=True)
+    read = "".join(Page(answer.content.decode()).read)
+    assert "no⟦U+202E⟧such" in read
+    assert "\u202e" not in read

@@ -15,7 +15,6 @@ from mcp_app.auth.services import issue_api_key
 from mcp_app.streams import counting
 from tests.admin_seed import PASSWORD, Seed, seed
 
-ROLES = ("anonymous", "nobody", "auditor", "operator", "administrator", "superuser")
 ClientOf = Callable[..., Client]
 
 

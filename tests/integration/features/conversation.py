@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.features import wire_check
 from tests.raw_http import Answer, EventStream, Mcp, events_of, is_stream
+from tests.wire import referee
 
 VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 ASKING = ("2025-06-18", "2025-11-25")
@@ -104,7 +104,7 @@ class Client(Mcp):
     def judge(self, message: dict[str, Any], method: str = "") -> dict[str, Any]:
         """The message itself, if the published schema allows it."""
         assert self.version is not None
-        found = wire_check.problems(self.version, message, method)
+        found = referee.problems(self.version, message, method)
         assert not found, f"{found} in {json.dumps(message)[:2000]}"
         return message
 

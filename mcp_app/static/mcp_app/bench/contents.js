@@ -3,6 +3,7 @@
 import { element, block, isObject, line, lines, sortedJson } from "./text.js";
 
 const PICTURES = /^image\/(?:png|jpeg|gif|webp|avif|bmp|svg\+xml|x-icon)$/i;
+const SAVED_AS_THEY_ARE = /^(?:image\/(?:png|jpeg|gif|webp|avif|bmp|x-icon)|audio\/[\w.+-]+)$/i;
 const SOUNDS = /^audio\/[\w.+-]+$/i;
 const BASE64 = /^[A-Za-z0-9+/\s]*={0,2}\s*$/;
 const TREE_OPEN = 2;
@@ -91,8 +92,11 @@ function switched(first, second, one, other) {
 function media(data, mimeType) {
   const type = typeof mimeType === "string" ? mimeType : "";
   if (typeof data !== "string" || !BASE64.test(data.slice(0, 4096))) return block(JSON.stringify({ data, mimeType }, null, 2).slice(0, LONGEST));
-  const address = `data:${/^[\w.+-]+\/[\w.+-]+$/.test(type) ? type : "application/octet-stream"};base64,${data.replace(/\s/g, "")}`;
-  const about = caption(line(type || "no type"), ` · ${Math.floor((data.length * 3) / 4)} bytes · `, element("a", { href: address, download: "content" }, "Save"));
+  const bytes = `base64,${data.replace(/\s/g, "")}`;
+  const address = `data:${type};${bytes}`;
+  // What a browser would run when it opens the file is saved as bytes of no kind.
+  const saved = SAVED_AS_THEY_ARE.test(type) ? address : `data:application/octet-stream;${bytes}`;
+  const about = caption(line(type || "no type"), ` · ${Math.floor((data.length * 3) / 4)} bytes · `, element("a", { href: saved, download: "content" }, "Save"));
   if (PICTURES.test(type)) return element("figure", {}, element("img", { class: "mcp-bench-image", src: address, alt: "Picture in the result" }), about);
   if (SOUNDS.test(type)) return element("figure", {}, element("audio", { controls: true, src: address }), about);
   return element("div", {}, about);

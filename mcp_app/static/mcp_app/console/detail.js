@@ -52,6 +52,7 @@ export class Detail {
       parts.push(element("h3", "", "of the same request"), list);
     }
     this.pane.replaceChildren(...parts);
+    this.pane.dataset.shown = row.key;
     this.pane.scrollTop = 0;
   }
 

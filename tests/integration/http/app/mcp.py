@@ -133,3 +133,19 @@ async def broken() -> str:
 def spare() -> str:
     """Is switched off and on by tests."""
     return "spare"
+
+
+ROUTED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "shard": {"type": "integer", "x-mcp-header": "Shard"},
+        "dry": {"type": "boolean", "x-mcp-header": "Dry-Run"},
+    },
+}
+
+
+@tool(input_schema=ROUTED)
+async def routed(**arguments: Any) -> str:
+    """Takes arguments that a proxy may route by."""
+    return ", ".join(sorted(arguments))

@@ -26,6 +26,8 @@ RESULTS = {
     "resources/unsubscribe": "EmptyResult",
     "completion/complete": "CompleteResult",
     "logging/setLevel": "EmptyResult",
+    "server/discover": "DiscoverResult",
+    "subscriptions/listen": "SubscriptionsListenResult",
 }
 MESSAGES = {
     "notifications/cancelled": "CancelledNotification",
@@ -36,6 +38,8 @@ MESSAGES = {
     "notifications/resources/list_changed": "ResourceListChangedNotification",
     "notifications/resources/updated": "ResourceUpdatedNotification",
     "notifications/elicitation/complete": "ElicitationCompleteNotification",
+    "notifications/tasks/status": "TaskStatusNotification",
+    "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
     "roots/list": "ListRootsRequest",
     "sampling/createMessage": "CreateMessageRequest",
     "elicitation/create": "ElicitRequest",
@@ -54,14 +58,23 @@ def problems(version: str, message: dict[str, Any], method: str = "") -> list[st
     if "id" not in message or bare.keys() not in ({"id", "result"}, {"id", "error"}):
         return [f"a response has the members {sorted(message)}"]
     if "error" in message:
-        return _error_problems(version, message)
-    if method == "ping" or RESULTS[method] == "EmptyResult":
-        return [] if message["result"] == {} else [f"{method} has an empty result"]
-    return _by_definition(version, RESULTS[method], message["result"])
+        return error_problems(version, message)
+    return _result_problems(version, method, message["result"])
+
+
+def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[str]:
+    name = RESULTS.get(method, "")
+    if result.get("resultType") == "input_required":
+        name = "InputRequiredResult"
+    if name not in _definitions(version):
+        return [f"{method!r} has no published result"]
+    if name == "EmptyResult":
+        return [] if result == {} else [f"{method} has an empty result"]
+    return _by_definition(version, name, result)
 
 
 def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
-    name = MESSAGES[bare["method"]]
+    name = MESSAGES.get(bare["method"], "")
     if name not in _definitions(version):
         return [f"{bare['method']} is not published in {version}"]
     published = _definitions(version)[name]["properties"]
@@ -75,7 +88,8 @@ def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
     return _by_definition(version, name, whole)
 
 
-def _error_problems(version: str, message: dict[str, Any]) -> list[str]:
+def error_problems(version: str, message: dict[str, Any]) -> list[str]:
+    """What is wrong with an error response, whose id may be missing where the revision allows that."""
     names = ("JSONRPCErrorResponse", "JSONRPCError")
     name = next(name for name in names if name in _definitions(version))
     return _by_definition(version, name, message)

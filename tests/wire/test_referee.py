@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.features.wire_check import problems
+from tests.wire.referee import problems
 
 TOOL: dict[str, Any] = {"name": "t", "inputSchema": {"type": "object", "additionalProperties": False}}
 

@@ -1,0 +1,32 @@
+"""What early clients say differently: accepted in the legacy era, each by its own switch, and never sent.
+
+The published legacy revisions give none of these another meaning; a message of the modern era is not touched.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The values of the setting DIALECTS. Names that begin notifications are those notifications.
+INITIALIZED: Final = "initialized"
+EXIT: Final = "exit"
+CANCEL_REQUEST: Final = "$/cancelRequest"
+MISSING_VERSION: Final = "missing-version"
+MISSING_ACCEPT: Final = "missing-accept"
+CONTENT_LENGTH: Final = "content-length"
+EARLY_ADDRESS: Final = "early-address"
+ALL: Final = (
+    INITIALIZED,
+    EXIT,
+    CANCEL_REQUEST,
+    MISSING_VERSION,
+    MISSING_ACCEPT,
+    CONTENT_LENGTH,
+    EARLY_ADDRESS,
+)
+
+# The values of the setting ROUTING_HEADERS: how the headers of ``interim_headers`` are looked at.
+OFF: Final = "off"
+PRESENT: Final = "present"
+STRICT: Final = "strict"
+ROUTING: Final = (OFF, PRESENT, STRICT)

@@ -1,0 +1,46 @@
+"""Every address that Django serves, and which of them are no pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.urls import URLPattern, get_resolver
+
+# What has an address and shows nothing: why, and which addresses that is.
+_NO_HANDS = "session|message|auditevent|call|approval|draft"
+NO_PAGE = {
+    "a redirect": "None|admin:view_on_site|admin:logout",
+    "the sign-in, which has a test of its own": "admin:login",
+    "JSON or a script for pages": (
+        r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
+    ),
+    "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
+    "acts on a POST": (
+        r"admin:mcp_app_\w+_(switch|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
+    ),
+    "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
+    "nobody may add by hand": f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add",
+    "never deleted by hand": f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete",
+    "has no history": f"admin:mcp_app_(apikey|{_NO_HANDS})_history",
+    "answers pages and programs in JSON": (
+        r"mcp_console:(\w+_now|lines|message|cancel|end)|mcp_api:(?!docs).*"
+    ),
+}
+
+
+def addresses(patterns: Any = None, before: str = "", space: str = "") -> Iterator[tuple[str, str]]:
+    """The name and the route of everything that Django serves."""
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        route = before + str(pattern.pattern)
+        if isinstance(pattern, URLPattern):
+            yield f"{space}{pattern.name}" if pattern.name else "None", route
+        else:
+            inner = f"{space}{pattern.namespace}:" if pattern.namespace else space
+            yield from addresses(pattern.url_patterns, route, inner)
+
+
+def reason(name: str) -> str:
+    """Why that address is no page; empty when nothing says so."""
+    return next((why for why, which in NO_PAGE.items() if re.fullmatch(which, name)), "")

@@ -1,0 +1,1 @@
+"""Entries whose every word is hostile."""

@@ -1,0 +1,8 @@
+"""The project's settings with entries whose every word is hostile."""
+
+from __future__ import annotations
+
+from mcpsite.settings import *  # noqa: F403
+from mcpsite.settings import INSTALLED_APPS as _APPS
+
+INSTALLED_APPS = [*_APPS, "tests.browser.corpus.app"]

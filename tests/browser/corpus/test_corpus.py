@@ -1,0 +1,159 @@
+"""S11: hostile words in every field, on every page: read as text, never markup, nothing out of shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.urls import resolve
+from playwright.sync_api import Browser, FilePayload, expect
+
+from tests.browser.corpus.addresses import addresses, reason
+from tests.browser.corpus.conftest import Walk, Walker
+from tests.browser.corpus.planted import planted
+from tests.browser.corpus.walk import SLOW, SOUGHT, stops
+from tests.live import LiveServer
+
+HERE = Path(__file__).resolve().parent
+SOURCES = ("rows.py", "traffic.py", "app/mcp.py", "walk.py", "test_corpus.py")
+# What a client says in a session, as the console tells it, line by line.
+SAID = """
+  request.id request.tool request.argument_key request.argument_value request.deep request.method
+  request.params request.uri request.segment request.prompt request.prompt_key request.city
+  request.reference request.completed request.level request.cursor request.token request.meta_key
+  request.traceparent request.subscription request.list request.not_an_object request.string_params
+  talk.key talk.value notice.token notice.progress notice.level notice.logger notice.key notice.data
+  notice.method notice.params cancel.id cancel.unknown_reason cancel.reason response.id response.key
+  response.value response.error answer.value answer.key answer.other answer.meta sample.text
+  sample.model sample.stop_reason root.uri root.name client.name client.title client.version
+  client.capability client.capability_key error.text result.text progress.message log.data
+  log.logger question.message question.title sampling.message job.log job.logger job.error
+"""
+# What no page shows, and why it is planted all the same: it must break nothing on its way.
+NOWHERE = {
+    "refused, or no part of a message": """header.authorization header.baggage header.origin header.request_id
+        header.session header.user_agent header.version body.not_json request.batch request.jsonrpc
+        request.odd_id login.user_agent login.password import.file""",
+    "not asked for on any page": """client.icon_type response.data upstream.meta_key upstream.meta_value
+        django_log.object job.result import.key import.value import.format import.not_json""",
+    "kept for the worker": "call.meta call.meta_key call.request_id",
+}
+
+
+def test_every_address_is_walked_or_known_to_be_no_page(keys: dict[str, Any]) -> None:
+    walked = set()
+    for stop in stops(keys):
+        found = resolve(stop.path.partition("?")[0])
+        walked.add(found.view_name or "None")
+    served = {name for name, _ in addresses()}
+    assert sorted(name for name in served - walked if not reason(name)) == []
+    assert sorted(name for name in walked if reason(name)) == []
+
+
+def test_what_is_said_to_be_no_page_is_none(walk: Walk, keys: dict[str, Any]) -> None:
+    visitor = walk()
+    visitor.goto("/admin/")
+    known = {"session": keys["session_own"], "call": keys["call_own"], "message": keys["message_own"]}
+    for name, route in addresses():
+        if not reason(name) or name in ("admin:login", "admin:logout"):
+            continue
+        model = re.search(r"mcp_app/(\w+)/", route)
+        key = known.get(model[1] if model else "session", keys["tool_echo"])
+        path = re.sub(r"<[^>]+>", str(key), route).replace("^", "").replace(".*$", "x")
+        if "(?P" in path:
+            continue
+        answer = visitor.page.request.get(f"{visitor.base}/{path}?s={SOUGHT}&q={SOUGHT}", max_redirects=0)
+        if reason(name) == "a part of a page":
+            assert not re.search(r"<\w[^<>]* data-corpus=", answer.text()), path
+            continue
+        html = answer.headers.get("content-type", "").startswith("text/html")
+        assert not (html and answer.status == 200), (name, path)
+        if answer.status == 200:
+            assert answer.headers["x-content-type-options"] == "nosniff", path
+
+
+@pytest.mark.parametrize(("scheme", "widths"), [("light", (1440, 390)), ("dark", (390, 1440))])
+def test_nothing_written_anywhere_is_more_than_text(
+    scheme: str, widths: tuple[int, int], walk: Walk, keys: dict[str, Any]
+) -> None:
+    visitor = walk(scheme, widths[0])
+    found = [fault for stop in stops(keys) for fault in visitor.visit(stop, widths, scheme)]
+    assert found == []
+
+
+def test_every_message_of_a_hostile_session_is_text_in_the_console(walk: Walk, keys: dict[str, Any]) -> None:
+    visitor = walk()
+    page = visitor.goto(f"/console/sessions/{keys['session_live']}/?search=-tool:hostile_job")
+    lines = page.locator("#mcp-lines .mcp-line")
+    expect(lines.first).to_be_visible(timeout=SLOW)
+    lines.last.locator(".mcp-line-pin").click()
+    for key in lines.evaluate_all("all => all.map(each => each.dataset.key)"):
+        page.evaluate("key => document.querySelector(`[data-key='${key}']`).click()", key)
+        page.wait_for_function("key => document.getElementById('mcp-detail').dataset.shown === key", arg=key)
+        visitor.seen_more()
+    assert visitor.faults("console", SAID) == []
+
+
+def test_the_file_of_an_import_is_text_in_its_plan_and_its_problems(walk: Walk, server: LiveServer) -> None:
+    visitor = walk()
+    words = {name: planted(f"import.{name}", 900) for name in ("title", "description", "template")}
+    exported = server.shell(
+        "from mcp_app.catalogue.transfer import export_catalogue; print(export_catalogue())"
+    )
+    document = json.loads(exported)
+    document["prompts"] = [{"name": "imported", "source": "admin", **words}]
+    document["tools"] = document["resources"] = document["resource_templates"] = []
+    wrong = {
+        planted("import.key", 300): planted("import.value", 300),
+        "format": planted("import.format", 300),
+    }
+    refused = {**document, "prompts": [{"name": planted("import.name", 120), "source": "admin", **words}]}
+    for content, shown in (
+        (document, "import.title import.description import.template"),
+        (refused, "import.name"),
+        (wrong, ""),
+        (planted("import.not_json"), ""),
+    ):
+        page = visitor.goto("/admin/mcp_app/tool/import/")
+        text = content if isinstance(content, str) else json.dumps(content)
+        file = {"name": planted("import.file", 120), "mimeType": "text/html", "buffer": text.encode()}
+        page.set_input_files("[type=file]", [FilePayload(**file)])
+        page.click("text=Show what would change")
+        page.wait_for_selector(
+            "[aria-label=Problems], [aria-label='What would change'], .mcp-wrong, .mcp-note-bad"
+        )
+        visitor.drawn()
+        assert visitor.faults("import", shown) == []
+
+
+def test_a_sign_in_that_fails_repeats_names_as_text(chromium: Browser, server: LiveServer) -> None:
+    context = chromium.new_context(user_agent=planted("login.user_agent", 300, hidden=False))
+    visitor = Walker(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
+    page = visitor.goto(f"/admin/login/?next=/admin/{SOUGHT}")
+    attempts = 0
+    while "Too many wrong passwords" not in page.title():
+        attempts += 1
+        page.fill("#id_username", planted("login.name", 150))
+        page.fill("#id_password", planted("login.password"))
+        page.click("[type=submit]")
+        visitor.drawn()
+        visitor.seen_more()
+    assert attempts == 10
+    # The browser tells by itself that it was refused (429).
+    visitor.trouble = [each for each in visitor.trouble if "429" not in each]
+    assert visitor.faults("sign-in", "login.name") == []
+    context.close()
+    server.manage("axes_reset")
+
+
+def test_every_planted_field_is_looked_for() -> None:
+    planting = re.compile(r'planted(?:_uri)?\(\s*f?"([a-z_.]+)"')
+    sources = [(HERE / name).read_text() for name in SOURCES]
+    fields = {field for source in sources for field in planting.findall(source)}
+    words = " ".join(planting.sub("", source) for source in sources)
+    looked_for = set(re.findall(r"[a-z_]+\.[a-z_]+", words))
+    assert len(fields) > 150
+    assert sorted(fields - looked_for) == []

@@ -1,0 +1,49 @@
+"""The stored rows, the requests that are about them, and somebody who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+
+from mcp_app.auth.roles import make_roles
+from mcp_app.catalogue import current
+from tests.integration.roles import people
+from tests.integration.roles.people import Asking
+from tests.integration.roles.requests import Requests
+from tests.integration.roles.rows import Rows, store
+
+AskingOf = Callable[[str], Asking]
+
+
+@pytest.fixture
+def rows(db: None, clean_redis: str, settings: Any) -> Iterator[Rows]:
+    """Everything stored, by a server with Redis that counts no requests."""
+    settings.MCP = {
+        **settings.MCP,
+        "REDIS_URL": clean_redis,
+        "API_REQUESTS_PER_MINUTE": 0,
+        "API_REFUSALS_PER_MINUTE": 0,
+        "PUBLIC_URL": "",
+    }
+    make_roles()
+    found = store()
+    before = current.current()
+    current.refresh_now(force=True)
+    yield found
+    current.replace(before)
+    cache.clear()
+
+
+@pytest.fixture
+def requests(rows: Rows) -> Requests:
+    """The request of each way."""
+    return Requests(rows)
+
+
+@pytest.fixture
+def asking(rows: Rows) -> AskingOf:
+    """One of ``people.PEOPLE``."""
+    return people.asking

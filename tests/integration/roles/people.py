@@ -1,0 +1,127 @@
+"""Those who ask, as rows and as clients, and what the database holds, to see whether they changed it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
+from http.cookies import SimpleCookie
+from itertools import chain
+from typing import Any, Final
+
+from django.apps import apps
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
+from django.test import Client
+from django.test.client import ClientHandler
+
+from mcp_app.auth.principal import EVERYTHING
+from mcp_app.auth.services import issue_api_key
+from tests.admin_seed import PASSWORD
+from tests.integration.roles.table import COLUMNS, Person, person_of
+
+PEOPLE: Final = {
+    **{role: person_of(role) for role in COLUMNS},
+    "superuser": Person("superuser", EVERYTHING, is_superuser=True),
+    # Who has the rights of an administrator, but not to the admin's pages; and who left.
+    "member": Person("member", person_of("administrator").permissions, is_staff=False),
+    "inactive": Person("inactive", is_known=False),
+}
+MODEL_BACKEND: Final = "django.contrib.auth.backends.ModelBackend"
+# A handler loads all middleware at its first request, which takes longer than the request.
+HANDLERS: Final = {strict: ClientHandler(strict) for strict in (False, True)}
+# What a request may note of who asked.
+NOTED: Final = {"last_login", "last_used_at"}
+
+
+class Asking:
+    """A person's user, and clients that ask as that user: with the login's cookie, or with an API key."""
+
+    def __init__(self, person: Person, user: Any = None) -> None:
+        self.person = person
+        self.user = user
+        self._cookies: dict[str, str] = {}
+        self._secret = ""
+        if user is not None:
+            client = Client()
+            client.force_login(user, MODEL_BACKEND)
+            self._cookies = {settings.SESSION_COOKIE_NAME: client.session.session_key or ""}
+            _, self._secret = issue_api_key(user=user, name="asks")
+            if person.name == "inactive":
+                type(user).objects.filter(pk=user.pk).update(is_active=False)
+
+    def client(self, *, with_key: bool = False, strict: bool = False) -> Client:
+        """A fresh client: what one request does to its cookies does not reach the next."""
+        has_key = with_key and self._secret
+        client = Client(headers={"authorization": f"Bearer {self._secret}"} if has_key else {})
+        client.handler = HANDLERS[strict]
+        client.cookies = SimpleCookie({} if with_key else self._cookies)
+        return client
+
+
+def asking(name: str) -> Asking:
+    """One of PEOPLE; the groups of the roles must be there."""
+    person = PEOPLE[name]
+    if name == "anonymous":
+        return Asking(person)
+    user = get_user_model().objects.create_user(
+        f"the-{name}",
+        password=PASSWORD,
+        is_staff=person.is_staff,
+        is_superuser=name in ("superuser", "inactive"),
+    )
+    role = "administrator" if name == "member" else name
+    user.groups.set(Group.objects.filter(name=f"MCP {role}"))
+    return Asking(person, user)
+
+
+def every_permission() -> frozenset[str]:
+    """Every permission there is."""
+    named = Permission.objects.values_list("content_type__app_label", "codename")
+    return frozenset(f"{app}.{codename}" for app, codename in named)
+
+
+def holding(permissions: Iterable[str]) -> Asking:
+    """Staff with exactly these permissions."""
+    names = frozenset(permissions)
+    user = get_user_model().objects.create_user(
+        f"holds-{hashlib.sha256(' '.join(sorted(names)).encode()).hexdigest()[:40]}",
+        password=PASSWORD,
+        is_staff=True,
+    )
+    rows = Permission.objects.select_related("content_type")
+    user.user_permissions.set(
+        [row for row in rows if f"{row.content_type.app_label}.{row.codename}" in names]
+    )
+    return Asking(Person(", ".join(sorted(names))[:120], names), user)
+
+
+@lru_cache(maxsize=1)
+def _tables() -> tuple[Any, ...]:
+    shown = [*apps.get_app_config("mcp_app").get_models(include_auto_created=True)]
+    shown += chain.from_iterable(
+        apps.get_app_config(label).get_models(include_auto_created=True) for label in ("auth", "admin")
+    )
+    return tuple(model for model in shown if not model._meta.proxy and model is not Permission)
+
+
+def stored() -> str:
+    """A digest of all that is stored, but for sessions of logins and what a request may note."""
+    digest = hashlib.sha256()
+    for model in _tables():
+        fields = [each.attname for each in model._meta.concrete_fields if each.attname not in NOTED]
+        digest.update(repr(list(model._default_manager.order_by("pk").values_list(*fields))).encode())
+    return digest.hexdigest()
+
+
+class Writes:
+    """Notes whether any statement but a reading one was made; cheap beside comparing all that is stored."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        """Django's hook around each statement."""
+        self.any = self.any or sql.lstrip()[:6].upper() in ("INSERT", "UPDATE", "DELETE", "REPLAC")
+        return execute(sql, params, many, context)

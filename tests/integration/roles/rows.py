@@ -1,0 +1,131 @@
+"""The rows that the ways are about: of every kind one of each that something can be done with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+
+from mcp_app.catalogue.drafts import save_draft
+from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.models import (
+    AuditEvent,
+    Call,
+    CatalogueChange,
+    Draft,
+    Message,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Tool,
+)
+from tests.admin_seed import PASSWORD, Seed, call, seed
+from tests.integration.roles.table import KINDS, OWN
+
+MODELS: dict[str, Any] = {
+    "tool": Tool,
+    "prompt": Prompt,
+    "resource": Resource,
+    "resourcetemplate": ResourceTemplate,
+}
+
+
+@dataclass(slots=True)
+class Rows:
+    """What the requests are about. Of each kind: an entry that may go, one that is off and has a draft, the
+    draft, that of a new entry, a change to go back to, one that deleted an entry, a logged run."""
+
+    seed: Seed
+    entry: dict[str, Any] = field(default_factory=dict)
+    off: dict[str, Any] = field(default_factory=dict)
+    draft: dict[str, Draft] = field(default_factory=dict)
+    change: dict[str, CatalogueChange] = field(default_factory=dict)
+    gone: dict[str, CatalogueChange] = field(default_factory=dict)
+    run: dict[str, Message] = field(default_factory=dict)
+    event: AuditEvent = field(init=False)
+    user: Any = field(init=False)
+    root: Any = field(init=False)
+    group: Group = field(init=False)
+
+
+def store() -> Rows:
+    """Store everything; needs an empty, migrated database."""
+    rows = Rows(seed())
+    users = get_user_model().objects
+    rows.user = users.create_user("somebody", password=PASSWORD)
+    rows.root = users.create_superuser("another-root", password=PASSWORD)
+    rows.group = Group.objects.create(name="spare")
+    _entries(rows)
+    _drafts(rows)
+    _runs(rows)
+    Call.objects.filter(pk=rows.seed.call.pk).update(arguments='{"text": "hi"}')
+    rows.event = AuditEvent.objects.latest("pk")
+    return rows
+
+
+def _made(echo: Tool) -> dict[str, Any]:
+    """A new entry of each kind that is made in the admin, by the keyword arguments of its service."""
+    return {
+        "tool": {"name": "shout", "preset_of": echo, "fixed_arguments": {"text": "HI"}},
+        "prompt": {"name": "hello", "template": "Hello"},
+        "resource": {"uri": "notes://a", "name": "A", "text": "x"},
+    }
+
+
+SAVE: dict[str, Any] = {"tool": save_tool_preset, "prompt": save_prompt, "resource": save_resource}
+
+
+def _entries(rows: Rows) -> None:
+    for kind, values in _made(rows.seed.echo).items():
+        rows.entry[kind] = SAVE[kind](actor=None, **values)
+        rows.change[kind] = CatalogueChange.objects.latest("id")
+        SAVE[kind](actor=None, entry=rows.entry[kind], title="Later")
+        key = "uri" if kind == "resource" else "name"
+        rows.off[kind] = SAVE[kind](actor=None, **{**values, key: f"{values[key]}-off", "enabled": False})
+        brief = SAVE[kind](actor=None, **{**values, key: f"{values[key]}-gone"})
+        brief.delete()
+        made = CatalogueChange.objects.latest("id")
+        rows.gone[kind] = _change(kind, made.key, made.after, None)
+    template = rows.entry["resourcetemplate"] = rows.seed.template
+    rows.off["resourcetemplate"] = ResourceTemplate.objects.create(
+        uri_template="demo://off/{name}", name="off", source="code", enabled=False
+    )
+    state = {"source": "code", "title": "Before", "enabled": True}
+    rows.change["resourcetemplate"] = _change("template", template.uri_template, None, state, template.pk)
+    rows.gone["resourcetemplate"] = _change("template", "demo://gone/{name}", state, None)
+    for kind, model in MODELS.items():
+        model.objects.filter(pk=rows.entry[kind].pk).update(definition_hash="now", reviewed_hash="then")
+
+
+def _change(kind: str, key: str, before: Any, after: Any, pk: int | None = None) -> CatalogueChange:
+    action = "deleted" if after is None else "changed"
+    return CatalogueChange.objects.create(
+        revision=900, kind=kind, key=key, entry_id=pk, action=action, before=before, after=after
+    )
+
+
+def _drafts(rows: Rows) -> None:
+    for kind in KINDS:
+        rows.draft[kind] = save_draft(kind=MODELS[kind], actor=None, entry=rows.off[kind], title="Drafted")
+    for kind, values in _made(rows.seed.echo).items():
+        key = "uri" if kind == "resource" else "name"
+        new = {**values, key: f"{values[key]}-new"}
+        rows.draft[f"new-{kind}"] = save_draft(kind=MODELS[kind], actor=None, **new)
+
+
+def _runs(rows: Rows) -> None:
+    asked = {
+        "tool": ("tools/call", {"name": rows.entry["tool"].name, "arguments": {}}),
+        "prompt": ("prompts/get", {"name": rows.entry["prompt"].name, "arguments": {}}),
+        "resource": ("resources/read", {"uri": rows.entry["resource"].uri}),
+        "resourcetemplate": ("resources/read", {"uri": "demo://greeting/ada"}),
+    }
+    for number, (kind, (method, params)) in enumerate(asked.items(), 500):
+        payload = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        rows.run[kind] = call(rows.seed.session, number, method=method, payload=payload)
+
+
+assert set(SAVE) == set(OWN)

@@ -1,0 +1,154 @@
+"""Every page, action and route as each role, with just the needed permissions, and with all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.db import connection, transaction
+
+from tests.integration.roles.conftest import AskingOf
+from tests.integration.roles.links import meant, refused
+from tests.integration.roles.people import PEOPLE, Asking, Writes, every_permission, holding, stored
+from tests.integration.roles.requests import Request, Requests
+from tests.integration.roles.table import Clause, Way, ways
+from tests.integration.roles.ways_there_are import served
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+WAYS = tuple(way for way in ways() if way.method != "WS" and way.path not in served())
+INDEX = next(way for way in WAYS if way.path == "/admin/")
+SECTIONS = tuple(dict.fromkeys(way.section for way in WAYS if way.clauses))
+LOGIN = "/admin/login/"
+# Django's lists and pages lead back with such words when there is nothing for who asks.
+NOTHING = ("There is no ", "doesn’t exist")
+
+
+class Trial:
+    """Goes ways as somebody and notes where the answer is not the table's; nothing it does stays."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+        self._before = stored()
+        self.faults: list[str] = []
+
+    def go(self, way: Way, asking: Asking, *, with_key: bool = False) -> None:
+        """One request, and what is wrong with its answer."""
+        request = self._requests.of(way)
+        answer, changed = self._sent(way.method, request, asking, with_key=with_key)
+        expected = way.is_open_to(asking.person)
+        done = changed if request.changes else _is_let_in(answer)
+        if done != expected or (expected and answer.status_code >= 400):
+            self._note(way, asking, answer, "was let in" if done else "was refused")
+        if changed and not (expected and request.changes):
+            self._note(way, asking, answer, "changed what is stored")
+        if not expected and not request.is_form and _is_let_in(answer):
+            self._note(way, asking, answer, "was not told that it is refused")
+        if expected and way.method == "GET" and not way.path.startswith("/api/"):
+            self._look_at_what_is_offered(answer, request, asking)
+
+    def _sent(self, method: str, request: Request, asking: Asking, **how: Any) -> tuple[Any, bool]:
+        client, writes = asking.client(**how), Writes()
+        with transaction.atomic(), connection.execute_wrapper(writes):
+            answer = request.by(asking.user).send(client, method)
+            changed = writes.any and stored() != self._before
+            transaction.set_rollback(True)
+        return answer, changed
+
+    def _look_at_what_is_offered(self, answer: Any, request: Request, asking: Asking) -> None:
+        kind = answer.get("Content-Type", "")
+        # Django's own forms lead back to their list, also those who may add or delete and not look at it.
+        parts = request.address.split("/")
+        leads_back = parts[-2] in ("add", "delete")
+        if leads_back and not any(
+            way.is_open_to(asking.person) for way in meant("GET", "/".join([*parts[:4], ""]))
+        ):
+            return
+        if answer.status_code == 200 and kind.startswith(("text/html", "application/json")):
+            self.faults += refused(answer.content.decode(), request.address, asking.person)
+
+    def _note(self, way: Way, asking: Asking, answer: Any, what: str) -> None:
+        text = f"{asking.person.name}: {way}: {what} ({answer.status_code} {answer.get('Location', '')})"
+        self.faults.append(text)
+
+    def ended(self) -> None:
+        """Nothing was wrong."""
+        assert not self.faults, "\n".join(self.faults)
+
+
+def _is_let_in(answer: Any) -> bool:
+    if answer.status_code >= 400 or answer.get("Location", "").startswith(LOGIN):
+        return False
+    said = [str(each) for each in get_messages(answer.wsgi_request)] if answer.status_code == 302 else []
+    return not any(words in each for each in said for words in NOTHING)
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_everybody_is_answered_as_the_table_says(name: str, asking: AskingOf, requests: Requests) -> None:
+    somebody = asking(name)
+    trial = Trial(requests)
+    for way in WAYS:
+        trial.go(way, somebody)
+        if way.path.startswith("/api/") and way.path != "/api/docs/":
+            trial.go(way, somebody, with_key=True)
+    trial.ended()
+
+
+def _enough(clauses: tuple[Clause, ...]) -> Iterator[frozenset[str]]:
+    """Sets of permissions of which each is just enough."""
+    chosen = [sorted(clause) for clause in clauses]
+    for number in range(max(map(len, chosen))):
+        yield frozenset(names[number % len(names)] for names in chosen)
+
+
+def _too_few(clauses: tuple[Clause, ...], every: frozenset[str]) -> Iterator[frozenset[str]]:
+    """All permissions but those of one clause, and those that include them."""
+    for clause in clauses:
+        looked_at = {name.partition(".view_")[::2] for name in clause if ".view_" in name}
+        more = {f"{app}.{verb}_{model}" for app, model in looked_at for verb in ("add", "change", "delete")}
+        yield every - clause - more
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_just_the_named_permissions_are_needed(section: str, rows: Any, requests: Requests) -> None:
+    found = [way for way in WAYS if way.section == section and way.clauses]
+    enough = {way: [*_enough(way.clauses)] for way in found}
+    every = every_permission()
+    too_few = {way: [*_too_few(way.clauses, every)] for way in found}
+    sets = {each for tried in (enough, too_few) for held in tried.values() for each in held}
+    held = {permissions: holding(permissions) for permissions in sets}
+    trial = Trial(requests)
+    for way in found:
+        for permissions in (*enough[way], *too_few[way]):
+            trial.go(way, held[permissions])
+    # Who has so little finds nothing on the first page and beside it that leads to a refusal.
+    for permissions in {each for sufficient in enough.values() for each in sufficient}:
+        trial.go(INDEX, held[permissions])
+    trial.ended()
+
+
+def test_whatever_changes_anything_needs_the_csrf_token(asking: AskingOf, requests: Requests) -> None:
+    root = asking("superuser")
+    before = stored()
+    for way in WAYS:
+        if way.method != "GET" and way.level != "nobody":
+            answer = requests.of(way).by(root.user).send(root.client(strict=True), way.method)
+            assert answer.status_code == 403, way
+    assert stored() == before
+
+
+@pytest.mark.parametrize("name", ["anonymous", "staff", "superuser"])
+def test_other_methods_change_nothing_and_show_nothing_to_who_may_not_look(
+    name: str, asking: AskingOf, requests: Requests
+) -> None:
+    somebody = asking(name)
+    before = stored()
+    for way in WAYS:
+        taken = {other.method for other in WAYS if other.path == way.path}
+        if way.method == "GET" and not way.path.startswith("/api/"):
+            for method in {"HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - taken:
+                request = Request(requests.of(way).address)
+                answer = request.send(somebody.client(), method)
+                assert way.is_open_to(somebody.person) or not _is_let_in(answer), (method, way)
+                assert stored() == before, (method, way)

@@ -1,0 +1,107 @@
+"""The addresses that are answered before Django is asked, on a real server that wants credentials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from mcpsite.asgi import ROUTES
+from tests.integration.roles.people import PEOPLE
+from tests.integration.roles.table import Way, ways
+from tests.live import LiveServer
+from tests.raw_http import EventStream, RawClient
+
+pytestmark = pytest.mark.process
+WAYS = [way for way in ways() if way.path in ROUTES]
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    },
+}
+# One key for everybody but strangers; the last line is a token of the test bench.
+KEYS = """
+from django.contrib.auth.models import Group, User
+from mcp_app.auth.bench import issue_bench_token
+from mcp_app.auth.services import issue_api_key
+for name, staff, root, group in {people!r}:
+    user = User.objects.create(username=name, is_staff=staff, is_superuser=root)
+    user.groups.set(Group.objects.filter(name=group))
+    print(name, issue_api_key(user=user, name="asks")[1])
+    User.objects.filter(pk=user.pk).update(is_active=name != "inactive")
+print("bench", issue_bench_token(actor=User.objects.get(username="superuser"))[0])
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    env = {"MCP_AUTH": "required", "WRONG_KEYS_PER_MINUTE": "0"}
+    with LiveServer(1, env=env) as live:
+        yield live
+        assert not live.trouble(), live.logs()[-4000:]
+
+
+@pytest.fixture(scope="module")
+def keys(server: LiveServer) -> dict[str, str]:
+    """The key of each person who is somebody."""
+    told = [
+        (name, person.is_staff, person.is_superuser, f"MCP {'administrator' if name == 'member' else name}")
+        for name, person in PEOPLE.items()
+        if name != "anonymous"
+    ]
+    lines = server.shell(KEYS.format(people=told)).split("\n")
+    return dict(line.split(" ") for line in lines if line)  # type: ignore[misc]  # Two words a line.
+
+
+def _status(server: LiveServer, method: str, path: str, key: str = "") -> int:
+    headers = ACCEPT | ({"Authorization": f"Bearer {key}"} if key else {})
+    body = json.dumps(INITIALIZE).encode() if method in ("POST", "PUT", "PATCH") else None
+    with RawClient("127.0.0.1", server.ports[0]) as raw:
+        answer = raw.open_stream(method, path, headers, body)
+        if isinstance(answer, EventStream):
+            answer.close()
+        return answer.status
+
+
+def _is_let_in(status: int) -> bool:
+    # Who is let in without a session is told that, or that there is no such thing.
+    return status not in (401, 403)
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_everybody_is_answered_as_the_table_says(name: str, server: LiveServer, keys: dict[str, str]) -> None:
+    for way in WAYS:
+        status = _status(server, way.method, way.path, keys.get(name, ""))
+        assert _is_let_in(status) == way.is_open_to(PEOPLE[name]), (str(way), status)
+
+
+def test_every_method_that_is_taken_has_a_row(server: LiveServer, keys: dict[str, str]) -> None:
+    told = {(way.method, way.path) for way in WAYS if way.level != "anybody"}
+    open_to_all = {way.path for way in WAYS if way.level == "anybody"}
+    taken = {
+        (method, path)
+        for path in ROUTES.keys() - open_to_all
+        for method in METHODS
+        if _status(server, method, path, keys["superuser"]) != 405
+    }
+    assert taken == told
+
+
+def _is_for_mcp(way: Way) -> bool:
+    return way.path == "/mcp" or way.level == "anybody"
+
+
+def test_a_token_of_the_bench_is_good_for_mcp_alone(server: LiveServer, keys: dict[str, str]) -> None:
+    for way in WAYS:
+        assert _is_let_in(_status(server, way.method, way.path, keys["bench"])) == _is_for_mcp(way), str(way)
+    for path in ("/api/", "/api/tools/", "/api/keys/"):
+        assert _status(server, "GET", path, keys["bench"]) == 401
+    assert _status(server, "GET", "/admin/", keys["bench"]) == 302

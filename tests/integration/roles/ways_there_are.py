@@ -1,0 +1,85 @@
+"""Finds every way into the server by itself: URL patterns, actions, routes of the API, ASGI, the socket."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from textwrap import dedent
+from typing import Any, Final
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import URLPattern, URLResolver, get_resolver, resolve
+
+from mcp_app.api.urls import urlpatterns as api_patterns
+from mcp_app.console.consumer import LiveConsumer
+from mcp_app.console.routing import ADDRESS
+from mcpsite.asgi import ROUTES
+
+SOCKET: Final = f"/{ADDRESS}"
+NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
+
+
+def pages() -> Iterator[str]:
+    """The addresses that Django serves, but for the API."""
+    for found in _walked(get_resolver().url_patterns, ""):
+        if not found.startswith("/api/"):
+            yield found
+
+
+def _walked(patterns: Any, before: str) -> Iterator[str]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from _walked(pattern.url_patterns, before + str(pattern.pattern))
+        elif isinstance(pattern, URLPattern):
+            yield from _readable(before + str(pattern.pattern))
+
+
+def _readable(route: str) -> list[str]:
+    """The route as the table writes it."""
+    choice = re.search(r"\^\(\?P<app_label>([\w|]+)\)/\$$", route)
+    if choice:
+        return [f"/{route[: choice.start()]}{label}/" for label in choice[1].split("|")]
+    named, rest, _ = re.split(r"(\(\?P<url>\.\*\)\$$|\^\.\*\$$|$)", route, maxsplit=1)
+    return [f"/{NAMED.sub('<id>', named)}{'<any>' if rest else ''}"]
+
+
+def routes() -> Iterator[tuple[str, str]]:
+    """Each method of each route of the API."""
+    for pattern in api_patterns:
+        view: Any = pattern.callback
+        methods = getattr(view, "actions", None) or [
+            name for name in view.cls.http_method_names if hasattr(view.cls, name)
+        ]
+        [path] = _readable(f"api/{pattern.pattern}")
+        yield from ((name.upper(), path) for name in methods if name != "head")
+
+
+def actions(request: HttpRequest) -> Iterator[str]:
+    """The actions that the lists of the admin have for who asks, as ``address action=name``."""
+    for model, pages_of in admin.site._registry.items():
+        address = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
+        # A page without rows has no list, and a list may have no actions.
+        if pages_of.has_view_permission(request) and model._meta.model_name != "doctor":
+            request.resolver_match = resolve(address)
+            yield from (f"{address} action={name}" for name in pages_of.get_actions(request))
+
+
+def served() -> set[str]:
+    """The addresses that are answered before Django is asked."""
+    return set(ROUTES)
+
+
+def said_to_the_socket() -> set[str]:
+    """What a page may say to the console's WebSocket: the patterns that its consumer matches."""
+    tree = ast.parse(dedent(inspect.getsource(LiveConsumer._hear)))
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.MatchMapping):
+            key, value = node.keys[0], node.patterns[0]
+            assert isinstance(key, ast.Constant)
+            watched = isinstance(value, ast.MatchValue) and isinstance(value.value, ast.Constant)
+            found.add(f"{key.value}={value.value.value}" if watched else str(key.value))  # type: ignore[attr-defined]
+    return found

@@ -1,0 +1,109 @@
+"""The FastMCP client of the fourth line: fastmcp4.py http|sse <url>, or fastmcp4.py stdio <command> …"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+import features
+import mcp_types as types
+from fastmcp import Client
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+
+HEARD = features.Heard()
+
+
+async def _elicited(message: str, response_type: Any, params: Any, context: Any) -> dict[str, Any]:
+    return dict.fromkeys(params.requested_schema["properties"], "Ada")
+
+
+async def _sampled(messages: Any, params: Any, context: Any) -> str:
+    return "words"
+
+
+async def _logged(message: Any) -> None:
+    data = message.data
+    HEARD.logs.append(data["msg"] if isinstance(data, dict) else data)
+
+
+async def _heard(message: Any) -> None:
+    if isinstance(message, types.ResourceUpdatedNotification):
+        HEARD.updated.append(str(message.params.uri).rstrip("/"))
+    elif isinstance(message, types.ToolListChangedNotification):
+        HEARD.changed.append("tools")
+
+
+class Does:
+    """The walk's steps with this client."""
+
+    def __init__(self, client: Client[Any]) -> None:
+        self.client = client
+
+    async def listed(self, kind: str, cursor: str | None) -> tuple[list[str], str | None]:
+        method, member, key = {
+            "tools": (self.client.list_tools_mcp, "tools", "name"),
+            "prompts": (self.client.list_prompts_mcp, "prompts", "name"),
+            "resources": (self.client.list_resources_mcp, "resources", "uri"),
+            "templates": (self.client.list_resource_templates_mcp, "resource_templates", "uri_template"),
+        }[kind]
+        found = await method(cursor=cursor)
+        return [str(getattr(item, key)) for item in getattr(found, member)], found.next_cursor
+
+    async def call(self, name: str, arguments: dict[str, Any], step: Any = None) -> dict[str, Any]:
+        async def stepped(progress: float, total: float | None, message: str | None) -> None:
+            if step:
+                step({"progress": progress, "total": total, "message": message})
+
+        result = await self.client.call_tool_mcp(name, arguments, progress_handler=stepped)
+        text = "".join(block.text for block in result.content if block.type == "text")
+        return {"text": text, "structured": result.structured_content, "isError": bool(result.is_error)}
+
+    async def read(self, uri: str) -> str:
+        return (await self.client.read_resource(uri))[0].text
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
+        found = await self.client.get_prompt(name, arguments)
+        return "".join(message.content.text for message in found.messages)
+
+    async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
+        reference = types.PromptReference(type="ref/prompt", name=prompt)
+        return (await self.client.complete(reference, {"name": argument, "value": value})).values
+
+    async def set_level(self, level: Any) -> None:
+        await self.client.set_logging_level(level)
+
+    async def subscribe(self, uri: str) -> None:
+        await self.client.session.subscribe_resource(uri)
+
+    async def cancelled(self, name: str, arguments: dict[str, Any], began: Any) -> None:
+        call = asyncio.create_task(self.client.session.call_tool(name, arguments))
+        assert await began()
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+
+
+async def main(kind: str, *target: str) -> None:
+    """Walk and print the report."""
+    transport: Any
+    if kind == "http":
+        transport = StreamableHttpTransport(target[0])
+    elif kind == "sse":
+        transport = SSETransport(target[0])
+    else:
+        transport = StdioTransport(target[0], list(target[1:]), env=dict(os.environ), keep_alive=False)
+    client = Client(
+        transport, mode="legacy", elicitation_handler=_elicited, sampling_handler=_sampled,
+        roots=["file:///home/ada"], log_handler=_logged, message_handler=_heard,
+    )  # fmt: skip
+    async with client:
+        report = await features.walk(Does(client), HEARD)
+        report["version"] = client.protocol_version
+    print(json.dumps(report))
+
+
+asyncio.run(main(*sys.argv[1:]))

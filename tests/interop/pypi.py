@@ -1,0 +1,77 @@
+"""Runs Python clients that must not meet our own packages: each has a folder of its own, versions pinned."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import wire
+
+SCRIPTS = Path(__file__).parent / "clients"
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "pypi"
+INSTALL_SECONDS = 420
+RUN_SECONDS = 180
+
+
+@lru_cache(maxsize=4)
+def packages(name: str) -> Path:
+    """The folder of a client's packages; skips the test when they cannot be had."""
+    folder = CACHE / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    requirements = SCRIPTS / f"{name}-requirements.txt"
+    mark = folder / "installed.txt"
+    # The mark is written last, so that an install that was cut off is done again.
+    if not (mark.exists() and mark.read_text() == requirements.read_text()):
+        shutil.rmtree(folder, ignore_errors=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+        ]
+        command += ["--target", str(folder), "-r", str(requirements)]
+        try:
+            done = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=INSTALL_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"pip did not install {name} within {INSTALL_SECONDS} s")
+        if done.returncode:
+            pytest.skip(f"needs packages of {requirements.name}: {done.stderr.strip()[-600:]}")
+        mark.write_text(requirements.read_text())
+    return folder
+
+
+def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
+    """Run one of our scripts with its packages and no others; the JSON report it prints."""
+    folder = packages(name)
+    kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    found = {
+        **kept,
+        **(environment or {}),
+        **wire.environment(),
+        "PYTHONPATH": f"{folder}{os.pathsep}{SCRIPTS}",
+    }
+    # -S: the packages this test runs with are not on the client's path.
+    done = subprocess.run(
+        [sys.executable, "-S", str(SCRIPTS / f"{name}.py"), *arguments],
+        check=False,
+        cwd=SCRIPTS,
+        env=found,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report

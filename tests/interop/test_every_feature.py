@@ -1,0 +1,88 @@
+"""Official clients of the legacy era use every feature, over every transport they have."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.interop import npm, pypi
+from tests.interop.split import Split
+from tests.live import LiveServer
+from tests.stdio_child import COMMAND, ROOT
+
+pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
+TRANSPORTS = ("http", "sse", "stdio")
+TOOLS = {"add", "echo", "calculate", "count", "chat", "ask_everything", "hold", "spare", "process"}
+
+
+# A server that a client starts must not have the client's packages on its path.
+SERVER = f"cd {shlex.quote(str(ROOT))} && unset PYTHONPATH && exec {shlex.join(COMMAND)}"
+
+
+@pytest.fixture(scope="module")
+def live_every() -> Iterator[LiveServer]:
+    """Two web processes; every list has pages."""
+    with LiveServer(2, settings="tests.interop.feature_settings") as server:
+        yield server
+        assert not server.trouble(), server.logs()[-4000:]
+
+
+def _target(server: LiveServer, transport: str, stack: ExitStack) -> list[str]:
+    if transport == "http":
+        return [transport, server.url]
+    if transport == "sse":
+        port = stack.enter_context(Split(*server.ports))
+        return [transport, f"http://127.0.0.1:{port}/sse"]
+    return [transport, "/bin/sh", "-c", SERVER]
+
+
+def check(report: dict[str, Any], server: LiveServer, transport: str) -> None:
+    """Assert that a client saw and got everything."""
+    assert set(report["tools"]) >= TOOLS
+    assert set(report["prompts"]) == {"code_review", "analyze_logs", "third"}
+    assert {uri.rstrip("/") for uri in report["resources"]} == {"server://info", "note://one", "note://two"}
+    assert set(report["templates"]) >= {"demo://greeting/{name}", "note://{word}/longer"}
+    for kind in ("tools", "prompts", "resources", "templates"):
+        assert len(report[kind]) == len(set(report[kind]))
+        assert report["pages"][kind] == -(-len(report[kind]) // 2)
+    assert report["structured"] == {"result": 42}
+    assert report["greeting"] == "Hello, Ada!"
+    assert "x = 1" in report["review"]
+    assert "Python" in report["completion"]
+    _check_talk(report)
+    assert report["stopped"], "the cancelled call went on"
+    assert report["updated"]
+    assert report["changed"]
+    assert report["came_back"] == "welcome back"
+    web = [str(process.pid) for process in server.processes]
+    # Over HTTP+SSE the first process holds the stream, the second one answers.
+    expected = {"http": web, "sse": web[1:]}.get(transport)
+    assert report["process"] in expected if expected else report["process"] not in web
+
+
+def _check_talk(report: dict[str, Any]) -> None:
+    assert report["chat"] == "chatted"
+    # Some clients drop the progress that reaches them in one piece with the answer, on a busy machine.
+    steps = [(step["progress"], step["total"], step["message"]) for step in report["progress"]]
+    assert steps
+    assert steps == [(number, 3, f"{number} of 3") for number in (1, 2, 3)][: len(steps)]
+    assert report["heard"]
+    assert [line for line in report["logs"] if "holding" not in line] == ["said aloud", "said louder"]
+    assert report["asked"] == "Ada | words | file:///home/ada"
+
+
+@pytest.mark.requirement("CONF-02", "CONF-03", "SSE1-04", "SSE1-07", "SSE1-08")
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("client", ["mcp1", "fastmcp4", "features.mjs"])
+def test_a_client_uses_every_feature(live_every: LiveServer, client: str, transport: str) -> None:
+    run: Callable[..., dict[str, Any]] = npm.run_script if client.endswith(".mjs") else pypi.run_script
+    with ExitStack() as stack:
+        target = _target(live_every, transport, stack)
+        environment = live_every.environment if transport == "stdio" else None
+        report = run(client, *target, environment=environment)
+    check(report, live_every, transport)
+    assert report["version"] in ("2025-11-25", None)

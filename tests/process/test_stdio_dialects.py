@@ -1,0 +1,41 @@
+"""What early clients say differently on stdio, understood; the rest of stdio is in test_stdio.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.stdio_child import ROOT, Child
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an installation of which nothing runs."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
+    folder = tmp_path_factory.mktemp("dialects")
+    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
+    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
+    return found
+
+
+@pytest.mark.requirement("DLG-000-01", "DLG-000-03", "DLG-000-05", "DLG-000-11", "DLG-001-01")
+def test_an_early_client_is_understood_from_its_first_line_on(alone: dict[str, str]) -> None:
+    with Child(alone) as child:
+        client = {"name": "early", "version": "0"}
+        answer = child.call(1, "initialize", {"capabilities": {"tools": {}}, "clientInfo": client})
+        assert answer["result"]["protocolVersion"] == "2024-11-05"
+        child.send({"jsonrpc": "2.0", "method": "initialized"})
+        child.send({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+        assert child.answer_to(2)["result"]["tools"]
+        # Without an id it is a notification, so the next answer is that of the ping.
+        child.send({"jsonrpc": "2.0", "method": "resources/list", "params": {"cursor": "x"}})
+        child.send([{"jsonrpc": "2.0", "id": 3, "method": "ping"}])
+        assert child.message() == [{"jsonrpc": "2.0", "id": 3, "result": {}}]
+        assert child.received == []
+        child.send({"jsonrpc": "2.0", "method": "exit"})
+        assert child.process.wait(timeout=10) == 0

@@ -1,0 +1,183 @@
+"""Requests of 2026-07-28 for the endpoint of one process, and the entries they are for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from mcp_app import Context, ToolError
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.protocol import header_values
+from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
+from mcp_app.protocol.routing_headers import NAMED_BY
+from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
+from tests.unit.transports.streamable_http.asgi import Exchange, Server
+
+V = "2026-07-28"
+Changes = dict[str, Any]
+
+
+def meta(version: str = V, **more: Any) -> dict[str, Any]:
+    """The ``_meta`` of a request; a member given as None is left out."""
+    told = {
+        VERSION: version,
+        CLIENT_CAPABILITIES: {},
+        CLIENT_INFO: {"name": "tests", "version": "1"},
+        **more,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def modern(
+    server: Server,
+    method: str,
+    params: dict[str, Any] | None = None,
+    *,
+    request_id: Any = 1,
+    headers: dict[str, str | None] | None = None,
+    told: dict[str, Any] | None = None,
+    **send: Any,
+) -> Exchange:
+    """Begin a request as a client of that revision sends it."""
+    params = {**(params or {}), "_meta": meta() if told is None else told}
+    standard: dict[str, str | None] = {"mcp-protocol-version": V, "mcp-method": method}
+    named = params.get(NAMED_BY.get(method, ""))
+    if isinstance(named, str):
+        standard["mcp-name"] = header_values.encode(named).decode()
+    message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+    return server.send(message=message, headers={**standard, **(headers or {})}, **send)
+
+
+async def answered(server: Server, method: str, params: dict[str, Any] | None = None, **more: Any) -> Any:
+    """The result of a request that is answered at once, which it has to be."""
+    exchange = await modern(server, method, params, **more).done()
+    assert exchange.status == 200, exchange.body
+    return exchange.json["result"]
+
+
+def in_one_piece(exchange: Exchange, server: Server) -> bytes | None:
+    """What the short cut of the web server would have answered to the same request."""
+    body = exchange._body or b""
+    return server.endpoint.quick(exchange.scope["headers"], body, "127.0.0.1")
+
+
+class Desk:
+    """What the tools of these tests do, seen from outside."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.cancelled = asyncio.Event()
+
+
+async def at_once(text: str = "") -> str:
+    """Echoes."""
+    return text
+
+
+def in_thread(text: str = "") -> str:
+    """Echoes from a thread."""
+    return text
+
+
+async def logs(ctx: Context) -> str:
+    """Logs at every level."""
+    for level in ("debug", "info", "warning", "error"):
+        ctx.log(level, level)
+    return "logged"
+
+
+async def regional(region: str = "", note: str = "") -> str:
+    """Has an annotated argument."""
+    return f"{region} {note}"
+
+
+def fails() -> str:
+    """Fails."""
+    raise ToolError("as told")
+
+
+def breaks() -> str:
+    """Breaks."""
+    raise RuntimeError("secret")
+
+
+async def asks(ctx: Context) -> str:
+    """Sees what its caller declared."""
+    return orjson.dumps([ctx.client.can("sampling"), ctx.client.name, ctx.protocol_version]).decode()
+
+
+def notes() -> str:
+    """Notes."""
+    return "notes"
+
+
+def item(key: str) -> str:
+    """An item."""
+    if key == "lost":
+        raise FileNotFoundError
+    return key
+
+
+def review(topic: str) -> str:
+    """Reviews."""
+    return f"Review {topic}"
+
+
+SIMPLE = (at_once, in_thread, logs, fails, breaks, asks)
+REGION = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}, "note": {"type": "string"}},
+}
+
+
+def _waiting(desk: Desk) -> tuple[Callable[..., Any], ...]:
+    """Tools that wait until the test says more."""
+
+    async def slow(ctx: Context) -> str:
+        """Says that it begins, then waits."""
+        ctx.progress(1, 2)
+        ctx.info("begun")
+        desk.begun.set()
+        try:
+            await desk.go_on.wait()
+        except asyncio.CancelledError:
+            desk.cancelled.set()
+            raise
+        ctx.progress(2, 2)
+        return "done"
+
+    async def silent() -> str:
+        """Waits without a word."""
+        desk.begun.set()
+        try:
+            await desk.go_on.wait()
+        except asyncio.CancelledError:
+            desk.cancelled.set()
+            raise
+        return "done"
+
+    return slow, silent
+
+
+def offer(desk: Desk) -> None:
+    """Put a small catalogue in use."""
+    functions = (*SIMPLE, *_waiting(desk))
+    tools = [tool_entry(function, number) for number, function in enumerate(functions, 1)]
+    tools.append(tool_entry(regional, len(tools) + 1, input_schema=REGION))
+    current.replace(
+        Catalogue(
+            revision=5,
+            revisions=dict.fromkeys(KINDS, 5),
+            tools=tools,
+            prompts=[prompt_entry(review, completions={"topic": ["tea", "tax"]})],
+            resources=[resource_entry(notes, "notes://all", mime_type="text/plain")],
+            templates=[resource_entry(item, "item://{key}")],
+            page_size=4,
+            secret=b"cursor",
+        )
+    )

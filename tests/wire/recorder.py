@@ -1,0 +1,235 @@
+"""Writes down what the server says, in web processes, in stdio servers, and in the processes of the tests.
+
+``install`` puts itself around the transports from outside: the server has no part in it and loses no time
+when nobody records. A line is who is spoken to, what that client asked, and the message as it was sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import orjson
+
+from mcp_app import testing
+from mcp_app.protocol import sse
+from mcp_app.protocol.versions import is_modern
+from mcp_app.transports.http_sse.endpoint import HttpSse
+from mcp_app.transports.stdio.server import StdioServer
+from mcp_app.transports.streamable_http.endpoint import Endpoint
+
+STDIO = "stdio/"
+MODERN_META = "io.modelcontextprotocol/protocolVersion"
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Asked = list[tuple[Any, str]]
+
+
+class Recorder:
+    """The file of one process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = -1
+        self._owner = 0
+        self._numbers = itertools.count()
+
+    def write(self, speaker: str, revision: str | None, asked: Asked, said: bytes = b"") -> None:
+        """One line: what was asked, or what was said (``said``) to whom (``speaker``)."""
+        if self._owner != os.getpid():  # Also after a fork: a file each.
+            self._owner = os.getpid()
+            path = self._folder / f"{self._owner}-{secrets.token_hex(4)}.lines"
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        # Bytes that are no JSON must not look like several messages here.
+        line = said.replace(b"\n", b"\\n")
+        os.write(self._file, orjson.dumps([speaker, revision, asked]) + b"\t" + line + b"\n")
+
+    def name(self, kind: str) -> str:
+        """A speaker who has no session."""
+        return f"{kind}{os.getpid()}-{id(self)}-{next(self._numbers)}"
+
+
+class Exchange:
+    """One HTTP request and its answer."""
+
+    def __init__(self, recorder: Recorder, scope: Message) -> None:
+        fields = {bytes(name).lower(): bytes(value).decode("latin-1") for name, value in scope["headers"]}
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        named = query.get("session_id") or query.get("id") or [fields.get(b"mcp-session-id", "")]
+        self._recorder = recorder
+        self._speaker = named[0] or recorder.name("request/")
+        self._version = fields.get(b"mcp-protocol-version", "")
+        self._body = b""
+        self._answer = b""
+        self._parser: sse.Parser | None = None
+        self._json = False
+        self._revision: str | None = None
+
+    def heard(self, message: Message) -> None:
+        """A part of the request."""
+        if message["type"] == "http.request":
+            self._body += message.get("body", b"")
+
+    def said(self, message: Message) -> None:
+        """A part of the answer."""
+        if message["type"] == "http.response.start":
+            self._begin({bytes(name).lower(): bytes(value) for name, value in message["headers"]})
+        elif self._parser is not None:
+            for event in self._parser.feed(message.get("body", b"")):
+                self._event(event)
+        elif self._json:
+            self._answer += message.get("body", b"")
+            if not message.get("more_body", False):
+                self._recorder.write(self._speaker, self._revision, [], self._answer)
+
+    def _begin(self, headers: dict[bytes, bytes]) -> None:
+        kind = headers.get(b"content-type", b"")
+        self._json = kind.startswith(b"application/json")
+        self._parser = sse.Parser() if kind.startswith(b"text/event-stream") else None
+        session = headers.get(b"mcp-session-id")
+        if session is not None:
+            self._speaker = session.decode()
+        asked, named = asked_in(self._body)
+        modern = named or self._version
+        if modern and is_modern(modern):
+            self._revision, self._speaker = modern, self._recorder.name("modern/")
+        if asked:
+            self._recorder.write(self._speaker, self._revision, asked)
+
+    def _event(self, event: sse.ServerSentEvent) -> None:
+        if event.event == "endpoint" and event.data:
+            self._speaker = event.data.decode().rpartition("=")[2]
+        elif event.data:
+            self._recorder.write(self._speaker, self._revision, [], event.data)
+
+
+_asking: ContextVar[tuple[str, str | None, str] | None] = ContextVar("asking", default=None)
+
+
+def asked_in(body: bytes) -> tuple[Asked, str]:
+    """The requests in a body, by id, and the modern revision they name."""
+    try:
+        root = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return [], ""
+    asked: Asked = []
+    version: Any = ""
+    for member in root if isinstance(root, list) else [root]:
+        if not isinstance(member, dict) or not isinstance(member.get("method"), str):
+            continue
+        params = member.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        version = meta.get(MODERN_META, version) if isinstance(meta, dict) else version
+        if isinstance(member.get("id"), str | int):
+            asked.append((member["id"], member["method"]))
+    return asked, version if isinstance(version, str) else ""
+
+
+def install(folder: Path) -> None:
+    """Record what this process says from now on into ``folder``; done once a process."""
+    recorder = Recorder(folder)
+    for application in (Endpoint, HttpSse):
+        _around_asgi(recorder, application)
+    _around_quick(recorder)
+    _around_stdio(recorder)
+    _around_client(recorder)
+
+
+def _around_asgi(recorder: Recorder, application: Any) -> None:
+    plain = application.__call__
+
+    async def call(self: Any, scope: Message, receive: Receive, send: Send) -> None:
+        exchange = Exchange(recorder, scope)
+
+        async def heard() -> Message:
+            message = await receive()
+            exchange.heard(message)
+            return message
+
+        async def said(message: Message) -> None:
+            exchange.said(message)
+            await send(message)
+
+        await plain(self, scope, heard, said)
+
+    application.__call__ = call
+
+
+def _around_quick(recorder: Recorder) -> None:
+    plain = Endpoint.quick
+
+    def quick(self: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> bytes | None:
+        answer = plain(self, headers, body, address)
+        if answer is not None:
+            exchange = Exchange(recorder, {"headers": headers})
+            exchange.heard({"type": "http.request", "body": body})
+            kind = (b"content-type", b"application/json")
+            exchange.said({"type": "http.response.start", "headers": [kind]})
+            exchange.said({"type": "http.response.body", "body": answer})
+        return answer
+
+    Endpoint.quick = quick  # type: ignore[method-assign]
+
+
+def _around_stdio(recorder: Recorder) -> None:
+    take, write = StdioServer._take, StdioServer._write
+    speaker = recorder.name(STDIO)
+
+    async def taken(self: StdioServer, frame: Any) -> None:
+        if isinstance(frame, bytes):
+            asked, version = asked_in(frame)
+            recorder.write(speaker, version if version and is_modern(version) else None, asked)
+        await take(self, frame)
+
+    async def written(self: StdioServer, message: bytes) -> None:
+        recorder.write(speaker, None, [], message)
+        await write(self, message)
+
+    StdioServer._take = taken  # type: ignore[method-assign]
+    StdioServer._write = written  # type: ignore[method-assign]
+
+
+def _around_client(recorder: Recorder) -> None:
+    """The in-process client of applications' tests: it has no transport, so what it is given is recorded."""
+    request, unwrap, hear = testing.Client.request, testing._unwrap, testing.Client._heard
+
+    async def requested(self: testing.Client, method: str, *given: Any, **named: Any) -> Any:
+        token = _asking.set((recorder.name("client/"), self.server.get("protocolVersion"), method))
+        try:
+            return await request(self, method, *given, **named)
+        finally:
+            _asking.reset(token)
+
+    def note(message: dict[str, Any]) -> None:
+        asking = _asking.get()
+        if asking is not None and message:
+            speaker, revision, method = asking
+            recorder.write(speaker, revision, [(message.get("id"), method)], orjson.dumps(message))
+
+    def unwrapped(message: dict[str, Any]) -> Any:
+        note(message)
+        return unwrap(message)
+
+    async def heard(self: testing.Client, message: dict[str, Any], *rest: Any) -> None:
+        note(message)
+        await hear(self, message, *rest)
+
+    testing.Client.request = requested  # type: ignore[method-assign]
+    testing.Client._heard = heard  # type: ignore[method-assign]
+    testing._unwrap = unwrapped
+
+
+_ID = re.compile(rb'^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?\d+|null),')
+
+
+def without_id(message: bytes) -> bytes:
+    """A message without what differs each time; only to see whether two are alike."""
+    return _ID.sub(b"", message)
