@@ -13,7 +13,6 @@ from django.core.signals import setting_changed
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.versions import SERVED
 
-
 # As long as Django wants its own secret to be, or nearly.
 MIN_KEY = 32
 
