@@ -19,7 +19,7 @@ from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVE
 from mcp_app.protocol.subscriptions import METHOD, SUBSCRIPTION_ID
 from mcp_app.protocol.versions import SERVED, V2026_07_28
 from tests.live import LiveServer
-from tests.process.test_stdio import ROOT, Child
+from tests.stdio_child import ROOT, Child
 
 META = {VERSION: V2026_07_28, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "raw", "version": "1"}}
 SWITCH = (
