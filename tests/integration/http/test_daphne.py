@@ -125,7 +125,7 @@ def test_a_stream_is_resumed_across_servers(live: LiveServer, client: Mcp, begun
 
 @pytest.mark.requirement("T-POST-10")
 def test_a_question_asked_by_daphne_is_answered_through_uvicorn(live: LiveServer, client: Mcp) -> None:
-    call = {"name": "greet", "arguments": {}}
+    call = {"name": "welcome", "arguments": {}}
     with closing(client.via(live.ports[1])) as answering, client.open_call("tools/call", call) as stream:
         question = stream.message()
         answering.respond(question["id"], {"action": "accept", "content": {"value": "Ada"}})

@@ -54,7 +54,7 @@ def test_the_notification_initialized_without_its_prefix_confirms_a_session(
     assert (answer.status, answer.body) == (202, b"")
     # Questions wait for a confirmed session (LIFE-04).
     if version >= "2025-06-18":
-        with client.open_call("tools/call", {"name": "greet", "arguments": {}}) as stream:
+        with client.open_call("tools/call", {"name": "welcome", "arguments": {}}) as stream:
             assert stream.message()["method"] == "elicitation/create"
     assert client.call("initialized")["error"]["code"] == -32601
 
@@ -229,7 +229,7 @@ def test_questions_go_to_the_stream_of_their_call_and_never_to_the_standalone_on
     with client.get_stream() as standalone:
         priming = standalone.next()
         assert priming is not None
-        for tool, method in (("greet", "elicitation/create"), ("list_roots", "roots/list")):
+        for tool, method in (("welcome", "elicitation/create"), ("list_roots", "roots/list")):
             with client.open_call("tools/call", {"name": tool, "arguments": {}}) as stream:
                 question = stream.message()
                 assert question["method"] == method

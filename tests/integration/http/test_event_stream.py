@@ -44,7 +44,7 @@ def test_every_event_holds_one_message_in_one_line(open_session: OpenSession, ve
 @pytest.mark.requirement("T-SSE-04")
 def test_a_silent_stream_carries_comments(client: Mcp) -> None:
     assert Settings().keep_alive_seconds == 15
-    with client.get_stream() as standalone, client.open_call("tools/call", {"name": "greet"}) as call:
+    with client.get_stream() as standalone, client.open_call("tools/call", {"name": "welcome"}) as call:
         call.message()
         # This server's keep-alives come every second.
         eventually(
@@ -96,7 +96,7 @@ def test_streams_that_were_left_cost_nothing_afterwards(live: LiveServer, client
         return len(list(Path(f"/proc/{live.processes[0].pid}/fd").iterdir()))
 
     before = open_descriptors()
-    streams = [client.open_call("tools/call", {"name": "greet"}) for _ in range(20)]
+    streams = [client.open_call("tools/call", {"name": "welcome"}) for _ in range(20)]
     assert open_descriptors() >= before + 20
     for stream in streams:
         stream.cut()

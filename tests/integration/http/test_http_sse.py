@@ -91,7 +91,7 @@ def test_a_question_comes_on_the_stream_and_is_answered_through_the_other_proces
     client: HttpSseClient,
 ) -> None:
     client.initialize("2025-06-18", CAPABILITIES)
-    asked = client.send("tools/call", {"name": "greet", "arguments": {}})
+    asked = client.send("tools/call", {"name": "welcome", "arguments": {}})
     question = client.message()
     assert question["method"] == "elicitation/create"
     answer = {"action": "accept", "content": {"value": "Ada"}}

@@ -241,7 +241,7 @@ def test_the_stream_ends_with_its_response(open_session: OpenSession, version: s
 
 @pytest.mark.requirement("T-POST-16")
 def test_a_question_travels_on_the_stream_of_the_call_that_asks(live: LiveServer, client: Mcp) -> None:
-    with client.get_stream() as standalone, client.open_call("tools/call", {"name": "greet"}) as call:
+    with client.get_stream() as standalone, client.open_call("tools/call", {"name": "welcome"}) as call:
         standalone.next()  # priming
         question = call.message()
         assert question["method"] == "elicitation/create"
@@ -276,7 +276,7 @@ def test_the_answer_to_one_client_is_not_held_up_by_the_open_stream_of_another(
     live: LiveServer, open_session: OpenSession
 ) -> None:
     waiting, other = open_session(), open_session()
-    with waiting.open_call("tools/call", {"name": "greet"}) as stream:
+    with waiting.open_call("tools/call", {"name": "welcome"}) as stream:
         assert isinstance(stream, EventStream)
         assert other.call("ping")["result"] == {}
 

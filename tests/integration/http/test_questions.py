@@ -27,10 +27,10 @@ def text_of(stream: EventStream) -> str:
 
 # Tool, what it asks, the client's result, and what the tool makes of it.
 QUESTIONS: tuple[tuple[str, str, Outcome, str], ...] = (
-    ("greet", "elicitation/create", ACCEPTED, "Hello, Ada!"),
+    ("welcome", "elicitation/create", ACCEPTED, "Hello, Ada!"),
     ("greet_from_thread", "elicitation/create", ACCEPTED, "Hello, Ada!"),
-    ("greet", "elicitation/create", {"action": "decline"}, "No name: decline."),
-    ("greet", "elicitation/create", {"action": "cancel"}, "No name: cancel."),
+    ("welcome", "elicitation/create", {"action": "decline"}, "No name: decline."),
+    ("welcome", "elicitation/create", {"action": "cancel"}, "No name: cancel."),
     ("visit", "elicitation/create", {"action": "accept"}, "accept"),
     (
         "ask_model",
@@ -64,7 +64,7 @@ def test_a_question_is_answered_through_any_process(
 def test_a_question_that_the_client_missed_is_replayed_and_answered_elsewhere(
     live: LiveServer, client: Mcp
 ) -> None:
-    with client.open_call("tools/call", call("greet")) as stream:
+    with client.open_call("tools/call", call("welcome")) as stream:
         position = str(stream.next().id)  # type: ignore[union-attr]
         stream.cut()
     elsewhere = client.via(live.ports[1])
@@ -77,7 +77,7 @@ def test_a_question_that_the_client_missed_is_replayed_and_answered_elsewhere(
 @pytest.mark.requirement("T-POST-10", "T-POST-09")
 def test_only_the_first_answer_counts(live: LiveServer, client: Mcp) -> None:
     elsewhere = client.via(live.ports[1])
-    with closing(elsewhere), client.open_call("tools/call", call("greet")) as stream:
+    with closing(elsewhere), client.open_call("tools/call", call("welcome")) as stream:
         question = stream.message()
         assert elsewhere.respond(question["id"], ACCEPTED).status == 202
         late = {"action": "accept", "content": {"value": "Mallory"}}
@@ -88,7 +88,7 @@ def test_only_the_first_answer_counts(live: LiveServer, client: Mcp) -> None:
 @pytest.mark.requirement("T-POST-09", "SEC-06")
 def test_another_session_cannot_answer(open_session: OpenSession) -> None:
     owner, stranger = open_session(), open_session(process=1)
-    with owner.open_call("tools/call", call("greet")) as stream:
+    with owner.open_call("tools/call", call("welcome")) as stream:
         question = stream.message()
         assert (
             stranger.respond(question["id"], {"action": "accept", "content": {"value": "Mallory"}}).status
@@ -112,7 +112,7 @@ def test_another_session_cannot_answer(open_session: OpenSession) -> None:
     ids=["error", "unknown action", "no content", "wrong content", "empty"],
 )
 def test_a_refusal_or_a_wrong_answer_fails_the_tool_and_nothing_else(client: Mcp, answer: Outcome) -> None:
-    with client.open_call("tools/call", call("greet")) as stream:
+    with client.open_call("tools/call", call("welcome")) as stream:
         question = stream.message()
         assert client.post({"jsonrpc": "2.0", "id": question["id"], **answer}).status == 202
         assert stream.messages()[-1]["result"]["isError"] is True
@@ -120,8 +120,8 @@ def test_a_refusal_or_a_wrong_answer_fails_the_tool_and_nothing_else(client: Mcp
 
 
 LACKING: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("greet", {}, "2025-11-25"),
-    ("greet", {"elicitation": {}}, "2025-03-26"),
+    ("welcome", {}, "2025-11-25"),
+    ("welcome", {"elicitation": {}}, "2025-03-26"),
     ("visit", {"elicitation": {}}, "2025-11-25"),
     ("visit", {"elicitation": {"form": {}, "url": {}}}, "2025-06-18"),
     ("ask_model", {"elicitation": {}}, "2025-11-25"),
@@ -143,8 +143,8 @@ def test_a_client_is_never_asked_for_what_it_did_not_declare(
 
 
 ASKED: tuple[tuple[str, str, dict[str, Any], Callable[[dict[str, Any]], object]], ...] = (
-    ("greet", "2025-06-18", {"elicitation": {}}, lambda params: "mode" not in params),
-    ("greet", "2025-11-25", {"elicitation": {}}, lambda params: params.get("mode", "form") == "form"),
+    ("welcome", "2025-06-18", {"elicitation": {}}, lambda params: "mode" not in params),
+    ("welcome", "2025-11-25", {"elicitation": {}}, lambda params: params.get("mode", "form") == "form"),
     ("visit", "2025-11-25", {"elicitation": {"url": {}}}, lambda params: params["mode"] == "url"),
     ("ask_model", "2025-03-26", {"sampling": {}}, lambda params: "tools" not in params),
     ("list_roots", "2025-03-26", {"roots": {}}, lambda params: params in (None, {})),
@@ -166,7 +166,7 @@ def test_a_question_has_the_form_of_the_negotiated_revision(
 
 
 @pytest.mark.requirement("LIFE-09")
-@pytest.mark.parametrize("tool", ["greet", "greet_from_thread"])
+@pytest.mark.parametrize("tool", ["welcome", "greet_from_thread"])
 def test_a_question_nobody_answers_is_withdrawn_and_fails_the_tool(
     open_strict: OpenSession, key: str, tool: str
 ) -> None:

@@ -30,7 +30,7 @@ from mcp_app.streams.message_queue import SyncMessageQueue
 queue = SyncMessageQueue.connect()
 while drain_once(queue): pass
 queue.close()
-rows = Session.objects.filter(protocol_version="2026-07-28", address="127.0.0.1", ended_at=None)
+rows = Session.objects.filter(pk__startswith="x-", address="127.0.0.1", ended_at=None)
 """
 
 

@@ -54,7 +54,7 @@ async def chatter(ctx: Context, name: str, seconds: float) -> str:
 
 
 @tool
-async def greet(ctx: Context) -> str:
+async def welcome(ctx: Context) -> str:
     """Asks for a name."""
     answer = await ctx.aelicit("What is your name?", str)
     return f"Hello, {answer.value}!" if answer else f"No name: {answer.action}."
