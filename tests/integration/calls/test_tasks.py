@@ -142,9 +142,8 @@ def test_a_task_whose_process_died_starts_again_or_fails(
 def test_a_legacy_client_waits_for_what_newer_ones_take_as_a_task(
     modern: TaskClient, live: Installation, open_session: OpenSession, nonce: str
 ) -> None:
-    refused = Modern.at(live.ports[0]).post(
-        "tools/call", {"name": "long_work", "arguments": {"nonce": nonce}}
-    )
+    with closing(Modern.at(live.ports[0])) as undeclared:
+        refused = undeclared.post("tools/call", {"name": "long_work", "arguments": {"nonce": nonce}})
     assert (refused.status, refused.json()["error"]["code"]) == (400, -32021)
     legacy = open_session("2025-06-18")
     with start_call(legacy, "long_work", nonce=nonce) as stream:
