@@ -13,6 +13,9 @@ from django.core.signals import setting_changed
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.versions import SERVED
 
+# As long as Django wants its own secret to be, or nearly.
+MIN_KEY = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -155,6 +158,8 @@ def load(values: dict[str, Any]) -> Settings:
     versions = converted.get("versions", SERVED)
     if not versions or not set(versions) <= set(SERVED):
         raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")
+    if any(len(key) < MIN_KEY for key in converted.get("state_keys", ())):
+        raise ImproperlyConfigured(f"Each of settings.MCP['STATE_KEYS'] needs {MIN_KEY} characters or more.")
     return Settings(**converted)
 
 

@@ -26,6 +26,9 @@ METHODS: Final = frozenset(
         "logging/setLevel",
         "server/discover",
         "subscriptions/listen",
+        "tasks/get",
+        "tasks/update",
+        "tasks/cancel",
     }
 )
 Increment = tuple[str, str, str, int]

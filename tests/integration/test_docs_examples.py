@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from celery import current_app
 
 from mcp_app.catalogue.registry import registry
 
@@ -32,10 +33,14 @@ TESTS = [
 def guide(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """Everything a guide defines, registered."""
     module = ModuleType("library")
+    known = set(current_app.tasks)
     with registry.isolated():
         for block in BLOCKS[request.param]:
             exec(compile(block, str(DOCS / request.param), "exec", dont_inherit=True), module.__dict__)
         yield module.__dict__
+    # Another guide may stand between two tests of this one: its jobs are registered anew then.
+    for name in set(current_app.tasks) - known:
+        current_app.tasks.unregister(name)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from typing import Any
 
@@ -26,10 +27,12 @@ def _inspect(
     program = npm.packages("inspector") / ".bin" / "mcp-inspector"
     options = ["--transport", transport, "--protocol-era", era, "--format", "json", "--quiet"]
     target = {"http": [live.url], "sse": [live.url.replace("/mcp", "/sse")]}
-    stdio = ["/bin/sh", "-c", f"cd {shlex.quote(str(ROOT))} && exec {shlex.join(COMMAND)}"]
+    # The Inspector hands few of its own variables on to the server that it starts.
+    told = [f"{name}={value}" for name, value in live.environment.items() if os.environ.get(name) != value]
+    started = shlex.join(["env", *told, *COMMAND])
+    stdio = ["/bin/sh", "-c", f"cd {shlex.quote(str(ROOT))} && exec {started}"]
     done = npm.run(
         [str(program.resolve()), "--cli", *target.get(transport, stdio), *options, *arguments],
-        live.environment if transport == "stdio" else None,
     )
     assert done.returncode == exit_status, (
         arguments,

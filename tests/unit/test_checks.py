@@ -40,6 +40,7 @@ def test_the_settings_of_this_project_are_all_right() -> None:
     [
         ({"MCP": {"NO_SUCH": 1}}, "mcp_app.E001", "NO_SUCH"),
         ({"MCP": {"PUBLIC_URL": "nonsense"}}, "mcp_app.E001", "nonsense"),
+        (mcp(STATE_KEYS=["a" * 32, "short"]), "mcp_app.E001", "32 characters"),
         (mcp(AUTH="loopback", LOOPBACK=False), "mcp_app.E002", "other machines"),
         ({"DEBUG": True, **mcp(PUBLIC_URL="https://mcp.example.com")}, "mcp_app.W003", "mcp.example.com"),
         (REDIS, "mcp_app.W004", "CELERY_BROKER_TRANSPORT"),

@@ -20,7 +20,7 @@ import orjson
 
 from mcp_app import testing
 from mcp_app.protocol import sse
-from mcp_app.protocol.versions import is_modern
+from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -202,7 +202,8 @@ def _around_client(recorder: Recorder) -> None:
     request, unwrap, hear = testing.Client.request, testing._unwrap, testing.Client._heard
 
     async def requested(self: testing.Client, method: str, *given: Any, **named: Any) -> Any:
-        token = _asking.set((recorder.name("client/"), self.server.get("protocolVersion"), method))
+        spoken = self.version if is_modern(self.version or LEGACY[0]) else self.server.get("protocolVersion")
+        token = _asking.set((recorder.name("client/"), spoken, method))
         try:
             return await request(self, method, *given, **named)
         finally:

@@ -44,6 +44,14 @@ MESSAGES = {
     "sampling/createMessage": "CreateMessageRequest",
     "elicitation/create": "ElicitRequest",
 }
+# What the tasks extension adds to 2026-07-28 has a schema of its own.
+TASKS = "ext-tasks"
+EXTENDED = "2026-07-28"
+TASK_RESULTS = {
+    "tasks/get": "GetTaskResult",
+    "tasks/update": "UpdateTaskResult",
+    "tasks/cancel": "CancelTaskResult",
+}
 # Their content is the application's, not the protocol's.
 OPEN = frozenset(("inputSchema", "outputSchema"))
 
@@ -64,6 +72,8 @@ def problems(version: str, message: dict[str, Any], method: str = "") -> list[st
 
 def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[str]:
     name = RESULTS.get(method, "")
+    if version == EXTENDED and (method in TASK_RESULTS or result.get("resultType") == "task"):
+        return _by_definition(TASKS, TASK_RESULTS.get(method, "CreateTaskResult"), result)
     if result.get("resultType") == "input_required":
         name = "InputRequiredResult"
     if name not in _definitions(version):
@@ -75,6 +85,10 @@ def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[
 
 def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
     name = MESSAGES.get(bare["method"], "")
+    if version == EXTENDED and bare["method"] == "notifications/tasks":
+        return _by_definition(TASKS, "TaskStatusNotification", {"jsonrpc": "2.0", **bare})
+    if version == EXTENDED and name == "SubscriptionsAcknowledgedNotification":
+        bare = _without_task_ids(bare)
     if name not in _definitions(version):
         return [f"{bare['method']} is not published in {version}"]
     published = _definitions(version)[name]["properties"]
@@ -86,6 +100,15 @@ def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
         {"jsonrpc": "2.0", **bare} if "jsonrpc" in published else {k: v for k, v in bare.items() if k != "id"}
     )
     return _by_definition(version, name, whole)
+
+
+def _without_task_ids(bare: dict[str, Any]) -> dict[str, Any]:
+    """An acknowledgement without what the extension adds to it, unless that is wrong."""
+    params = bare.get("params", {})
+    told = dict(params.get("notifications", {}))
+    task_ids = told.pop("taskIds", None)
+    is_right = isinstance(task_ids, list) and all(isinstance(each, str) for each in task_ids)
+    return {**bare, "params": {**params, "notifications": told}} if is_right else bare
 
 
 def error_problems(version: str, message: dict[str, Any]) -> list[str]:

@@ -26,6 +26,17 @@ def told(**members: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
 
+def task(kind: str = "complete", **members: Any) -> dict[str, Any]:
+    at = "2026-07-28T12:00:00.000Z"
+    made = {"taskId": "t", "status": "working", "createdAt": at, "lastUpdatedAt": at, "ttlMs": 1, **members}
+    return {"jsonrpc": "2.0", "id": 1, "result": {"resultType": kind, **made}}
+
+
+def acknowledged(**granted: Any) -> dict[str, Any]:
+    params = {"notifications": granted, "_meta": {"io.modelcontextprotocol/subscriptionId": 1}}
+    return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+
+
 @pytest.mark.parametrize(
     ("version", "method", "message", "fault"),
     [
@@ -53,6 +64,13 @@ def told(**members: Any) -> dict[str, Any]:
         ("2025-11-25", "ping", {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": ""}}, "null"),
         ("2025-11-25", "ping", {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}}, "members"),
         ("2025-11-25", "ping", {"id": 1, "result": {}}, "jsonrpc"),
+        ("2026-07-28", "tools/call", task("task"), ""),
+        ("2026-07-28", "tools/call", task("task", createdAt=7), "string"),
+        ("2026-07-28", "tasks/get", task(), ""),
+        ("2026-07-28", "tasks/get", task(status="completed"), "anyOf"),
+        ("2025-11-25", "tasks/get", task(), "no published result"),
+        ("2026-07-28", "", acknowledged(taskIds=["t"]), ""),
+        ("2026-07-28", "", acknowledged(taskIds=[7]), "not published"),
     ],
 )
 def test_a_message_is_judged_by_the_published_schema(

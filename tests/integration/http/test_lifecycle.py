@@ -25,8 +25,8 @@ def begin(client: Mcp, params: Any, **headers: str) -> Answer:
 
 
 @pytest.mark.requirement("LIFE-01")
-@pytest.mark.parametrize("missing", ["protocolVersion", "capabilities", "clientInfo"])
-def test_initialize_needs_version_capabilities_and_client(client: Mcp, missing: str) -> None:
+@pytest.mark.parametrize("missing", ["capabilities", "clientInfo"])
+def test_initialize_needs_capabilities_and_client(client: Mcp, missing: str) -> None:
     answer = begin(client, {name: value for name, value in PARAMS.items() if name != missing})
     assert answer.json()["error"]["code"] == -32602
     assert missing in answer.json()["error"]["message"]

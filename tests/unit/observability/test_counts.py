@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.handlers.table import TABLE
+from mcp_app.handlers.table import MODERN, TABLE
 from mcp_app.observability.counts import BUCKETS, METHODS, Counts
+from mcp_app.protocol.subscriptions import METHOD as LISTEN
 
 
 def test_every_method_that_is_served_is_counted_by_its_name() -> None:
-    assert {"initialize", *TABLE} == METHODS
+    assert {"initialize", LISTEN, *TABLE, *MODERN} == METHODS
 
 
 @pytest.mark.parametrize(
