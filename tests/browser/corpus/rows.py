@@ -121,7 +121,7 @@ def _entries(root: Any, evil: Any) -> None:
     page = services.save_resource(actor=evil, uri="notes://gone", name="gone", text="Gone.", **words)
     preset = services.save_tool_preset(
         actor=evil,
-        name="gone",
+        name="went",
         preset_of=Tool.objects.get(name="hostile_talk"),
         fixed_arguments={"words": "bye"},
         **words,
