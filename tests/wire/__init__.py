@@ -18,7 +18,7 @@ def environment() -> dict[str, str]:
 
 def record_if_asked() -> None:
     """Begin to record this server process, before it loads anything of Django, if it was asked for."""
-    if VARIABLE not in os.environ:
+    if not os.environ.get(VARIABLE):
         return
     import django
 

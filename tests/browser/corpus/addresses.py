@@ -23,7 +23,7 @@ NO_PAGE = {
     "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
     "nobody may add by hand": f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add",
     "never deleted by hand": f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete",
-    "has no history": f"admin:mcp_app_(apikey|{_NO_HANDS})_history",
+    "has an empty history": f"admin:mcp_app_(apikey|{_NO_HANDS})_history",
     "answers pages and programs in JSON": (
         r"mcp_console:(\w+_now|lines|message|cancel|end)|mcp_api:(?!docs).*"
     ),
