@@ -16,7 +16,7 @@ from tests.browser.corpus.planted import planted
 ADMIN = "/admin/mcp_app"
 # Typed into every search, by which it comes back in the page.
 SOUGHT = quote(planted("query.search", 120) + "\u202e")
-# A scheme and the widths a page is looked at in. A walk takes minutes: one will do unless pictures are wanted.
+# A scheme and the widths a page is looked at in. A walk takes minutes: one will do without pictures.
 EVERY_LOOK = [("light", (1440, 390)), ("dark", (390, 1440))]
 LOOKS = EVERY_LOOK if "PICTURES" in os.environ else EVERY_LOOK[1:]
 SLOW = 30_000
