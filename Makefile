@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-postgres chaos browser conformance bench lint format clean
+.PHONY: run test test-postgres chaos browser corpus conformance bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
@@ -21,7 +21,11 @@ chaos: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/chaos $(ARGS)
 
 browser: .venv/test.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)
+
+# Hostile words in every field, read on every page: minutes for each look. PICTURES=<folder> keeps all looks.
+corpus: .venv/test.stamp
+	$(BIN)/python -m pytest tests/browser/corpus $(ARGS)
 
 conformance: .venv/test.stamp
 	$(BIN)/python -m tests.conformance.run

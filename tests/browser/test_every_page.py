@@ -1,4 +1,4 @@
-"""Pages that nobody signed in for, and what a viewer meets; every other page is walked in test_corpus.py."""
+"""Every admin page, light and dark, wide and narrow: nothing broken, nothing executed; pictures are kept."""
 
 from __future__ import annotations
 
@@ -13,24 +13,61 @@ from tests.live import LiveServer
 
 @pytest.fixture(scope="module")
 def pages(site: LiveServer) -> dict[str, str]:
-    """The pages that have buttons for those who may, by a short name."""
+    """Every page by a short name; keys are looked up where the rows are."""
     code = """
 import json
 from mcp_app.models import *
+tool, prompt, resource, key = Tool.objects, Prompt.objects, Resource.objects, ApiKey.objects
 print(json.dumps({
-    "tool-drift": f"tool/{Tool.objects.get(name='web_scrape').pk}/change",
-    "apikey-own": f"apikey/{ApiKey.objects.get(name='laptop').pk}/change",
-    "session-own": f"session/{0:032x}/change",
-    "call-own": f"call/{Call.objects.get(retry_of=None, tool='echo').pk.hex}/change",
-    "call-running": f"call/{Call.objects.get(tool='count', state='running').pk.hex}/change",
-    "call-undecided": f"call/{Call.objects.get(tool='discard').pk.hex}/change",
+    "tool": [("code", tool.get(name="echo").pk), ("drift", tool.get(name="web_scrape").pk),
+             ("preset", tool.get(name="greet_world").pk), ("hostile", tool.get(source="upstream").pk)],
+    "prompt": [("own", prompt.get(name="summarise").pk), ("code", prompt.get(name="code_review").pk)],
+    "resource": [("own", resource.get(source="admin").pk), ("code", resource.get(source="code").pk)],
+    "resourcetemplate": [("code", ResourceTemplate.objects.get().pk)],
+    "apikey": [("own", key.get(name="laptop").pk), ("hostile", key.get(prefix="<b>mcp_x").pk)],
+    "session": [("own", f"{0:032x}"), ("hostile", f"{9:032x}")],
+    "message": [("own", Message.objects.filter(request_id="63").get().pk),
+                ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk)],
+    "call": [("own", Call.objects.get(retry_of=None, tool="echo").pk.hex),
+             ("running", Call.objects.get(tool="count", state="running").pk.hex),
+             ("hostile", Call.objects.get(outcome="error").pk.hex),
+             ("undecided", Call.objects.get(tool="discard").pk.hex),
+             ("hostile-undecided", Call.objects.get(four_eyes=True).pk.hex)],
+    "approval": [],
+    "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
 }))
 """
-    rows: dict[str, str] = json.loads(site.shell(code).strip().splitlines()[-1])
-    found = {name: f"/admin/mcp_app/{path}/" for name, path in rows.items()}
-    for model in ("tool", "session", "approval"):
+    rows: dict[str, Any] = json.loads(site.shell(code).strip().splitlines()[-1])
+    found = {
+        "index": "/admin/",
+        "index-week": "/admin/?range=week",
+        "users": "/admin/auth/user/",
+        "groups": "/admin/auth/group/",
+        "doctor": "/admin/mcp_app/doctor/",
+    }
+    for model, named in rows.items():
         found[f"{model}-list"] = f"/admin/mcp_app/{model}/"
+        for name, pk in named:
+            found[f"{model}-{name}"] = f"/admin/mcp_app/{model}/{pk}/change/"
+        if model in ("tool", "prompt", "resource", "apikey"):
+            found[f"{model}-add"] = f"/admin/mcp_app/{model}/add/"
+    found["tool-history"] = f"/admin/mcp_app/tool/{rows['tool'][0][1]}/history/"
     return found
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_is_broken(scheme: str, width: int, visit: Visit, pages: dict[str, str]) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    for name, path in pages.items():
+        page = visitor.goto(path)
+        wide, window, pwned = page.evaluate(
+            "[document.documentElement.scrollWidth, window.innerWidth, window.pwned ?? null]"
+        )
+        picture(page, f"{name}-{scheme}-{width}")
+        assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
+        assert pwned is None, f"{name} executed stored text"
+        assert visitor.trouble == [], name
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -270,7 +270,8 @@ def _versions(keys: dict[str, Any]) -> Iterator[Stop]:
     for model, kind in (("tool", "tool"), ("resource", "resource"), ("resourcetemplate", "template")):
         change = keys[f"change_gone_{kind}"]
         yield Stop(f"{kind}-past", f"{ADMIN}/{model}/deleted/{change}/", "gone.why entry.title")
-        yield Stop(f"{kind}-restore", f"{ADMIN}/{model}/roll-back/{change}/", "gone.why")
+        if kind != "template":  # Templates come from code alone, so nobody adds one that is gone.
+            yield Stop(f"{kind}-restore", f"{ADMIN}/{model}/roll-back/{change}/", "gone.why")
     yield Stop("deleted", f"{ADMIN}/prompt/deleted/", "user.name")
     yield Stop("past", f"{ADMIN}/prompt/deleted/{keys['change_gone']}/", "gone.template gone.why")
     yield Stop("restore", f"{ADMIN}/prompt/roll-back/{keys['change_gone']}/", "gone.template")
