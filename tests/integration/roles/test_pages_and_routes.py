@@ -16,7 +16,7 @@ from tests.integration.roles.requests import Request, Requests
 from tests.integration.roles.table import Clause, Way, ways
 from tests.integration.roles.ways_there_are import served
 
-pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+pytestmark = pytest.mark.django_db
 WAYS = tuple(way for way in ways() if way.method != "WS" and way.path not in served())
 INDEX = next(way for way in WAYS if way.path == "/admin/")
 SECTIONS = tuple(dict.fromkeys(way.section for way in WAYS if way.clauses))

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection, connections
 from django.utils import timezone
 
 from mcp_app import Context
@@ -85,6 +86,15 @@ async def test_a_task_that_asks_waits_without_a_worker_and_goes_on_with_the_last
     assert resumed.inputs["responses"] == {"a": ROOTS, "b": ROOTS}
 
 
+def _answer(*given: Any) -> Any:
+    """In a thread that keeps no connection, which would keep the test's database from being dropped."""
+    try:
+        return task_records.answer(*given)
+    finally:
+        connections.close_all()
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
 @pytest.mark.requirement("TASKX-08", "CEL-02")
 async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
@@ -92,7 +102,7 @@ async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> N
     await suspend(task_id, *keys)
     queued = waiting("celery")
     row = await Call.objects.aget()
-    answered = [sync_to_async(task_records.answer, thread_sensitive=False) for _ in keys]
+    answered = [sync_to_async(_answer, thread_sensitive=False) for _ in keys]
     outcomes = await asyncio.gather(
         *(answer(row.pk, {key: ROOTS}) for answer, key in zip(answered, keys, strict=True))
     )
