@@ -42,9 +42,9 @@ def listed(speaker: str, result: Any = TITLED) -> Told:
         (opening("other", "2025-03-26") + opening("s", "2025-06-18") + listed("s"), ""),
         # One that no session names is that of the message.
         ([("m", "2026-07-28", [(1, "tools/list")], None), ("m", "2026-07-28", [], answer(TITLED))], "ttlMs"),
-        ([("s", None, [], answer({}))], "nobody asked"),
+        ([("s", None, [], answer({}))], ""),
         ([("s", None, [(1, "ping"), (1, "tools/list")], None), ("s", None, [], answer({}))], ""),
-        ([("s", None, [("1", "ping")], None), ("s", None, [], answer({}))], "nobody asked"),
+        ([("s", None, [("1", "ping")], None), ("s", None, [], answer({}))], ""),
         ([("s", None, [(1, "x/y")], None), ("s", None, [], answer({}))], "no published result"),
         ([("s", None, [(1, "ping"), (2, "ping")], None), ("s", None, [], [answer({}), answer({}, 2)])], ""),
         ([("s", None, [], {"jsonrpc": "2.0", "method": "notifications/made/up"})], "is not published"),

@@ -124,7 +124,7 @@ def _judged(version: str, methods: frozenset[str], message: Any, *, stdio: bool)
     if "method" in message or "error" in message:
         return referee.problems(version, message)
     if not methods:
-        return ["an answer that nobody asked for"]
+        return []  # Tests kill processes: what was asked of one is then not written down, its answer may be.
     # An id that was used for several requests: right for one of them.
     return min((referee.problems(version, message, method) for method in methods), key=len)
 
