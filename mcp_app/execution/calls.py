@@ -19,6 +19,7 @@ from mcp_app.observability.counts import Counts
 from mcp_app.observability.trail import of_request
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
@@ -134,17 +135,18 @@ class Calls:
 
     def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
         """Cancel a call running in this process; False when there is none."""
-        session = self._sessions.get(session_id)
-        # An operator knows a modern client by its record; each of its requests stands alone.
-        named = (
-            [session]
-            if session
-            else [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]
-        )
-        found = [each.in_flight[request_id] for each in named if request_id in each.in_flight]
+        named = self._named(session_id)
+        found = [session.in_flight[request_id] for session in named if request_id in session.in_flight]
         for call in found:
             call.cancel(reason)
         return bool(found)
+
+    def _named(self, session_id: str) -> list[Session]:
+        """The session of that id; by the record of a modern client, each of its requests that run."""
+        if session_id.startswith(CLIENT_RECORD):
+            return [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]
+        session = self._sessions.get(session_id)
+        return [session] if session is not None else []
 
     def heard_cancel(self, payload: dict[str, Any]) -> None:
         """A cancel that reached another process."""

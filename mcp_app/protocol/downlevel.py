@@ -41,6 +41,7 @@ _METHOD_SINCE: Final = {
     "notifications/elicitation/complete": V2025_11_25,
     "notifications/tasks/status": V2025_11_25,
 }
+# What only the handshake's era had.
 _ENDED: Final = frozenset(("notifications/elicitation/complete", "notifications/tasks/status"))
 _LISTS: Final = {
     "tools/list": ("tools", "tool"),
@@ -170,10 +171,9 @@ def complete(method: str, result: Wire, meta: Wire) -> Wire:
 def message(method: str, params: Wire, version: str) -> Wire | None:
     """The params of a notification or request of ours, or None if the revision cannot carry it."""
     if version >= V2026_07_28:
-        return _without_elicitation_id(method, params)
+        return None if method in _ENDED else _without_elicitation_id(params)
     if version >= V2025_11_25:
-        # What only the handshake's era had has no place to go in the other.
-        return None if method in _ENDED and version >= V2026_07_28 else params
+        return params
     if version < _METHOD_SINCE.get(method, ""):
         return None
     if method == "notifications/progress" and version < V2025_03_26:
@@ -185,10 +185,8 @@ def message(method: str, params: Wire, version: str) -> Wire | None:
     return params
 
 
-def _without_elicitation_id(method: str, params: Wire) -> Wire | None:
+def _without_elicitation_id(params: Wire) -> Wire:
     """ELI-09: what an elicitation belongs to, the server keeps in mind by itself."""
-    if method == "notifications/elicitation/complete":
-        return None
     if "elicitationId" not in params:
         return params
     return {name: value for name, value in params.items() if name != "elicitationId"}

@@ -11,7 +11,9 @@ import pytest
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.execution.call import Call
 from mcp_app.execution.context import Context
+from mcp_app.protocol.envelope import Envelope
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
+from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never
 
@@ -65,6 +67,19 @@ async def test_a_cancel_finds_exactly_the_call_it_names(stage: Stage) -> None:
     assert stage.calls.cancel(stage.session.id, 1, "")
     assert await stage.said(call) == [CANCELLED]
     assert not stage.calls.cancel(stage.session.id, 1, "")
+
+
+async def test_an_operator_stops_the_request_of_a_modern_client_by_its_record(streams: Streams) -> None:
+    mine, other = (Exchange(Envelope("2026-07-28", {}, {"name": name}, ""), LOOPBACK.key) for name in "ab")
+    stage = Stage(streams, mine)
+    call = stage.start(never)
+    await begun(call)
+    assert stage.calls.in_flight() == {mine.record_id: [call]}
+    assert not stage.calls.cancel(other.record_id, 1, "")
+    assert not stage.calls.cancel(mine.record_id, 2, "")
+    assert stage.calls.cancel(mine.record_id, 1, "")
+    (said,) = await stage.said(call)
+    assert said["error"]["code"] == -32603  # That of a cancel is not published in this era.
 
 
 @pytest.mark.requirement("CAN-04")

@@ -334,6 +334,22 @@ def test_sampling_is_asked_in_the_words_of_the_revision(version: str) -> None:
             assert problems(version, "SamplingMessage", message) == []
 
 
+@pytest.mark.requirement("ELI-09")
+@pytest.mark.parametrize(
+    ("method", "params", "sent"),
+    [
+        ("notifications/elicitation/complete", {"elicitationId": "1"}, None),
+        ("notifications/tasks/status", {}, None),
+        ("elicitation/create", {"mode": "url", "elicitationId": "1"}, {"mode": "url"}),
+        ("notifications/progress", {"progress": 1}, {"progress": 1}),
+    ],
+)
+def test_what_only_the_handshake_s_era_had_is_not_sent_on_2026_07_28(
+    method: str, params: dict[str, Any], sent: dict[str, Any] | None
+) -> None:
+    assert downlevel.message(method, params, "2026-07-28") == sent
+
+
 @pytest.mark.requirement("ELI-02", "ELI-04", "ELI-07", "SAMP-02", "CAP-02", "VER-10")
 @pytest.mark.parametrize(
     ("method", "params", "version", "reason"),
