@@ -149,6 +149,8 @@ def main(arguments: list[str]) -> int:
                     "--ignore=tests/browser",
                     "--ignore=tests/process",
                     "--ignore=tests/conformance",
+                    # Who may what does not depend on the database.
+                    "--ignore=tests/integration/roles",
                     *arguments,
                 ),
             ]
