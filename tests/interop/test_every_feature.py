@@ -86,8 +86,9 @@ def check(report: dict[str, Any], server: LiveServer, transport: str) -> None:
     assert report["stopped"], "the cancelled call went on"
     assert report["updated"]
     assert report["changed"]
-    assert report["booked"]["guest"] == "Ada"
-    assert (report["booked"]["reservations"], report["booked"]["made_on"]) == (1, "ForkPoolWorker")
+    booking = report["booked"]["structured"]
+    assert booking, report["booked"]["text"]
+    assert (booking["guest"], booking["reservations"], booking["made_on"]) == ("Ada", 1, "ForkPoolWorker")
     assert report["came_back"] == "welcome back"
     web = [str(process.pid) for process in server.processes]
     # Over HTTP+SSE the first process holds the stream, the second one answers.

@@ -76,7 +76,7 @@ export async function walk(does, heard) {
   await call("switch");
   report.changed = await until(() => heard.changed.includes("tools"));
   await call("switch");
-  report.booked = (await call("book_trip", { city: name })).structured;
+  report.booked = await call("book_trip", { city: name });
   report.came_back = (await call("come_back")).text;
   report.process = (await call("process")).text;
   return report;
