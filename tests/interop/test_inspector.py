@@ -26,6 +26,8 @@ def _inspect(
 ) -> dict[str, Any]:
     program = npm.packages("inspector") / ".bin" / "mcp-inspector"
     options = ["--transport", transport, "--protocol-era", era, "--format", "json", "--quiet"]
+    # A server that it starts on a busy machine takes longer than it waits by itself.
+    options += ["--connect-timeout", "60000"]
     target = {"http": [live.url], "sse": [live.url.replace("/mcp", "/sse")]}
     # The Inspector hands few of its own variables on to the server that it starts.
     told = [f"{name}={value}" for name, value in live.environment.items() if os.environ.get(name) != value]
@@ -40,7 +42,8 @@ def _inspect(
         done.stdout[-500:],
         done.stderr[-2000:],
     )
-    found: dict[str, Any] = json.loads(done.stdout)
+    # What is no result at all is said beside.
+    found: dict[str, Any] = json.loads(done.stdout or done.stderr)
     result: dict[str, Any] = found.get("result", found)
     return result
 
