@@ -23,9 +23,13 @@ CLIENTS: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
     **{
         client: {
             LEGACY: {"http": ("legacy",), "sse": ("legacy",), "stdio": ("legacy",)},
-            MODERN: {"http": ("auto",), "stdio": (MODERN,)},
+            MODERN: {"http": (http,), "stdio": (stdio,)},
         }
-        for client in ("mcp2", "fastmcp4", "sdk2.mjs")
+        for client, http, stdio in (
+            ("mcp2", MODERN, "auto"),
+            ("fastmcp4", "auto", MODERN),
+            ("sdk2.mjs", "auto", MODERN),
+        )
     },
 }
 CASES = [
