@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from tests.live import LiveServer
 from tests.modern import META, VERSION, Modern
-from tests.raw_http import Mcp, events_of, is_stream
+from tests.raw_http import Mcp, RawClient, events_of, is_stream
 from tests.raw_sse import HttpSseClient
-from tests.stdio_child import Child
+from tests.stdio_child import PATIENCE, Child
 
 Wire = dict[str, Any]
 CAPABILITIES: Wire = {"elicitation": {}, "sampling": {}}
@@ -45,7 +45,7 @@ class Http:
             yield self.mcp.call(method, params)
             return
         with self.mcp.open_call(method, params) as stream:
-            yield from iter(stream.message, None)
+            yield from iter(lambda: stream.message(PATIENCE), None)
 
     def answer(self, request_id: Any, result: Wire) -> None:
         assert self.other.respond(request_id, result).status == 202
@@ -106,7 +106,8 @@ class ModernHttp:
 
     def __init__(self, live: LiveServer, version: str) -> None:
         assert version == VERSION
-        self.clients = [Modern.at(port, capabilities=CAPABILITIES) for port in live.ports]
+        raw = [RawClient("127.0.0.1", port, PATIENCE) for port in live.ports]
+        self.clients = [Modern(client, capabilities=CAPABILITIES) for client in raw]
 
     def ask(self, method: str, params: Wire) -> Iterator[Wire]:
         self.clients.append(self.clients.pop(0))

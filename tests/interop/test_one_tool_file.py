@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,6 +82,7 @@ def _answered(talk: Talk, params: Wire, found: Course) -> Wire:
             found.steps[-1].append((step["progress"], step["total"], step.get("message")))
         elif "method" in message:
             talk.answer(message["id"], _reply(params["name"], message, found))
+    assert "result" in message, message
     result: Wire = message["result"]
     return result
 
@@ -108,26 +110,25 @@ def check(found: Course, revision: Revision, outcome: Wire, words: list[str]) ->
 @pytest.mark.parametrize(("version", "transport"), CELLS)
 def test_the_outcome_is_the_same(live: LiveServer, version: str, transport: str) -> None:
     revision = REVISIONS[version]
-    talk = revision.transports[transport](live, version)
-    *_, listed = talk.ask("tools/list", {})
-    for tool in listed["result"]["tools"]:
-        if tool["name"] in SAYS:
-            assert ("outputSchema" in tool) == revision.structured
-    city = f"{transport} {version}"
-    plan = {"city": city, "days": 5 if revision.asks else 2, "idea": "Look at the river."}
-    check(course(talk, "plan_trip", city), revision, plan, ["for how long", "what to do", "planned"])
-    booked = course(talk, "book_trip", city)
-    if revision.asks:
-        booking = {
-            "city": city,
-            "guest": "Ada",
-            "reservations": 1,
-            "greeting": "Look at the river.",
-            "made_on": "ForkPoolWorker",
-        }
-        check(booked, revision, booking, ["for whom", "reserved", "booked"])
-    else:
-        assert booked.result["isError"]
-        assert booked.result["content"] == [{"type": "text", "text": CANNOT_ASK}]
-        assert not booked.asked
-    talk.close()
+    with closing(revision.transports[transport](live, version)) as talk:
+        *_, listed = talk.ask("tools/list", {})
+        for tool in listed["result"]["tools"]:
+            if tool["name"] in SAYS:
+                assert ("outputSchema" in tool) == revision.structured
+        city = f"{transport} {version}"
+        plan = {"city": city, "days": 5 if revision.asks else 2, "idea": "Look at the river."}
+        check(course(talk, "plan_trip", city), revision, plan, ["for how long", "what to do", "planned"])
+        booked = course(talk, "book_trip", city)
+        if revision.asks:
+            booking = {
+                "city": city,
+                "guest": "Ada",
+                "reservations": 1,
+                "greeting": "Look at the river.",
+                "made_on": "ForkPoolWorker",
+            }
+            check(booked, revision, booking, ["for whom", "reserved", "booked"])
+        else:
+            assert booked.result["isError"]
+            assert booked.result["content"] == [{"type": "text", "text": CANNOT_ASK}]
+            assert not booked.asked
