@@ -54,18 +54,12 @@ class Connection(asyncio.Protocol):
         self.transport.write(first)
 
     def data_received(self, data: bytes) -> None:
-        buffer = self.buffer + data if self.buffer else data
-        end = buffer.find(b"\r\n\r\n")
-        if end < 0:
-            self.buffer = buffer
-            return
+        self.buffer = self.buffer + data if self.buffer else data
         try:
-            total = end + 4 + content_length(buffer, end)
-            if len(buffer) < total:
-                self.buffer = buffer
-                return
-            self.buffer = b""
-            self._next(Reply(int(buffer[9:12]), buffer[:end], buffer[end + 4 : total]))
+            reply = whole_reply(self.buffer)
+            if reply is not None:
+                self.buffer = b""
+                self._next(reply)
         except (WrongAnswer, ValueError) as error:
             self.error = error
 
@@ -84,6 +78,33 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         self.closing = True
         self.transport.close()
+
+
+def whole_reply(buffer: bytes) -> Reply | None:
+    """The one answer in ``buffer``; None until all of it is there."""
+    end = buffer.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    status, head = int(buffer[9:12]), buffer[:end]
+    if b"\r\ntransfer-encoding: chunked" in head.lower():
+        # Nothing is sent ahead, so the last chunk is the end of what was received.
+        if not buffer.endswith(b"0\r\n\r\n"):
+            return None
+        return Reply(status, head, unchunked(buffer, end + 4))
+    total = end + 4 + content_length(buffer, end)
+    return None if len(buffer) < total else Reply(status, head, buffer[end + 4 : total])
+
+
+def unchunked(buffer: bytes, at: int) -> bytes:
+    """The body whose chunks begin at ``at``, up to its last chunk."""
+    pieces = []
+    while True:
+        line = buffer.index(b"\r\n", at)
+        size = int(buffer[at:line], 16)
+        if not size:
+            return b"".join(pieces)
+        pieces.append(buffer[line + 2 : line + 2 + size])
+        at = line + size + 4
 
 
 def content_length(buffer: bytes, end: int) -> int:

@@ -22,11 +22,13 @@ from benchmarks.servers import SIZES, Servers
 from tests.live import cpu_seconds
 
 CONNECTIONS = 32
+WARM_SECONDS = 3.0
 CONDITIONS = {
     "server": "uvicorn, uvloop, httptools; one process for each row, on the first core",
     "load": "keep-alive connections on the second core; Redis is there too",
     "ours": "sessions, message log on, access log off, MCP_AUTH=loopback; Host and Origin checked",
     "sdk": "mcp 2.3: sessions, JSON answers, logging off",
+    "typescript": "server 2.4 on node:http: no sessions, Host and Origin checked; one process and core",
     "session": "one operation is initialize + initialized + DELETE",
 }
 
@@ -58,28 +60,38 @@ class Row:
         self.rates.append(measured.per_second)
         self.costs.append(measured.cpu_microseconds)
 
+    def warm(self) -> None:
+        """Give a compiler at run time something to compile, and count none of it."""
+        self.once(WARM_SECONDS)
+        self.rates.clear()
+        self.costs.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One demand on a median ratio."""
+    """One demand on a median ratio: of a row of ours to the fastest of the others."""
 
     text: str
     over: tuple[str, str]
-    under: tuple[str, str]
+    under: tuple[tuple[str, str], ...]
     at_least: float
 
 
+def _modern(work: str, text: str) -> Target:
+    """2026-07-28 is measured beside both official SDKs."""
+    peers = ((work, "sdk"), (work, "typescript"))
+    return Target(f"{text} against the faster SDK", (work, "ours"), peers, 3.0)
+
+
 TARGETS = (
-    Target("tools/call against the SDK", ("tools/call echo", "ours"), ("tools/call echo", "sdk"), 4.0),
-    Target("tools/list (10) against the SDK", ("tools/list 10", "ours"), ("tools/list 10", "sdk"), 5.0),
-    Target("tools/call of 2026-07-28 against the SDK", ("2026 tools/call", "ours"),
-           ("2026 tools/call", "sdk"), 3.0),
-    Target("tools/list of 2026-07-28 against the SDK", ("2026 tools/list 10", "ours"),
-           ("2026 tools/list 10", "sdk"), 3.0),
-    Target("server/discover against the SDK", ("2026 discover", "ours"), ("2026 discover", "sdk"), 3.0),
-    Target("tools/call against the floor", ("tools/call echo", "ours"), ("fixed body", "floor"), 0.4),
-    Target("first page of 1,000 tools against 100", ("tools/list 1000", "ours"), ("tools/list 100", "ours"),
-           1 / 1.5),
+    Target("tools/call against the SDK", ("tools/call echo", "ours"), (("tools/call echo", "sdk"),), 4.0),
+    Target("tools/list (10) against the SDK", ("tools/list 10", "ours"), (("tools/list 10", "sdk"),), 5.0),
+    _modern("2026 tools/call", "tools/call of 2026-07-28"),
+    _modern("2026 tools/list 10", "tools/list of 2026-07-28"),
+    _modern("2026 discover", "server/discover"),
+    Target("tools/call against the floor", ("tools/call echo", "ours"), (("fixed body", "floor"),), 0.4),
+    Target("first page of 1,000 tools against 100", ("tools/list 1000", "ours"),
+           (("tools/list 100", "ours"),), 1 / 1.5),
 )  # fmt: skip
 MOST_KIB = 25.0
 MOST_FAN_OUT_MS = 1_000.0
@@ -94,6 +106,7 @@ def rows(servers: Servers) -> list[Row]:
 
     ours = ("ours", servers.port(10))
     peers = (ours, ("sdk", servers.sdk))
+    stateless = () if servers.typescript is None else (("typescript", servers.typescript),)
     # What is compared stands together, so that a change of the machine's mood meets both alike.
     add("fixed body", "floor", servers.floor, lambda port: scenarios.fixed(port, scenarios.ECHO, floor.BODY))
     for server, port in peers:
@@ -111,7 +124,7 @@ def rows(servers: Servers) -> list[Row]:
         ("2026 tools/list 10", scenarios.TOOLS_LIST, lambda paged: scenarios.check_tools(10, paged=paged)),
         ("2026 discover", scenarios.DISCOVER, lambda paged: scenarios.check_discovery),
     ):
-        for server, port in peers:
+        for server, port in (*peers, *stateless):
             add(work, server, port, _alone(message, check(server == "ours")))
     return found
 
@@ -187,14 +200,19 @@ def table(found: list[Row]) -> None:
     for row in found:
         by_work.setdefault(row.work, {})[row.server] = row
     base = by_work["fixed body"]["floor"]
-    print(f"\n{'work':<18}{'ours/s':>10}{'sdk/s':>10}{'ours:sdk':>10}{'of floor':>10}{'ours cpu us':>13}")
+    print(
+        f"\n{'work':<18}{'ours/s':>10}{'sdk/s':>10}{'ours:sdk':>10}{'ts/s':>10}{'ours:ts':>10}"
+        f"{'of floor':>10}{'ours cpu us':>13}"
+    )
     for work, servers in by_work.items():
-        ours, sdk = servers.get("ours"), servers.get("sdk")
-        ratio = f"{ratio_of(ours, sdk):.1f}" if ours and sdk else ""
+        ours = servers.get("ours")
         first = ours or next(iter(servers.values()))
-        shown = [f"{row.median:,.0f}" if row else "" for row in (first, sdk)]
-        share = f"{ratio_of(first, base):.0%}"
-        print(f"{work:<18}{shown[0]:>10}{shown[1]:>10}{ratio:>10}{share:>10}{first.cost:>13.1f}")
+        shown = f"{first.median:,.0f}".rjust(10)
+        for name in ("sdk", "typescript"):
+            peer = servers.get(name)
+            shown += f"{peer.median:>10,.0f}" if peer else " " * 10
+            shown += f"{ratio_of(ours, peer):>10.1f}" if ours and peer else " " * 10
+        print(f"{work:<18}{shown}{ratio_of(first, base):>10.0%}{first.cost:>13.1f}")
 
 
 def ratio_of(over: Row, under: Row) -> float:
@@ -207,10 +225,12 @@ def judge(found: list[Row]) -> bool:
     rows_by_name = {(row.work, row.server): row for row in found}
     met = True
     for target in TARGETS:
-        ratio = ratio_of(rows_by_name[target.over], rows_by_name[target.under])
+        measured = [name for name in target.under if name in rows_by_name]
+        ratio = min(ratio_of(rows_by_name[target.over], rows_by_name[name]) for name in measured)
         good = ratio >= target.at_least
         met = met and good
-        emit(target=target.text, ratio=round(ratio, 2), at_least=round(target.at_least, 2), met=good)
+        emit(target=target.text, ratio=round(ratio, 2), at_least=round(target.at_least, 2), met=good,
+             beside=[server for _, server in measured])  # fmt: skip
     return met
 
 
@@ -231,6 +251,8 @@ def main(arguments: list[str] | None = None) -> int:
         servers = Servers(Path(folder))
         try:
             servers.start()
+            if servers.missing:
+                emit(server="typescript", not_measured=servers.missing)
             if pins:
                 os.sched_setaffinity(0, {pins[1]})
             met = measure(servers, wanted)
@@ -245,6 +267,9 @@ def main(arguments: list[str] | None = None) -> int:
 def measure(servers: Servers, wanted: argparse.Namespace) -> bool:
     """All rounds, then the streams; True when every target is met."""
     found = rows(servers)
+    for row in found:
+        if row.server == "typescript":
+            row.warm()
     for number in range(wanted.rounds):
         for row in found:
             row.once(wanted.seconds)

@@ -1,13 +1,16 @@
-"""The measured servers: the floor, the official Python SDK, and ours with 10, 100 and 1,000 tools."""
+"""The measured servers: the floor, the official SDKs, and ours with 10, 100 and 1,000 tools."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.processes import Process, cores, free_port, uvicorn
+from benchmarks.catalogue import FILLER_DESCRIPTION
+from benchmarks.processes import ROOT, Process, cores, free_port, uvicorn
 from mcp_app.streams.message_queue import SyncMessageQueue
+from tests import node
 from tests.live import LiveServer
 
 SIZES = (10, 100, 1000)
@@ -15,11 +18,16 @@ SIZES = (10, 100, 1000)
 
 @dataclass
 class Servers:
-    """All servers of one run; only the one under load has work to do."""
+    """All servers of one run; only the one under load has work to do.
+
+    ``typescript`` is None, and ``missing`` says why, where Node or its packages cannot be had.
+    """
 
     folder: Path
     floor: int = 0
     sdk: int = 0
+    typescript: int | None = None
+    missing: str = ""
     ours: dict[int, LiveServer] = field(default_factory=dict)
     processes: dict[str, Process] = field(default_factory=dict)
 
@@ -28,6 +36,10 @@ class Servers:
         core = pins[0] if pins else None
         self.floor = self._plain("floor", "benchmarks.floor:application", core, lifespan="off")
         self.sdk = self._plain("sdk", "benchmarks.sdk_server:application", core)
+        try:
+            self.typescript = self._typescript(core)
+        except node.NodeUnavailable as missing:
+            self.missing = str(missing)
         for size in SIZES:
             server = LiveServer(
                 1, settings="benchmarks.settings", env={"BENCH_TOOLS": str(size), "DEMO": "off"}
@@ -39,8 +51,21 @@ class Servers:
 
     def _plain(self, name: str, application: str, core: int | None, *, lifespan: str = "on") -> int:
         port = free_port()
-        command = uvicorn(application, port, lifespan=lifespan)
-        process = Process(command, self.folder / f"{name}.log", {"BENCH_TOOLS": str(SIZES[0])}, core)
+        return self._started(name, uvicorn(application, port, lifespan=lifespan), port, core)
+
+    def _typescript(self, core: int | None) -> int:
+        port = free_port()
+        # Node looks for packages beside the script, so it is copied to where those are.
+        script = shutil.copy(ROOT / "benchmarks" / "typescript_server.mjs", node.install("peer").parent)
+        return self._started("typescript", [node.executable(), script, str(port)], port, core)
+
+    def _started(self, name: str, command: list[str], port: int, core: int | None) -> int:
+        facts = {
+            "BENCH_TOOLS": str(SIZES[0]),
+            "BENCH_DESCRIPTION": FILLER_DESCRIPTION,
+            "NODE_ENV": "production",
+        }
+        process = Process(command, self.folder / f"{name}.log", facts, core)
         self.processes[name] = process
         process.start()
         process.wait_for_port(port)
@@ -55,7 +80,8 @@ class Servers:
         for server in self.ours.values():
             if server.ports[0] == port:
                 return server.processes[0].pid
-        return self.processes["floor" if port == self.floor else "sdk"].pid
+        peers = {self.floor: "floor", self.sdk: "sdk", self.typescript: "typescript"}
+        return self.processes[peers[port]].pid
 
     def write_logs(self) -> None:
         """Empty the queues of the message logs, as a worker would; it would need the load's core."""

@@ -20,6 +20,11 @@ PACKAGES: dict[str, dict[str, str]] = {
         "@modelcontextprotocol/client": "2.4.0",
     },
     "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
+    "peer": {
+        "@modelcontextprotocol/server": "2.4.0",
+        "@modelcontextprotocol/node": "2.1.2",
+        "zod": "4.6.7",
+    },
 }
 INSTALL_SECONDS = 420
 

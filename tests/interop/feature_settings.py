@@ -1,4 +1,4 @@
-"""The demo with an app of every feature, in pages of two."""
+"""The demo with an app of every feature and the trip, in pages of two."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS as _APPS
 from mcpsite.settings import MCP as _MCP
 
-INSTALLED_APPS = [*_APPS, "tests.interop.app"]
+INSTALLED_APPS = [*_APPS, "tests.interop.app", "tests.interop.trip"]
 MCP = {**_MCP, "PAGE_SIZE": 2}

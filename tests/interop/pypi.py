@@ -19,6 +19,8 @@ SCRIPTS = Path(__file__).parent / "clients"
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "pypi"
 INSTALL_SECONDS = 420
 RUN_SECONDS = 180
+# FastMCP brings the official SDK of the same line.
+SHARED = {"mcp2": "fastmcp4"}
 
 
 @lru_cache(maxsize=4)
@@ -54,7 +56,7 @@ def packages(name: str) -> Path:
 
 def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
     """Run one of our scripts with its packages and no others; the JSON report it prints."""
-    folder = packages(name)
+    folder = packages(SHARED.get(name, name))
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     found = {
         **kept,

@@ -44,24 +44,3 @@ def _check_answers(calls: dict[str, Any]) -> None:
     assert moment.utcoffset() == dt.timedelta(0)
     assert "Interop heading" in calls["web_scrape"]["text"]
     assert calls["count"]["text"] == "counted to 3"
-
-
-def check_progress(report: dict[str, Any]) -> None:
-    """``count`` told each step with its message, growing."""
-    steps = report["progress"]
-    values = [step["progress"] for step in steps]
-    assert values == sorted(set(values)), values
-    assert values[-1] == 3
-    assert steps[-1]["total"] == 3
-    assert steps[-1]["message"] == "3 of 3"
-    assert len(values) >= 3
-
-
-def check_more(report: dict[str, Any]) -> None:
-    """Prompts, resources, templates and completion."""
-    assert set(report["prompts"]) >= set(PROMPTS)
-    assert "server://info" in report["resources"]
-    assert "demo://greeting/{name}" in report["templates"]
-    assert report["greeting"] == "Hello, Ada!"
-    assert "x = 1" in report["review"]
-    assert "Python" in report["completion"]

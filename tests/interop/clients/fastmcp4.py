@@ -1,4 +1,4 @@
-"""The FastMCP client of the fourth line: fastmcp4.py http|sse <url>, or fastmcp4.py stdio <command> …"""
+"""The FastMCP client, fourth line: fastmcp4.py legacy|auto|2026-07-28 http|sse|stdio <url or command> …"""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import features
 import mcp_types as types
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+from mcp.client.subscriptions import listen
 
 HEARD = features.Heard()
+# On 2026-07-28 each request says what it wants to hear; this client wants everything unless told.
+LEVEL = {"io.modelcontextprotocol/logLevel": "info"}
 
 
 async def _elicited(message: str, response_type: Any, params: Any, context: Any) -> dict[str, Any]:
@@ -40,8 +43,10 @@ async def _heard(message: Any) -> None:
 class Does:
     """The walk's steps with this client."""
 
-    def __init__(self, client: Client[Any]) -> None:
+    def __init__(self, client: Client[Any], stack: AsyncExitStack) -> None:
         self.client = client
+        self.stack = stack
+        self.modern = client.protocol_version == "2026-07-28"
 
     async def listed(self, kind: str, cursor: str | None) -> tuple[list[str], str | None]:
         method, member, key = {
@@ -58,7 +63,8 @@ class Does:
             if step:
                 step({"progress": progress, "total": total, "message": message})
 
-        result = await self.client.call_tool_mcp(name, arguments, progress_handler=stepped)
+        meta = LEVEL if self.modern else None
+        result = await self.client.call_tool_mcp(name, arguments, progress_handler=stepped, meta=meta)
         text = "".join(block.text for block in result.content if block.type == "text")
         return {"text": text, "structured": result.structured_content, "isError": bool(result.is_error)}
 
@@ -74,10 +80,16 @@ class Does:
         return (await self.client.complete(reference, {"name": argument, "value": value})).values
 
     async def set_level(self, level: Any) -> None:
-        await self.client.set_logging_level(level)
+        if not self.modern:
+            await self.client.set_logging_level(level)
 
     async def subscribe(self, uri: str) -> None:
-        await self.client.session.subscribe_resource(uri)
+        if self.modern:
+            # The client has no word of its own for it.
+            news = listen(self.client.session, tools_list_changed=True, resource_subscriptions=[uri])
+            await self.stack.enter_async_context(news)
+        else:
+            await self.client.session.subscribe_resource(uri)
 
     async def cancelled(self, name: str, arguments: dict[str, Any], began: Any) -> None:
         call = asyncio.create_task(self.client.session.call_tool(name, arguments))
@@ -87,7 +99,7 @@ class Does:
             await call
 
 
-async def main(kind: str, *target: str) -> None:
+async def main(mode: str, kind: str, *target: str) -> None:
     """Walk and print the report."""
     transport: Any
     if kind == "http":
@@ -97,11 +109,11 @@ async def main(kind: str, *target: str) -> None:
     else:
         transport = StdioTransport(target[0], list(target[1:]), env=dict(os.environ), keep_alive=False)
     client = Client(
-        transport, mode="legacy", elicitation_handler=_elicited, sampling_handler=_sampled,
+        transport, mode=mode, elicitation_handler=_elicited, sampling_handler=_sampled,
         roots=["file:///home/ada"], log_handler=_logged, message_handler=_heard,
     )  # fmt: skip
-    async with client:
-        report = await features.walk(Does(client), HEARD)
+    async with client, AsyncExitStack() as stack:
+        report = await features.walk(Does(client, stack), HEARD)
         report["version"] = client.protocol_version
     print(json.dumps(report))
 

@@ -64,6 +64,7 @@ async def walk(does: Any, heard: Heard) -> dict[str, Any]:
     await does.call("switch", {})
     report["changed"] = await until(lambda: "tools" in heard.changed)
     await does.call("switch", {})
+    report["booked"] = await does.call("book_trip", {"city": name})
     report["came_back"] = (await does.call("come_back", {}))["text"]
     report["process"] = (await does.call("process", {}))["text"]
     return report

@@ -1,21 +1,17 @@
-"""2026-07-28 on the two pipes of a child process: by hand, and with the official client."""
+"""2026-07-28 on the two pipes of a child process, by hand."""
 
 from __future__ import annotations
 
 import signal
-import sys
 from typing import Any
 
-import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
 from mcp_app.protocol.subscriptions import METHOD, SUBSCRIPTION_ID
 from mcp_app.protocol.versions import SERVED, V2026_07_28
 from tests.live import LiveServer
-from tests.stdio_child import ROOT, Child
+from tests.stdio_child import Child
 
 META = {VERSION: V2026_07_28, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "raw", "version": "1"}}
 SWITCH = (
@@ -183,31 +179,3 @@ def test_an_operator_sees_a_subscription_and_can_end_it(live: LiveServer) -> Non
         assert child.message()["method"] == "notifications/cancelled"
         assert child.answer_to("op")["result"]["resultType"] == "complete"
         assert child.call(2, "server/discover", modern())["result"]
-
-
-@pytest.mark.requirement("CONF-03")
-@pytest.mark.parametrize("mode", ["auto", V2026_07_28])
-async def test_the_official_client_works_in_the_modern_era(live: LiveServer, mode: Any) -> None:
-    server = StdioServerParameters(
-        command=sys.executable, args=["manage.py", "mcp_stdio"], cwd=str(ROOT), env=live.environment
-    )
-    steps: list[float] = []
-
-    async def stepped(progress: float, total: float | None, message: str | None) -> None:
-        steps.append(progress)
-
-    async with Client(stdio_client(server), mode=mode) as client:
-        assert client.session.protocol_version == V2026_07_28
-        tools = [tool.name for tool in (await client.list_tools()).tools]
-        assert "count" in tools
-        arguments = {"to": 3, "delay_seconds": 0.05}
-        counted = await client.call_tool("count", arguments, progress_callback=stepped)
-        assert isinstance(counted.content[0], types.TextContent)
-        assert counted.content[0].text == "counted to 3"
-        assert steps == [1, 2, 3]
-        async with client.listen(tools_list_changed=True) as subscription:
-            assert subscription.honored.tools_list_changed
-            live.shell(SWITCH.format(False))
-            assert type(await anext(subscription)).__name__ == "ToolsListChanged"
-        live.shell(SWITCH.format(True))
-        assert "add" in [tool.name for tool in (await client.list_tools()).tools]

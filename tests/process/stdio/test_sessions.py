@@ -1,21 +1,17 @@
-"""The stdio server as a child process: by hand, and with the official client."""
+"""The stdio server as a child process, by hand."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import time
-from typing import Any
 
-import mcp_types as types
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from tests.integration.http.conftest import CAPABILITIES
 from tests.live import LiveServer
 from tests.published_schema import problems
-from tests.stdio_child import COMMAND, ROOT, Child
+from tests.stdio_child import ROOT, Child
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 pytestmark = pytest.mark.process
@@ -211,28 +207,3 @@ def test_who_the_client_is_comes_from_the_command_or_the_environment(live: LiveS
         with Child(environment, *arguments) as child:
             child.initialize()
             assert child.call(1, "tools/list")["result"]["tools"]
-
-
-@pytest.mark.requirement("CONF-03")
-async def test_the_official_client_works_over_stdio(live: LiveServer) -> None:
-    server = StdioServerParameters(
-        command=COMMAND[0], args=list(COMMAND[1:]), cwd=str(ROOT), env=live.environment
-    )
-    steps: list[float] = []
-
-    async def answer(context: Any, params: Any) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={"name": "Ada"})
-
-    async def stepped(progress: float, total: float | None, message: str | None) -> None:
-        steps.append(progress)
-
-    async with Client(stdio_client(server), mode="legacy", elicitation_callback=answer) as client:
-        assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
-        arguments = {"to": 3, "delay_seconds": 0.15}
-        counted = await client.call_tool("count", arguments, progress_callback=stepped)
-        assert isinstance(counted.content[0], types.TextContent)
-        assert counted.content[0].text == "counted to 3"
-        assert steps == [1, 2, 3]
-        hello = await client.call_tool("ask_name", {})
-        assert isinstance(hello.content[0], types.TextContent)
-        assert hello.content[0].text == "Hello, Ada!"
