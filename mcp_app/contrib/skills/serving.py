@@ -40,7 +40,7 @@ class Skills:
         while child["uri"] != root:
             folder = child["uri"].rpartition("/")[0]
             self._folders.setdefault(folder, {})[child["uri"]] = child
-            child: Resource = {"uri": folder, "name": folder.rpartition("/")[2], "mimeType": DIRECTORY}
+            child = {"uri": folder, "name": folder.rpartition("/")[2], "mimeType": DIRECTORY}
 
     @property
     def files(self) -> Iterator[tuple[File, Skill | None]]:
