@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from mcp_app.catalogue.decorators import prompt, resource, tool
     from mcp_app.catalogue.exposure import expose
+    from mcp_app.catalogue.extensions import extension
     from mcp_app.execution.context import Context
     from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
@@ -37,6 +38,7 @@ _HOMES = {
     "ToolResult": "mcp_app.catalogue.content",
     "anotify_resource_updated": "mcp_app.sessions.resource_updates",
     "expose": "mcp_app.catalogue.exposure",
+    "extension": "mcp_app.catalogue.extensions",
     "notify_resource_updated": "mcp_app.sessions.resource_updates",
     "prompt": "mcp_app.catalogue.decorators",
     "resource": "mcp_app.catalogue.decorators",
@@ -57,6 +59,7 @@ __all__ = [
     "ToolResult",
     "anotify_resource_updated",
     "expose",
+    "extension",
     "notify_resource_updated",
     "prompt",
     "resource",

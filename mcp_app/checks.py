@@ -133,10 +133,13 @@ def permissions_of_code_exist(**_: Any) -> list[CheckMessage]:
     known = {
         f"{model._meta.app_label}.{name}" for model in apps.get_models() for name in _codenames(model._meta)
     }
-    definitions = [
+    definitions: list[Any] = [
         definition
         for kind in (registry.tools, registry.prompts, registry.resources, registry.templates)
         for definition in kind.values()
+    ]
+    definitions += [
+        method for extension in registry.extensions.values() for method in extension.methods.values()
     ]
     return [
         Warning(

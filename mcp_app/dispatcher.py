@@ -31,8 +31,8 @@ from mcp_app.execution.reply import Reply
 from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
-from mcp_app.handlers.context import Asked, Handler, RequestContext, Services
-from mcp_app.handlers.table import MODERN, MODERN_QUICK, QUICK, TABLE, unknown
+from mcp_app.handlers.context import Asked, RequestContext, Services
+from mcp_app.handlers.table import MODERN_QUICK, QUICK, by_version, unknown
 from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
@@ -97,6 +97,8 @@ class Dispatcher:
         self._stop = threading.Event()
         self.upkeep = Upkeep()
         self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
+        # By revision: extensions add theirs, so it is not known before every app is loaded.
+        self.methods = by_version(settings)
         self._quick = {False: dict(QUICK), True: dict(MODERN_QUICK)}
         self._notifications = notifications.table(settings.dialects)
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
@@ -206,7 +208,7 @@ class Dispatcher:
         """Begin to serve one modern request; what goes back comes on the reply."""
         payload = without_contents(request, payload)
         reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id, request.id)
-        reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields, MODERN)
+        reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields)
         await reply.settled(self.settings.grace_seconds)
         return reply
 
@@ -325,7 +327,6 @@ class Dispatcher:
         payload: bytes,
         reply: Reply | ExchangeReply,
         trace_fields: Mapping[str, str] | None,
-        table: Mapping[str, Handler] = TABLE,
     ) -> McpError | None:
         """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
         started = perf_counter()
@@ -334,7 +335,7 @@ class Dispatcher:
         )
         error: McpError | None = None
         try:
-            handler = table.get(request.method)
+            handler = self.methods[session.version].get(request.method)
             if handler is None:
                 raise unknown(request.method)
             result = handler(context, request.params)

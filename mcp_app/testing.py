@@ -20,6 +20,7 @@ from mcp_app.catalogue.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
 from mcp_app.protocol import envelope, jsonrpc
+from mcp_app.protocol.capabilities import extensions_member
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import Session
@@ -95,6 +96,7 @@ class Client:
     ``stored=True`` serves the database's catalogue as administrators left it, which needs
     ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
     ``approved=True`` runs tools that need approval as if somebody had given it; else they are refused.
+    ``extensions`` are the ids of those it declares.
     ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
     what the server sent besides answers.
     """
@@ -107,6 +109,7 @@ class Client:
     elicit: Params | str | Handler | None = None
     sample: str | Handler | None = None
     roots: Iterable[str] | None = None
+    extensions: Iterable[str] = ()
     notifications: list[tuple[str, Params]] = field(default_factory=list)
     server: Params = field(default_factory=dict)
     _dispatcher: Dispatcher = field(init=False, repr=False)
@@ -220,7 +223,7 @@ class Client:
     async def _initialize(self, version: str) -> None:
         params = {
             "protocolVersion": version,
-            "capabilities": self._answers().capabilities(),
+            "capabilities": self._capabilities(version),
             "clientInfo": CLIENT_INFO,
         }
         payload = jsonrpc.encode_request(0, "initialize", params)
@@ -263,10 +266,16 @@ class Client:
                 await self._dispatcher.abandon(exchange, number)
         return _unwrap(orjson.loads(reply.answered))
 
+    def _capabilities(self, version: str) -> Params:
+        declared = self._answers().capabilities()
+        if self.extensions:
+            declared[extensions_member(version)] = {name: {} for name in self.extensions}
+        return declared
+
     def _envelope(self) -> Params:
         return {
             envelope.VERSION: self.version,
-            envelope.CLIENT_CAPABILITIES: self._answers().capabilities(),
+            envelope.CLIENT_CAPABILITIES: self._capabilities(self.version),
             envelope.CLIENT_INFO: CLIENT_INFO,
             envelope.LOG_LEVEL: "info",
         }

@@ -17,6 +17,8 @@ from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar
 
 from mcp_app.catalogue.content import CannotAsk, ToolError
+from mcp_app.catalogue.current import current
+from mcp_app.catalogue.registry import registry
 from mcp_app.database import aquery
 from mcp_app.execution import questions
 from mcp_app.execution.call import Call
@@ -24,8 +26,8 @@ from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.json_values import jsonable, settle
 from mcp_app.execution.questions import Answer, Question
 from mcp_app.protocol import downlevel
-from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.input_required import is_answer
+from mcp_app.protocol.capabilities import ClientCapabilities, extensions_member
+from mcp_app.protocol.input_required import METHODS, is_answer
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
 
@@ -43,10 +45,14 @@ class Client:
     name: str
     version: str
     capabilities: ClientCapabilities
+    extensions: frozenset[str] = frozenset()
 
     def can(self, capability: str) -> bool:
-        """Whether the client declared ``roots``, ``sampling``, ``sampling_tools``, ``elicitation_form``, …"""
-        return bool(getattr(self.capabilities, capability, False))
+        """Whether the client declared ``roots``, ``sampling``, ``sampling_tools``, ``elicitation_form``, …
+
+        Or an extension, by its id.
+        """
+        return capability in self.extensions or bool(getattr(self.capabilities, capability, False))
 
 
 class Context:
@@ -78,8 +84,13 @@ class Context:
     def client(self) -> Client:
         """The client's name, version and capabilities."""
         session = self._call.session
-        info = session.client_info
-        return Client(str(info.get("name", "")), str(info.get("version", "")), session.capabilities)
+        info, declared = session.client_info, session.raw_capabilities
+        return Client(
+            str(info.get("name", "")),
+            str(info.get("version", "")),
+            session.capabilities,
+            frozenset(declared.get(extensions_member(session.version), ())),
+        )
 
     @property
     def user(self) -> Any:
@@ -157,6 +168,18 @@ class Context:
     def error(self, message: Any, **data: Any) -> None:
         """A log message of level error."""
         self.log("error", message, **data)
+
+    def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
+        """Send a notification of an extension that an app of this installation defines.
+
+        Nothing is sent to a client that does not know the extension. Raises ValueError for a name that no
+        extension has.
+        """
+        owner = next((each for each in registry.extensions.values() if method in each.notifications), None)
+        if owner is None:
+            raise ValueError(f"No extension has the notification {method!r}: name it in extension(...).")
+        if owner.is_for(self._call.session.raw_capabilities, self.protocol_version):
+            self._call.send(method, jsonable(params or {}))
 
     @property
     def cancelled(self) -> bool:
@@ -257,6 +280,10 @@ class Context:
         """Read one of this server's resources as the caller may; returns the ``resources/read`` result."""
         return await self._read(uri)
 
+    def may_read(self, uri: str) -> bool:
+        """Whether there is a resource of this server at ``uri`` that the caller may read."""
+        return current().resource(uri, self._call.principal.permissions) is not None
+
     def read_resource(self, uri: str) -> dict[str, Any]:
         """As ``aread_resource``, for synchronous code."""
         return self._wait(lambda: self._read(uri))
@@ -284,6 +311,8 @@ class Context:
         if params is None:
             raise CannotAsk(downlevel.why_not(method, question.params, version))
         if is_modern(version):
+            if self._call.method not in METHODS:
+                raise ToolError(f"{self._call.method} cannot ask on revision {version}.")
             return await self._look_up(question, params, key)
         try:
             return question.read(await self._call.ask(method, question.params))

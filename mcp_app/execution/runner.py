@@ -132,6 +132,15 @@ class Runner:
         """A prompt function's value; its expected failures become -32602 (PROMPT-03)."""
         return await self._run_definition(function, arguments, call, context)
 
+    async def run_method(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """The value of an extension's method; what is not there for the caller is -32602."""
+        try:
+            return await self._run_definition(function, arguments, call, context)
+        except (ObjectDoesNotExist, PermissionDenied) as error:
+            raise InvalidParams(str(error) or "Not found.") from None
+
     async def read_resource(
         self, function: ToolFunction, uri: str, variables: dict[str, Any], call: Call, context: Context
     ) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.conf import Settings
+from mcp_app.handlers import extensions
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import known, server_capabilities
 from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
-from mcp_app.protocol.tasks import EXTENSION
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.session import Session, bounded, negotiated_fields
@@ -97,8 +97,7 @@ def capabilities(settings: Settings, version: str) -> dict[str, Any]:
         completions=True,
         logging=True,
         list_changed=True,
-        # Without Redis there is no worker, and so nothing that outlives its request.
-        extensions=(EXTENSION,) if settings.redis_url else (),
+        extensions=extensions.announced(settings, version),
     )
 
 

@@ -1,8 +1,12 @@
 """The methods of both eras on one page: what a client may request, and who serves it."""
 
-from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tasks, tools
+from collections.abc import Mapping
+
+from mcp_app.conf import Settings
+from mcp_app.handlers import completion, extensions, lifecycle, logging, prompts, resources, tools
 from mcp_app.handlers.context import Handler, QuickHandler
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
+from mcp_app.protocol.versions import SERVED, is_modern
 
 # ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
 TABLE: dict[str, Handler] = {
@@ -31,9 +35,6 @@ MODERN: dict[str, Handler] = {
     "resources/templates/list": resources.list_templates,
     "resources/read": resources.read,
     "completion/complete": completion.complete,
-    "tasks/get": tasks.get,
-    "tasks/update": tasks.update,
-    "tasks/cancel": tasks.cancel,
 }
 
 # Those that can be answered in the step they arrive in. A tool call answers on its reply, or does nothing.
@@ -50,6 +51,14 @@ MODERN_QUICK: dict[str, QuickHandler] = {
     "server/discover": lifecycle.discover,
     **{method: handler for method, handler in QUICK.items() if method in MODERN},
 }
+
+
+def by_version(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
+    """Everything that may be requested of a process, at each revision, with what extensions add."""
+    return {
+        version: {**(MODERN if is_modern(version) else TABLE), **extensions.methods(settings, version)}
+        for version in SERVED
+    }
 
 
 def unknown(method: str) -> McpError:

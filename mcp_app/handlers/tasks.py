@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp_app.catalogue.entries import ToolEntry
@@ -14,7 +15,15 @@ from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.request_state import spend
 from mcp_app.execution.results import error_result
-from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
+from mcp_app.handlers.context import (
+    Asked,
+    Handler,
+    Params,
+    RequestContext,
+    Result,
+    progress_token,
+    request_meta,
+)
 from mcp_app.protocol import input_required, jsonrpc
 from mcp_app.protocol.capabilities import declares
 from mcp_app.protocol.errors import InvalidParams, MissingCapability
@@ -33,7 +42,7 @@ CANCELLED = "cancelled by its client"
 def declared(context: Asked) -> bool:
     """Whether this request may be answered with a task (TASKX-02); no legacy one may."""
     session = context.session
-    return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION)
+    return is_modern(session.version) and declares(session.raw_capabilities, EXTENSION, session.version)
 
 
 def require(context: Asked) -> None:
@@ -138,6 +147,9 @@ async def update(context: RequestContext, params: Params) -> Result:
     if responses := input_required.responses(params):
         await context.services.background.answer_task(call, responses)
     return {}
+
+
+METHODS: Mapping[str, Handler] = {"tasks/get": get, "tasks/update": update, "tasks/cancel": cancel}
 
 
 async def _task(context: RequestContext, params: Params) -> tuple[Task, CallRecord]:

@@ -5,32 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
+from mcp_app.protocol.methods import REQUESTS
+
 # Upper bounds of a duration's buckets, in seconds; the last bucket has none.
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 OTHER: Final = "other"
-# What a client may ask for; anything else is OTHER, so that nobody can make us count new words.
-METHODS: Final = frozenset(
-    {
-        "initialize",
-        "ping",
-        "tools/list",
-        "tools/call",
-        "prompts/list",
-        "prompts/get",
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "resources/subscribe",
-        "resources/unsubscribe",
-        "completion/complete",
-        "logging/setLevel",
-        "server/discover",
-        "subscriptions/listen",
-        "tasks/get",
-        "tasks/update",
-        "tasks/cancel",
-    }
-)
+# What a client may ask for, with the methods of extensions, which add theirs; anything else is OTHER, so that
+# nobody can make us count new words.
+METHODS: Final = set(REQUESTS)
 Increment = tuple[str, str, str, int]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +11,8 @@ from .versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
 
 # What a client can declare that means something here.
 CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
+EXTENSIONS: Final = "extensions"
+EXPERIMENTAL: Final = "experimental"
 MAX_EXTENSIONS: Final = 20
 MAX_EXTENSION_NAME: Final = 128
 
@@ -25,9 +27,12 @@ def server_capabilities(
     completions: bool,
     logging: bool,
     list_changed: bool,
-    extensions: Sequence[str] = (),
+    extensions: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06)."""
+    """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06).
+
+    ``extensions`` are settings by id (CAP-05).
+    """
     changes: dict[str, Any] = {"listChanged": True} if list_changed else {}
     found: dict[str, Any] = {}
     if tools:
@@ -41,8 +46,8 @@ def server_capabilities(
         found["completions"] = {}
     if logging:
         found["logging"] = {}
-    if extensions and is_modern(version):
-        found["extensions"] = {name: {} for name in extensions}
+    if extensions:
+        found[extensions_member(version)] = dict(extensions)
     return found
 
 
@@ -100,19 +105,28 @@ def known(capabilities: dict[str, Any]) -> dict[str, Any]:
         for name, members in CLIENT.items()
         if type(declared := capabilities.get(name)) is dict
     }
-    extensions = capabilities.get("extensions")
-    if type(extensions) is dict:
-        names = [
-            name for name in extensions if len(name) <= MAX_EXTENSION_NAME and declares(capabilities, name)
-        ]
-        found["extensions"] = {name: {} for name in names[:MAX_EXTENSIONS]}
+    for member in (EXTENSIONS, EXPERIMENTAL):
+        declared = capabilities.get(member)
+        if type(declared) is dict:
+            names = [
+                name
+                for name, settings in declared.items()
+                if len(name) <= MAX_EXTENSION_NAME and type(settings) is dict
+            ]
+            if names:
+                found[member] = {name: {} for name in names[:MAX_EXTENSIONS]}
     return found
 
 
-def declares(capabilities: dict[str, Any], extension: str) -> bool:
-    """Whether a client declared an extension by its id."""
-    extensions = capabilities.get("extensions")
-    return type(extensions) is dict and type(extensions.get(extension)) is dict
+def extensions_member(version: str) -> str:
+    """Where a revision has its extensions, on both sides (DLG-000-12)."""
+    return EXTENSIONS if is_modern(version) else EXPERIMENTAL
+
+
+def declares(capabilities: dict[str, Any], extension: str, version: str) -> bool:
+    """Whether a client declared an extension by its id, where its revision has them."""
+    declared = capabilities.get(extensions_member(version))
+    return type(declared) is dict and type(declared.get(extension)) is dict
 
 
 def _member(parent: dict[str, Any], name: str) -> dict[str, Any] | None:

@@ -8,4 +8,6 @@ from mcpsite.settings import INSTALLED_APPS as _APPS
 INSTALLED_APPS = [
     *(name for name in _APPS if not name.startswith("mcp_app.contrib.")),
     "tests.conformance.fixture",
+    # After the fixture: the suite reads the first resource of the list.
+    "mcp_app.contrib.skills",
 ]

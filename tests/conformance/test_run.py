@@ -38,12 +38,25 @@ def test_the_summary_line_counts_every_problem(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.strip().splitlines()[-1] == "conformance: 2 passed, 2 failed"
 
 
+def alone(checks: str) -> run.Outcome:
+    output = f"Running client scenario 'sep-2640-x' against server: http://localhost\nChecks:\n{checks}\n"
+    return run.Outcome(run.Run("alone", (), frozenset({"sep-2640-x"})), output, exit_status=0)
+
+
+def test_a_scenario_that_was_run_by_itself_is_judged_like_any_other() -> None:
+    assert alone("Passed: 6/6, 0 failed, 0 warnings").problems == []
+    assert alone("Passed: 6/7, 1 failed, 0 warnings").problems == ["sep-2640-x: 1 checks failed"]
+    assert alone("Passed: 6/7, 0 failed, 1 warnings").problems == ["sep-2640-x: 1 checks failed"]
+    assert alone("Passed: 0/0, 0 failed, 0 warnings").problems == ["sep-2640-x: no check passed"]
+    assert "sep-2640-x: did not run" in alone("").problems
+
+
 @pytest.mark.requirement("CONF-01")
 def test_the_baseline_of_expected_failures_is_empty() -> None:
     assert yaml.safe_load(run.BASELINE.read_text(encoding="utf-8")) == {"server": []}
 
 
-@pytest.mark.requirement("CONF-01")
+@pytest.mark.requirement("CONF-01", "EXT-02")
 def test_the_runner_covers_the_revisions_and_what_they_leave_unscored() -> None:
     options = [set(item.options) for item in run.RUNS]
     assert {"--suite", "all", "--spec-version", "2025-06-18"} in options
@@ -52,7 +65,11 @@ def test_the_runner_covers_the_revisions_and_what_they_leave_unscored() -> None:
     assert {"--suite", "all", "--spec-version", "2026-07-28"} in options
     assert {"--requirements", "2026-07-28"} in options
     assert all(item.must_run >= run.ALSO_REQUIRED for item in run.RUNS[1:3])
-    assert all(item.must_run >= run.HEADERS for item in run.RUNS[3:])
+    assert all(item.must_run >= run.HEADERS for item in run.RUNS[3:5])
+    assert run.RUNS[3].must_run >= run.TASKS
+    assert len(run.TASKS) == 10
+    assert [item.must_run for item in run.RUNS[5:]] == [{name} for name in run.SKILLS]
+    assert [item.options for item in run.RUNS[5:]] == [("--scenario", name) for name in run.SKILLS]
 
 
 def test_what_the_suite_always_skips_is_neither_passed_nor_failed() -> None:

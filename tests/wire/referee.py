@@ -52,6 +52,15 @@ TASK_RESULTS = {
     "tasks/update": "UpdateTaskResult",
     "tasks/cancel": "CancelTaskResult",
 }
+# Those of the skills extension; older revisions know neither types of results nor hints for caches.
+SKILLS = "ext-skills"
+SKILL_RESULTS = {
+    "skills/list": "ListSkillsResult",
+    "skills/get": "GetSkillResult",
+    "resources/directory/read": "ReadResourceDirectoryResult",
+}
+# What tests define themselves, as an app would.
+INVENTED = ("shelves/", "notifications/shelves/")
 # Their content is the application's, not the protocol's.
 OPEN = frozenset(("inputSchema", "outputSchema"))
 
@@ -74,6 +83,11 @@ def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[
     name = RESULTS.get(method, "")
     if version == EXTENDED and (method in TASK_RESULTS or result.get("resultType") == "task"):
         return _by_definition(TASKS, TASK_RESULTS.get(method, "CreateTaskResult"), result)
+    if method in SKILL_RESULTS:
+        older = "" if version == EXTENDED else "Older"
+        return _by_definition(SKILLS, older + SKILL_RESULTS[method], result)
+    if method.startswith(INVENTED):
+        return _by_definition(version, "Result", result)
     if result.get("resultType") == "input_required":
         name = "InputRequiredResult"
     if name not in _definitions(version):
@@ -85,6 +99,8 @@ def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[
 
 def _message_problems(version: str, bare: dict[str, Any]) -> list[str]:
     name = MESSAGES.get(bare["method"], "")
+    if bare["method"].startswith(INVENTED):
+        return []
     if version == EXTENDED and bare["method"] == "notifications/tasks":
         return _by_definition(TASKS, "TaskStatusNotification", {"jsonrpc": "2.0", **bare})
     if version == EXTENDED and name == "SubscriptionsAcknowledgedNotification":

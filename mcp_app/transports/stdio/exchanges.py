@@ -13,7 +13,6 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.exchange_reply import ExchangeReply
-from mcp_app.handlers.table import MODERN
 from mcp_app.protocol import envelope, jsonrpc
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
 from mcp_app.protocol.subscriptions import METHOD as LISTEN
@@ -103,7 +102,7 @@ class Exchanges:
         said = envelope.read(request.params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
-        if request.method not in MODERN and request.method != LISTEN:
+        if request.method not in self._dispatcher.methods[said.version] and request.method != LISTEN:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
         return Exchange(said, self._principal.key)
 

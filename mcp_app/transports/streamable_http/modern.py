@@ -8,7 +8,6 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.handlers.table import MODERN
 from mcp_app.protocol import envelope, jsonrpc, param_headers, routing_headers
 from mcp_app.protocol.errors import (
     HeaderMismatch,
@@ -135,7 +134,7 @@ class Modern:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
         if method == "tools/call":
             _check_arguments(fields, params, principal)
-        if method not in MODERN and method != LISTEN:
+        if method not in self._dispatcher.methods[said.version] and method != LISTEN:
             raise MethodNotFound(f"Method not found: {method[:128]}")
         return Exchange(said, principal.key)
 

@@ -55,6 +55,7 @@ def jobs_in(client: redis.Redis) -> list[dict[str, Any]]:
     return [json.loads(job) for name in queues for job in client.lrange(name, 0, -1)]  # type: ignore[union-attr]
 
 
+@pytest.mark.requirement("CEL-09", "AUTH-08")
 def test_no_credential_travels_and_a_permission_lost_meanwhile_counts(
     strict: Installation, key: str, nonce: str
 ) -> None:

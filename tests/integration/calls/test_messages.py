@@ -44,7 +44,7 @@ def test_progress_and_log_lines_of_a_worker_arrive_in_order_before_the_answer(
         ("sample_in_thread", "sampling/createMessage", SPOKEN, "Hello."),
     ],
 )
-@pytest.mark.requirement("T-POST-10", "ELI-01", "SAMP-01")
+@pytest.mark.requirement("T-POST-10", "ELI-01", "SAMP-01", "CEL-07")
 def test_a_question_asked_in_a_worker_is_answered_through_the_other_web_process(
     client: Mcp, elsewhere: Mcp, nonce: str, tool: str, method: str, result: dict[str, Any], said: str
 ) -> None:

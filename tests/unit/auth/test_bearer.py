@@ -205,3 +205,24 @@ async def test_without_a_database_the_server_is_unavailable_and_a_known_caller_s
         assert "mcp_app" not in refused.value.message
     finally:
         await sync_to_async(outage.__exit__)(None, None, None)
+
+
+@pytest.mark.requirement("AUTH-08")
+@pytest.mark.parametrize(
+    "token",
+    [
+        # Of an authorization server, of another service, and a key of ours that is not whole.
+        b"eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2lzc3Vlci5leGFtcGxlIiwiYXVkIjoibWNwIn0.",
+        b"ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+        b"mcp_",
+    ],
+)
+async def test_a_token_that_somebody_else_made_opens_nothing(token: bytes) -> None:
+    assert await refusal(b"Bearer " + token) == await refusal(b"Bearer mcp_" + b"x" * 43)
+
+
+@pytest.mark.requirement("AUTH-13")
+async def test_no_scope_is_asked_for_and_none_that_outlives_its_user() -> None:
+    headers = (await refusal(b"Bearer mcp_nonsense"))[-1]
+    assert headers
+    assert not [value for _, value in headers if b"scope" in value or b"offline_access" in value]

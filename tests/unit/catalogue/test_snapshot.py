@@ -295,3 +295,23 @@ def test_arguments_marked_as_secret_are_named_for_the_log_at_any_depth() -> None
         return "open"
 
     assert catalogue([tool_entry(unlock, input_schema=schema)]).secret_names == {"pin", "code"}
+
+
+@pytest.mark.requirement("CACHE-06")
+def test_a_page_that_is_kept_is_kept_for_those_permissions_that_revision_and_that_cursor_only() -> None:
+    tools = [named(1), named(2, "library.read"), named(3)]
+    held = catalogue(tools)
+    reader = frozenset({"library.read"})
+    for _ in range(2):
+        assert everything(held) == ["t1", "t3"]
+        assert everything(held, reader) == ["t1", "t2", "t3"]
+        assert everything(held, EVERYTHING) == ["t1", "t2", "t3"]
+    first, cursor = page(held, None, reader)
+    assert page(held, cursor, reader)[0] != first
+    for version in (V2025_03_26, V2025_11_25):
+        listed = orjson.loads(held.page("tools", version, NOBODY))["tools"]
+        assert ("title" in listed[0]) is (version == V2025_11_25)
+    # An administrator's change is a snapshot of its own, which begins without any page.
+    changed = catalogue(tools[:1], revision=2)
+    assert everything(changed, reader) == ["t1"]
+    assert everything(held, reader) == ["t1", "t2", "t3"]

@@ -162,7 +162,7 @@ async def test_what_nobody_may_ask_for_any_more_ends(modern: ModernDesk) -> None
     assert (await Call.objects.aget(pk=running)).cancel_reason == "its time to live is over"
 
 
-@pytest.mark.requirement("TASKX-15", "TASKX-04")
+@pytest.mark.requirement("TASKX-15", "TASKX-04", "STATE-08")
 async def test_what_is_asked_first_is_asked_by_rounds_and_known_in_the_task(modern: ModernDesk) -> None:
     capabilities = {**DECLARED, "elicitation": {}}
     params: dict[str, Any] = {"name": "greet", "arguments": {"greeting": "Hi"}}

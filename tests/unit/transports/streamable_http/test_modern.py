@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from mcp_app import Context
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
 from mcp_app.protocol.capabilities import server_capabilities
 from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests import published_schema
+from tests.unit.catalogue.entries import resource_entry
 from tests.unit.transports.streamable_http import modern as asked
 from tests.unit.transports.streamable_http.asgi import Server, request
 from tests.unit.transports.streamable_http.modern import Desk, V, answered, in_one_piece, meta, modern
@@ -233,3 +237,24 @@ async def test_lists_are_the_same_for_every_connection_and_after_every_call(serv
     told = meta(**{CLIENT_CAPABILITIES: {"elicitation": {}}})
     after = [await answered(server, method, told=told) for method in HINTED if method.endswith("list")]
     assert before == after
+
+
+@pytest.mark.requirement("CACHE-05", "CACHE-02")
+async def test_what_was_read_with_answers_is_for_nobody_s_cache(server: Server) -> None:
+    async def greeting(ctx: Context) -> str:
+        """Greets."""
+        return f"Hello, {(await ctx.aelicit('Who?', str, key='who')).value}"
+
+    held = Catalogue(
+        revision=6, revisions=dict.fromkeys(KINDS, 6), resources=[resource_entry(greeting, "test://greeting")]
+    )
+    current.replace(held)
+    told = meta(**{CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}})
+    params: dict[str, Any] = {"uri": "test://greeting"}
+    first = await answered(server, "resources/read", params, told=told)
+    assert not {"ttlMs", "cacheScope"} & first.keys()
+    answer = {"action": "accept", "content": {"value": "Ada"}}
+    params |= {"requestState": first["requestState"], "inputResponses": {"who": answer}}
+    result = await answered(server, "resources/read", params, told=told)
+    assert result["contents"][0]["text"] == "Hello, Ada"
+    assert (result["ttlMs"], result["cacheScope"]) == (0, "private")

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
+from mcp_app.catalogue import current
+from mcp_app.catalogue.snapshot import KINDS, Catalogue
 from mcp_app.streams.gateway import Streams
+from tests.unit.catalogue.entries import tool_entry
 from tests.unit.transports.streamable_http import modern as asked
 from tests.unit.transports.streamable_http.asgi import Exchange, Server, request
 from tests.unit.transports.streamable_http.modern import Desk, V, modern
@@ -120,3 +123,26 @@ async def test_discovery_needs_a_credential_as_everything_else(server: Server) -
     exchange = await modern(server, "server/discover", address="10.0.0.9").done()
     assert exchange.status == 401
     assert exchange.headers[b"www-authenticate"].startswith(b"Bearer")
+
+
+@pytest.mark.requirement("SEC-11", "HDR-11")
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, -32602),
+        ({"mcp-name": "at_once"}, -32020),
+        ({"mcp-param-user": "admin", "x-forwarded-user": "admin", "mcp-session-id": "s"}, -32602),
+    ],
+)
+async def test_no_header_but_the_credential_authorizes(
+    headers: dict[str, str | None], code: int, server: Server
+) -> None:
+    def hidden() -> str:
+        """Hidden."""
+        return "secret"
+
+    entries = [tool_entry(asked.at_once), tool_entry(hidden, 2, permission="library.read")]
+    current.replace(Catalogue(revision=6, revisions=dict.fromkeys(KINDS, 6), tools=entries))
+    exchange = await modern(server, "tools/call", {"name": "hidden"}, headers=headers).done()
+    assert (exchange.status, exchange.json["error"]["code"]) == (400, code)
+    assert b"secret" not in exchange.body

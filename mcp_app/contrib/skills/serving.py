@@ -1,0 +1,135 @@
+"""Skills as resources, and the methods of the extension that lists them (SEP-2640)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from django.conf import settings as django_settings
+
+from mcp_app import Context, ToolError, conf, extension, resource
+from mcp_app.contrib.skills.folders import MANIFEST, File, Skill
+from mcp_app.protocol.pagination import CursorCodec
+
+DIRECTORY: Final = "inode/directory"
+# A page ends with the entry that reaches it: entries are never divided.
+MOST_FILES_OF_A_PAGE: Final = 2_000
+
+Resource = dict[str, Any]
+
+
+class Skills:
+    """The skills of this installation, as one caller may see them."""
+
+    def __init__(self, skills: Mapping[str, Skill]) -> None:
+        self._skills = skills
+        self._folders: dict[str, dict[str, Resource]] = {}
+        self._cursors = CursorCodec(django_settings.SECRET_KEY.encode())
+        for skill in skills.values():
+            for file in skill.files:
+                self._enter(skill.uri.removesuffix(f"/{MANIFEST}"), file)
+
+    def _enter(self, root: str, file: File) -> None:
+        """Note a file in its folder, and each folder in the one above, up to the skill's own."""
+        child: Resource = {
+            "uri": file.uri,
+            "name": file.name,
+            "mimeType": file.mime_type,
+            "size": len(file.data),
+        }
+        while child["uri"] != root:
+            folder = child["uri"].rpartition("/")[0]
+            self._folders.setdefault(folder, {})[child["uri"]] = child
+            child = {"uri": folder, "name": folder.rpartition("/")[2], "mimeType": DIRECTORY}
+
+    @property
+    def files(self) -> Iterator[tuple[File, Skill | None]]:
+        """Every file once, with the skill it is the manifest of."""
+        seen = {file.uri: file for skill in self._skills.values() for file in skill.files}
+        yield from ((file, self._skills.get(uri)) for uri, file in sorted(seen.items()))
+
+    def get(self, ctx: Context, uri: str) -> dict[str, Any]:
+        """One entry; raises ToolError when there is none for the caller."""
+        skill = self._skills.get(uri)
+        if skill is None or not _may_see(ctx, skill):
+            raise ToolError("There is no such skill.")
+        return skill.entry
+
+    def page(self, ctx: Context, cursor: str | None) -> dict[str, Any]:
+        """The entries after a cursor; those that the caller may read."""
+        after = self._after("skills", cursor)
+        entries: list[dict[str, Any]] = []
+        files = 0
+        for uri, skill in self._skills.items():
+            if uri <= after or not _may_see(ctx, skill):
+                continue
+            if len(entries) >= conf.get().page_size or files >= MOST_FILES_OF_A_PAGE:
+                return {"skills": entries, "nextCursor": self._cursor("skills", entries[-1]["uri"])}
+            entries.append(skill.entry)
+            files += len(skill.files)
+        return {"skills": entries}
+
+    def folder(self, ctx: Context, uri: str, cursor: str | None) -> dict[str, Any]:
+        """What lies in a folder; raises ToolError when there is none for the caller."""
+        if not self._is_there(ctx, uri):
+            raise ToolError("There is no such directory.")
+        after = self._after(uri, cursor)
+        children = [
+            child for name, child in sorted(self._folders[uri].items()) if self._is_visible(ctx, child)
+        ]
+        rest = [child for child in children if child["uri"] > after]
+        page = rest[: conf.get().page_size]
+        more = {"nextCursor": self._cursor(uri, page[-1]["uri"])} if len(rest) > len(page) else {}
+        return {"resources": page, **more}
+
+    def _is_there(self, ctx: Context, folder: str) -> bool:
+        return any(self._is_visible(ctx, child) for child in self._folders.get(folder, {}).values())
+
+    def _is_visible(self, ctx: Context, child: Resource) -> bool:
+        uri = child["uri"]
+        return self._is_there(ctx, uri) if child["mimeType"] == DIRECTORY else ctx.may_read(uri)
+
+    def _after(self, scope: str, cursor: str | None) -> str:
+        return "" if cursor is None else self._cursors.decode("skills", scope, cursor)[0]
+
+    def _cursor(self, scope: str, after: str) -> str:
+        return self._cursors.encode("skills", after, scope, 0)
+
+
+def _may_see(ctx: Context, skill: Skill) -> bool:
+    """A skill is all of its files: one of which a file is withheld could not be verified."""
+    return all(ctx.may_read(file.uri) for file in skill.files)
+
+
+def offer(skills: Skills) -> None:
+    """Register the resources and the extension."""
+    for file, skill in skills.files:
+        _offer_file(file, skill)
+    # Clients call its methods when they have seen it announced; the SEP has them declare nothing.
+    found = extension("io.modelcontextprotocol/skills", settings={"directoryRead": True}, declared_only=False)
+
+    @found.method("skills/list", cacheable=True)
+    async def skills_list(ctx: Context, cursor: str | None = None) -> dict[str, Any]:
+        return skills.page(ctx, cursor)
+
+    @found.method("skills/get", cacheable=True)
+    async def skills_get(ctx: Context, uri: str) -> dict[str, Any]:
+        return {"skill": skills.get(ctx, uri)}
+
+    @found.method("resources/directory/read", cacheable=True)
+    async def directory_read(ctx: Context, uri: str, cursor: str | None = None) -> dict[str, Any]:
+        return skills.folder(ctx, uri, cursor)
+
+
+def _offer_file(file: File, skill: Skill | None) -> None:
+    told = skill.frontmatter if skill is not None else {}
+
+    @resource(
+        file.uri,
+        name=told.get("name") or file.name,
+        description=told.get("description", ""),
+        mime_type=file.mime_type,
+        size=len(file.data),
+    )
+    async def skill_file() -> str | bytes:
+        return file.content

@@ -1,0 +1,96 @@
+"""Extensions of the protocol as one process serves them: this server's own, and those that apps define.
+
+What is on at a revision is announced there, and its methods exist there and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcp_app.catalogue.extensions import Extension, Method
+from mcp_app.catalogue.registry import registry
+from mcp_app.conf import Settings
+from mcp_app.execution.call import Call
+from mcp_app.execution.context import Context
+from mcp_app.execution.json_values import jsonable
+from mcp_app.execution.reading import read_for
+from mcp_app.handlers import tasks
+from mcp_app.handlers.context import Handler, Params, RequestContext, Result
+from mcp_app.protocol.downlevel import CACHE_HINTS
+from mcp_app.protocol.errors import InternalError, InvalidParams, MethodNotFound, MissingCapability
+from mcp_app.protocol.tasks import EXTENSION as TASKS
+from mcp_app.protocol.versions import is_modern
+
+# The id, its settings, and the handlers of its methods.
+Served = tuple[str, dict[str, Any], Mapping[str, Handler]]
+
+
+def served(settings: Settings, version: str) -> Iterator[Served]:
+    """The extensions that are on at a revision."""
+    # Without Redis there is no worker, and so nothing that outlives its request.
+    if is_modern(version) and settings.redis_url:
+        yield TASKS, {}, tasks.METHODS
+    for found in registry.extensions.values():
+        if version in found.versions:
+            handlers = {name: _handler(found, method) for name, method in found.methods.items()}
+            yield found.id, found.settings, handlers
+
+
+def announced(settings: Settings, version: str) -> dict[str, Any]:
+    """What clients are told: settings by id (CAP-05)."""
+    return {name: told for name, told, _ in served(settings, version)}
+
+
+def methods(settings: Settings, version: str) -> dict[str, Handler]:
+    """What extensions add to the methods of a revision."""
+    return {name: handler for _, _, added in served(settings, version) for name, handler in added.items()}
+
+
+def _handler(extension: Extension, method: Method) -> Handler:
+    def handle(context: RequestContext, params: Params) -> Result:
+        _admit(context, extension, method)
+        arguments = {name: value for name, value in params.items() if name in method.names}
+        if not method.input.is_valid(arguments):
+            raise InvalidParams(f"{method.name}: {method.input.explain(arguments)}.")
+        runner, modern = context.services.calls.runner, is_modern(context.version)
+
+        async def work(call: Call, method_context: Context) -> dict[str, Any]:
+            value = await runner.run_method(method.function, arguments, call, method_context)
+            hints = CACHE_HINTS if method.cacheable and modern else {}
+            return {**hints, **_result(method, value)}
+
+        # Without what rounds of questions bring along: no method of an extension has any (MRTR-01).
+        meta = {"_meta": params["_meta"]} if "_meta" in params else {}
+        context.run(meta, target=method.name, work=work, read=read_for(runner))
+        return None
+
+    return handle
+
+
+def _admit(context: RequestContext, extension: Extension, method: Method) -> None:
+    """EXT-03: who did not declare the extension has the core protocol; others what they may use of it."""
+    version = context.version
+    if not extension.is_for(context.session.raw_capabilities, version):
+        if not is_modern(version):
+            raise _not_found(method)
+        raise MissingCapability(
+            f"This needs the extension {extension.id}: declare it in the request's client capabilities.",
+            required={"extensions": {extension.id: {}}},
+        )
+    if method.permission and method.permission not in context.principal.permissions:
+        raise _not_found(method)
+
+
+def _not_found(method: Method) -> MethodNotFound:
+    return MethodNotFound(f"Method not found: {method.name}")
+
+
+def _result(method: Method, value: Any) -> dict[str, Any]:
+    try:
+        found = jsonable({} if value is None else value)
+    except TypeError as error:
+        raise InternalError(f"The result of {method.name} has no JSON form.") from error
+    if type(found) is not dict:
+        raise InternalError(f"The result of {method.name} is no object.")
+    return found

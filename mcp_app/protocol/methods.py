@@ -1,0 +1,82 @@
+"""The methods and notifications that the specification itself names, of every revision; what they mean is
+not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# What a client may request.
+REQUESTS: Final = frozenset(
+    (
+        "initialize",
+        "ping",
+        "server/discover",
+        "tools/list",
+        "tools/call",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "subscriptions/listen",
+        "completion/complete",
+        "logging/setLevel",
+        "tasks/get",
+        "tasks/result",
+        "tasks/list",
+        "tasks/cancel",
+        "tasks/update",
+    )
+)
+# What a server may, and what either side tells.
+_OTHERS: Final = frozenset(
+    (
+        "roots/list",
+        "sampling/createMessage",
+        "elicitation/create",
+        "notifications/initialized",
+        "notifications/cancelled",
+        "notifications/progress",
+        "notifications/message",
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/resources/updated",
+        "notifications/roots/list_changed",
+        "notifications/elicitation/complete",
+        "notifications/tasks",
+        "notifications/tasks/status",
+        "notifications/subscriptions/acknowledged",
+    )
+)
+NOTIFICATION: Final = "notifications/"
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)+")
+_LONGEST: Final = 128
+
+
+def check_own_method(name: str) -> str:
+    """The name of a request that an extension adds; raises ValueError saying what is wrong with it."""
+    _check(name)
+    if name.startswith(NOTIFICATION):
+        raise ValueError(f"{name!r} is the name of a notification, not of a method.")
+    return name
+
+
+def check_own_notification(name: str) -> str:
+    """The name of a notification that an extension sends; raises ValueError saying what is wrong with it."""
+    _check(name)
+    if not name.startswith(NOTIFICATION):
+        raise ValueError(f"The name of a notification begins with {NOTIFICATION!r}, {name!r} does not.")
+    return name
+
+
+def _check(name: str) -> None:
+    if type(name) is not str or len(name) > _LONGEST or not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no name for a method: use a form such as 'shelves/list'.")
+    if name in REQUESTS or name in _OTHERS:
+        raise ValueError(f"{name!r} is a name of the protocol itself: choose another.")

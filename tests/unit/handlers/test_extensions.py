@@ -1,0 +1,211 @@
+"""Methods of extensions, as clients of each revision meet them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+import pytest
+from django.core.exceptions import ObjectDoesNotExist
+
+from mcp_app import Context, ToolError, extension, resource, tool
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue import current, loading
+from mcp_app.catalogue.registry import registry
+from mcp_app.protocol.versions import LEGACY, V2025_06_18, V2026_07_28
+from mcp_app.streams.gateway import Streams
+from tests.published_schema import problems
+from tests.unit.handlers.desk import Desk
+from tests.unit.handlers.modern_desk import ModernDesk
+
+SHELVES, SIGNS = "com.example/shelves", "com.example/signs"
+DECLARED = {SHELVES: {"anything": True}}
+MOVED = "notifications/shelves/moved"
+STAFF = Principal(key="user:7", name="staff", permissions=frozenset({"library.burn"}))
+
+
+@pytest.fixture(autouse=True)
+def _extensions() -> Iterator[None]:
+    with registry.isolated():
+        shelves = extension(SHELVES, settings={"most": 9}, notifications=[MOVED])
+        signs = extension(SIGNS, versions=[V2026_07_28], declared_only=False)
+
+        @shelves.method("shelves/move")
+        async def move(ctx: Context, shelf: int, to: str = "cellar") -> dict[str, Any]:
+            ctx.notify(MOVED, {"shelf": shelf})
+            return {"moved": shelf, "to": to, "by": ctx.request_id}
+
+        @shelves.method("shelves/burn", permission="library.burn")
+        def burn(shelf: int) -> None:
+            if shelf > 9:
+                raise ObjectDoesNotExist("No such shelf.")
+            if shelf > 8:
+                raise ToolError("It does not burn.")
+
+        @shelves.method("shelves/odd")
+        async def odd(what: str) -> Any:
+            return {"list": [1], "code": asyncio, "text": "text"}[what]
+
+        @shelves.method("shelves/ask")
+        async def ask(ctx: Context) -> dict[str, Any]:
+            return {"roots": await ctx.aroots()}
+
+        @signs.method("signs/list", cacheable=True)
+        async def signs_list() -> dict[str, Any]:
+            return {"signs": []}
+
+        yield
+
+
+@pytest.fixture
+async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
+    made = ModernDesk(streams)
+    yield made
+    await made.dispatcher.services.calls.close(0.01)
+
+
+async def old(streams: Streams, version: str, declared: dict[str, Any] | None = None) -> Desk:
+    made = Desk(streams)
+    await made.open(version)
+    made.session.raw_capabilities = {"experimental": declared or {}}
+    return made
+
+
+def with_extensions(declared: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"roots": {}, "extensions": DECLARED if declared is None else declared}
+
+
+@pytest.mark.requirement("CAP-05", "DLG-000-12")
+async def test_what_is_served_is_announced_where_the_revision_has_a_place_for_it(modern: ModernDesk) -> None:
+    told = (await modern.ask("server/discover", {}, {}))["result"]["capabilities"]
+    assert told["extensions"] == {SHELVES: {"most": 9}, SIGNS: {}}
+    assert "experimental" not in told
+    assert problems(V2026_07_28, "ServerCapabilities", told) == []
+    for version in LEGACY:
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        told = (await modern.initialize(params))["result"]["capabilities"]
+        assert told["experimental"] == {SHELVES: {"most": 9}}
+        assert "extensions" not in told
+        assert problems(version, "ServerCapabilities", told) == []
+
+
+@pytest.mark.requirement("CAP-05", "EXT-03")
+async def test_a_method_is_served_to_who_declared_its_extension(modern: ModernDesk) -> None:
+    params = {"shelf": 3, "unknown": 1, "inputResponses": {}, "requestState": "x"}
+    answer = await modern.ask("shelves/move", params, with_extensions())
+    result = answer["result"]
+    assert {name: result[name] for name in ("moved", "to", "by")} == {"moved": 3, "to": "cellar", "by": 1}
+    assert result["resultType"] == "complete"
+    assert "ttlMs" not in result
+    assert "io.modelcontextprotocol/serverInfo" in result["_meta"]
+    assert [orjson.loads(message)["method"] for message in modern.reply.take()] == [MOVED]
+
+
+@pytest.mark.requirement("CAP-05", "EXT-03")
+async def test_others_are_told_what_to_declare(modern: ModernDesk) -> None:
+    for declared in ({}, {SIGNS: {}}, {SHELVES: True}):
+        answer = await modern.ask("shelves/move", {"shelf": 3}, with_extensions(declared))
+        assert answer["error"]["code"] == -32021
+        assert answer["error"]["data"]["requiredCapabilities"] == {"extensions": {SHELVES: {}}}
+        assert modern.status == 400
+    # The place of the older revisions is none here.
+    refused = await modern.ask("shelves/move", {"shelf": 3}, {"experimental": DECLARED})
+    assert refused["error"]["code"] == -32021
+
+
+@pytest.mark.requirement("DLG-000-12")
+@pytest.mark.parametrize("version", LEGACY)
+async def test_older_clients_declare_it_as_experimental(streams: Streams, version: str) -> None:
+    desk = await old(streams, version, DECLARED)
+    assert (await desk.request("shelves/move", {"shelf": 3}))["result"]["moved"] == 3
+    assert (await desk.request("signs/list"))["error"]["code"] == -32601
+    undeclared = await old(streams, version)
+    assert (await undeclared.request("shelves/move", {"shelf": 3}))["error"]["code"] == -32601
+
+
+async def test_an_extension_may_be_for_everybody_and_its_results_for_caches(modern: ModernDesk) -> None:
+    result = (await modern.ask("signs/list", {}, {}))["result"]
+    assert (result["signs"], result["ttlMs"], result["cacheScope"]) == ([], 0, "private")
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "words"),
+    [
+        ("shelves/move", {}, -32602, "shelf: expected a value, got nothing"),
+        ("shelves/move", {"shelf": "three"}, -32602, "shelf: expected integer, got 'three'"),
+        ("shelves/odd", {"what": "list"}, -32603, "no object"),
+        ("shelves/odd", {"what": "code"}, -32603, "no JSON form"),
+        ("shelves/odd", {"what": "nothing"}, -32603, "incident"),
+        ("shelves/ask", {}, -32602, "cannot ask"),
+        ("shelves/burn", {"shelf": 1}, -32601, "Method not found"),
+        ("shelves/other", {}, -32601, "Method not found"),
+    ],
+)
+async def test_what_goes_wrong_is_an_error_in_words(
+    modern: ModernDesk, method: str, params: dict[str, Any], code: int, words: str
+) -> None:
+    error = (await modern.ask(method, params, with_extensions()))["error"]
+    assert error["code"] == code
+    assert words in error["message"]
+
+
+async def test_a_method_with_a_permission_is_there_for_who_has_it(modern: ModernDesk) -> None:
+    for shelf, words in ((9, "It does not burn."), (10, "No such shelf.")):
+        answer = await modern.ask("shelves/burn", {"shelf": shelf}, with_extensions(), STAFF)
+        assert (answer["error"]["code"], answer["error"]["message"]) == (-32602, words)
+    assert "result" in await modern.ask("shelves/burn", {"shelf": 1}, with_extensions(), STAFF)
+
+
+async def test_an_older_client_is_asked_in_the_middle_of_a_method(streams: Streams) -> None:
+    desk = await old(streams, V2025_06_18, DECLARED)
+    error = (await desk.request("shelves/ask"))["error"]
+    assert "did not declare roots" in error["message"]
+
+
+async def test_a_notification_goes_to_clients_that_know_its_extension_only(modern: ModernDesk) -> None:
+    told: list[Any] = []
+    extension("com.example/loud", declared_only=False).method("loud/say")(_speaker(told))
+    desk = ModernDesk(modern.streams)
+    assert "result" in await desk.ask("loud/say", {}, with_extensions({}))
+    assert not desk.reply.take()
+    assert "No extension has" in told[0]
+    await desk.dispatcher.services.calls.close(0.01)
+
+
+@pytest.mark.requirement("EXT-01")
+async def test_an_app_can_serve_pages_to_clients_that_show_them_and_text_to_others(streams: Streams) -> None:
+    ui, page = "io.modelcontextprotocol/ui", "ui://weather/view.html"
+    kind = "text/html;profile=mcp-app"
+    extension(ui, settings={"mimeTypes": [kind]})
+
+    @tool(meta={"ui": {"resourceUri": page}})
+    def weather(ctx: Context) -> str:
+        """Tells the weather."""
+        return "See the view." if ctx.client.can(ui) else "It is sunny."
+
+    @resource(page, mime_type=kind)
+    def view() -> str:
+        return "<p>sunny</p>"
+
+    current.replace(loading.from_code())
+    desk = ModernDesk(streams)
+    (listed,) = (await desk.ask("tools/list", {}))["result"]["tools"]
+    assert listed["_meta"]["ui"] == {"resourceUri": page}
+    assert (await desk.ask("resources/read", {"uri": page}))["result"]["contents"][0]["mimeType"] == kind
+    for declared, words in (({ui: {"mimeTypes": [kind]}}, "See the view."), ({}, "It is sunny.")):
+        result = (await desk.ask("tools/call", {"name": "weather"}, with_extensions(declared)))["result"]
+        assert result["content"][0]["text"] == words
+    await desk.dispatcher.services.calls.close(0.01)
+
+
+def _speaker(told: list[Any]) -> Any:
+    async def say(ctx: Context) -> None:
+        ctx.notify(MOVED, {"shelf": 1})
+        try:
+            ctx.notify("notifications/unknown/one")
+        except ValueError as error:
+            told.append(str(error))
+
+    return say
