@@ -1,6 +1,6 @@
 """The methods of both eras on one page: what a client may request, and who serves it."""
 
-from mcp_app.handlers import completion, lifecycle, logging, prompts, resources, tasks, tools
+from mcp_app.handlers import completion, core_tasks, lifecycle, logging, prompts, resources, tasks, tools
 from mcp_app.handlers.context import Handler, QuickHandler
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
 
@@ -18,6 +18,11 @@ TABLE: dict[str, Handler] = {
     "resources/unsubscribe": resources.unsubscribe,
     "completion/complete": completion.complete,
     "logging/setLevel": logging.set_level,
+    # 2025-11-25 only.
+    "tasks/get": core_tasks.get,
+    "tasks/result": core_tasks.result,
+    "tasks/cancel": core_tasks.cancel,
+    "tasks/list": core_tasks.list_tasks,
 }
 
 # 2026-07-28: every request stands alone, so there is nothing to open, to set or to keep alive.

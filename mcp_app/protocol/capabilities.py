@@ -26,6 +26,7 @@ def server_capabilities(
     logging: bool,
     list_changed: bool,
     extensions: Sequence[str] = (),
+    tasks: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06)."""
     changes: dict[str, Any] = {"listChanged": True} if list_changed else {}
@@ -43,6 +44,8 @@ def server_capabilities(
         found["logging"] = {}
     if extensions and is_modern(version):
         found["extensions"] = {name: {} for name in extensions}
+    if tasks is not None:
+        found["tasks"] = tasks
     return found
 
 
