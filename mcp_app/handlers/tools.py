@@ -67,12 +67,9 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
     entry = current().tool(name, context.principal.permissions)
     if entry is None or not entry.function.never_waits or entry.function.context_name is not None:
         return None
-    if (
-        "task" in params
-        or entry.background
-        or entry.calls_per_minute is not None
-        or entry.check(arguments) is not None
-    ):
+    if "task" in params or entry.background or entry.calls_per_minute is not None:
+        return None
+    if entry.check(arguments) is not None:
         return None
     progress_token(request_meta(params))
     version = context.session.version
