@@ -53,8 +53,11 @@ def packages(name: str) -> Path:
 
 
 def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """Run one of our scripts with its packages and no others; the JSON report it prints."""
-    folder = packages(name)
+    """Run one of our scripts with its packages and no others; the JSON report it prints.
+
+    The packages are named by what comes before an underscore.
+    """
+    folder = packages(name.partition("_")[0])
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     found = {
         **kept,

@@ -52,6 +52,14 @@ TASK_RESULTS = {
     "tasks/update": "UpdateTaskResult",
     "tasks/cancel": "CancelTaskResult",
 }
+# The core tasks of 2025-11-25; two results are a task and nothing more.
+CORE = "2025-11-25"
+CORE_RESULTS = {
+    "tasks/get": "Task",
+    "tasks/cancel": "Task",
+    "tasks/list": "ListTasksResult",
+    "tasks/result": "CallToolResult",
+}
 # Their content is the application's, not the protocol's.
 OPEN = frozenset(("inputSchema", "outputSchema"))
 
@@ -74,6 +82,9 @@ def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[
     name = RESULTS.get(method, "")
     if version == EXTENDED and (method in TASK_RESULTS or result.get("resultType") == "task"):
         return _by_definition(TASKS, TASK_RESULTS.get(method, "CreateTaskResult"), result)
+    if version == CORE:
+        name = "CreateTaskResult" if method == "tools/call" and "task" in result else name
+        name = CORE_RESULTS.get(method, name)
     if result.get("resultType") == "input_required":
         name = "InputRequiredResult"
     if name not in _definitions(version):
