@@ -109,7 +109,7 @@ class Dispatcher:
             sessions=self.sessions,
             requests=requests,
             calls=calls,
-            background=Background(streams, settings),
+            background=Background(streams, settings, self.log),
             log=self.log,
         )
 

@@ -23,6 +23,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.published import Published
 from mcp_app.protocol.call_state import State
+from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -48,10 +49,16 @@ class AttemptReply:
     """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
 
     def __init__(
-        self, streams: Streams, call: CallRecord, published: Published, inputs: Inputs | None = None
+        self,
+        streams: Streams,
+        call: CallRecord,
+        published: Published,
+        inputs: Inputs | None = None,
+        message_log: MessageLog | None = None,
     ) -> None:
-        """``inputs`` are those of the attempt, where a question ends it."""
+        """``inputs`` are those of the attempt, where a question ends it; it is noted in ``message_log``."""
         self._inputs = inputs
+        self._message_log = message_log
         self._streams = streams
         self._call = call
         self._published = published
@@ -124,7 +131,7 @@ class AttemptReply:
     async def _ask_waits(self) -> None:
         """TASK4-05; who is not asked now is when it asks for the result again."""
         try:
-            await core_tasks.tell_waits(self._streams, self._call.id)
+            await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
         except (DatabaseError, StreamsError) as error:
             log.warning("Nobody was asked what task %s asks: %s", self._call.id, error)
 

@@ -36,6 +36,7 @@ from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests, Unavailable
 from mcp_app.protocol.tasks import Task
+from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -52,12 +53,12 @@ log = logging.getLogger("mcp.background")
 class Background:
     """Accepts background calls of one web process; holds nothing, everything is stored."""
 
-    def __init__(self, streams: Streams, settings: Settings) -> None:
+    def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
         self._streams = streams
         self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
-        self.results = TaskResults(streams)
+        self.results = TaskResults(streams, message_log)
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[str, Position]:

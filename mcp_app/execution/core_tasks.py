@@ -25,11 +25,12 @@ from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.tasks import STATUS_NOTIFICATION, related
 from mcp_app.sessions.client_requests import withdrawal
+from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import MADE_IN, STANDALONE
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
-log = logging.getLogger("mcp.tasks")
+logger = logging.getLogger("mcp.tasks")
 
 
 async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
@@ -39,7 +40,7 @@ async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
     except StreamFinished:
         pass
     except StreamsError:
-        log.warning("The session of task %s was not told of it", call.id)
+        logger.warning("The session of task %s was not told of it", call.id)
 
 
 async def tell_status(streams: Streams, call: CallRecord) -> None:
@@ -47,13 +48,13 @@ async def tell_status(streams: Streams, call: CallRecord) -> None:
     try:
         task = await aquery(client_tasks.seen, str(call.id))
     except DatabaseError as error:
-        log.warning("Nobody was told of a change of task %s: %s", call.id, error)
+        logger.warning("Nobody was told of a change of task %s: %s", call.id, error)
         return
     if task is not None:
         await say(streams, call, jsonrpc.encode_notification(STATUS_NOTIFICATION, task.core()))
 
 
-async def tell_waits(streams: Streams, call_id: UUID) -> None:
+async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = None) -> None:
     """Tell those who wait for a task what there is to tell now: its end, or what it asks (TASK4-05).
 
     Raises DatabaseError and StreamsError: try again later.
@@ -66,7 +67,7 @@ async def tell_waits(streams: Streams, call_id: UUID) -> None:
         if call.is_over:
             await end(streams, wait, answer(call, wait.request_id))
         elif call.is_suspended:
-            await _ask(streams, call, wait, questions)
+            await _ask(streams, call, wait, questions, log)
 
 
 async def end(streams: Streams, wait: Wait, encoded: bytes | None = None) -> None:
@@ -106,7 +107,9 @@ async def withdraw(streams: Streams, call: CallRecord, answered: str, name: str)
             await _append(streams, wait, withdrawal(_id(wait, name)))
 
 
-async def _ask(streams: Streams, call: CallRecord, wait: Wait, questions: dict[str, Any]) -> None:
+async def _ask(
+    streams: Streams, call: CallRecord, wait: Wait, questions: dict[str, Any], log: MessageLog | None
+) -> None:
     client = await _client(streams, wait.session_id)
     for name, question in questions.items():
         method, params = question["method"], question["params"]
@@ -117,6 +120,8 @@ async def _ask(streams: Streams, call: CallRecord, wait: Wait, questions: dict[s
         if await streams.windows.hit(f"asked/{key}", 1, streams.log.limits.ttl):
             encoded = jsonrpc.encode_request(key, method, related(params, str(call.id)))
             await _append(streams, wait, encoded)
+            if log is not None:
+                log.single(wait.session_id, call.principal, "out", "request", encoded, method, key, call.tool)
 
 
 async def _client(streams: Streams, session_id: str) -> ClientCapabilities | None:

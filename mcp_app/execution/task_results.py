@@ -8,6 +8,7 @@ from mcp_app.database import aquery
 from mcp_app.execution import core_tasks, records, task_waits
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.task_waits import Wait
+from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams
@@ -16,8 +17,9 @@ from mcp_app.streams.gateway import Streams
 class TaskResults:
     """Every method raises DatabaseError, and StreamsError, when the stores are away."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: Streams, message_log: MessageLog | None = None) -> None:
         self._streams = streams
+        self._message_log = message_log
 
     async def begin(self, call: CallRecord, session_id: str, request_id: str | int) -> tuple[str, Position]:
         """Wait for a task; returns the stream of the session on which the answer will be, and its start.
@@ -29,7 +31,7 @@ class TaskResults:
         await self._streams.sessions.update(session_id, {HAD_CALLS: "1"})
         for given_up in await aquery(task_waits.begin, wait):
             await core_tasks.end(self._streams, given_up)
-        await core_tasks.tell_waits(self._streams, call.id)
+        await core_tasks.tell_waits(self._streams, call.id, self._message_log)
         return wait.stream, position
 
     async def give_up(self, session_id: str, request_id: str | int) -> bool:
@@ -45,7 +47,7 @@ class TaskResults:
         if wait is None:
             return None
         position = await self._streams.log.open(session_id, stream)
-        await core_tasks.tell_waits(self._streams, wait.call_id)
+        await core_tasks.tell_waits(self._streams, wait.call_id, self._message_log)
         return stream, Position(position.epoch, 0)
 
     async def asked_on(self, session_id: str, stream: str) -> CallRecord | None:

@@ -165,7 +165,7 @@ class Worker:
 
     async def _run(self, record: CallRecord, principal: Principal, keeper: Keeper) -> str:
         inputs = _inputs(record)
-        reply = AttemptReply(self._streams, record, self._published, inputs)
+        reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply, inputs)
         if record.attempt > 1 or record.approved:

@@ -107,17 +107,17 @@ async def get(context: RequestContext, params: Params) -> Result:
 async def result(context: RequestContext, params: Params) -> Result:
     """TASK4-05: the answer of the call, on a stream that any process can finish when there is none yet."""
     _, call = await _task(context, params)
+    log, said_by = context.services.log, (context.session.record_id, context.principal.key)
+    facts = (context.method, str(context.request_id), call.tool)
     if not call.is_over:
+        log.single(*said_by, "in", "running", context.payload, *facts)
         stream, start = await context.services.background.wait_for_task(
             call, context.session.id, context.request_id
         )
         context.reply.follow(stream, start.epoch)
         return None
     answer = core_tasks.answer(call, context.request_id)
-    facts = (context.method, str(context.request_id), call.tool)
-    context.services.log.single(
-        context.session.record_id, context.principal.key, "out", "response", answer, *facts
-    )
+    log.single(*said_by, "out", "response", answer, *facts)
     context.reply.answer(answer)
     return None
 
