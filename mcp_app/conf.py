@@ -37,6 +37,8 @@ class Settings:
     server_version: str = "0.1.0"
     instructions: str = ""
     versions: tuple[str, ...] = SERVED
+    # The tasks of revision 2025-11-25, experimental there; those of 2026-07-28 have no switch.
+    core_tasks: bool = True
 
     # What early clients say differently.
     dialects: tuple[str, ...] = ALL
@@ -64,6 +66,7 @@ class Settings:
     max_open_background_calls_per_principal: int = 1_000
     max_subscriptions: int = 100
     completions_per_minute: int = 600
+    core_task_requests_per_minute: int = 6_000
     wrong_keys_per_minute: int = 60
     api_requests_per_minute: int = 600
     api_refusals_per_minute: int = 60

@@ -111,7 +111,7 @@ class Dispatcher:
             sessions=self.sessions,
             requests=requests,
             calls=calls,
-            background=Background(streams, settings),
+            background=Background(streams, settings, self.log),
             log=self.log,
         )
 
@@ -316,7 +316,10 @@ class Dispatcher:
         """Take in the client's answer to a question of ours (T-POST-09)."""
         logged = without_content(message, payload)
         self.log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
-        if not await self.services.requests.answer(session, message):
+        taken = await self.services.background.answer_core_task(session.id, message)
+        if taken is None:
+            taken = await self.services.requests.answer(session, message)
+        if not taken:
             log.info("A response with id %.80r answers no open question", message.id)
 
     async def _serve(

@@ -39,6 +39,7 @@ from mcp_app.execution.undecided import LONGEST_REASON
 from mcp_app.models import Call, Session, Tool
 from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
 from mcp_app.protocol.trace_context import read
+from mcp_app.sessions.session import MADE_IN
 from mcp_app.templatetags.mcp_text import marked, visible
 
 OUTCOMES = {"ok": "good", "asked": "info", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
@@ -174,7 +175,7 @@ class CallAdmin(LongListAdmin[Call]):
         if not getattr(call, "opens_session", False):
             return format_html('<span class="mcp-dim">{}</span>', "no page")
         short = visible(f"{call.session_id[:8]}…")
-        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call), short)
+        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), short)
 
     @admin.display(description="queue wait")
     def queue_wait(self, call: Call) -> SafeString:
@@ -205,8 +206,13 @@ class CallAdmin(LongListAdmin[Call]):
         """When the promise was given."""
         return moment(call.accepted_at)
 
-    def _session_url(self, call: Call) -> str:
-        return reverse(f"{self.admin_site.name}:mcp_app_session_change", args=[quote(call.session_id)])
+    def _session_url(self, session_id: str) -> str:
+        return reverse(f"{self.admin_site.name}:mcp_app_session_change", args=[quote(session_id)])
+
+    def _opens_session(self, request: HttpRequest, call: Call) -> bool:
+        if asked_in(call) == call.session_id:
+            return bool(getattr(call, "opens_session", False))
+        return self.may_open(request, Session) and Session.objects.filter(pk=asked_in(call)).exists()
 
     # What may be done, and by whom.
 
@@ -304,7 +310,8 @@ class CallAdmin(LongListAdmin[Call]):
             "longest_reason": LONGEST_REASON,
             "trace": read(orjson.loads(call.meta)),
             "all_url": None if whole else "?all=1",
-            "session_url": self._session_url(call) if getattr(call, "opens_session", False) else None,
+            "asked_in": asked_in(call),
+            "session_url": self._session_url(asked_in(call)) if self._opens_session(request, call) else None,
             "messages_url": self._messages_url(call)
             if request.user.has_perm("mcp_app.view_message")
             else None,
@@ -318,7 +325,7 @@ class CallAdmin(LongListAdmin[Call]):
         return TemplateResponse(request, "mcp_admin/call.html", context)
 
     def _messages_url(self, call: Call) -> str:
-        asked = {"session": call.session_id, "request_id": request_id_of(call)[:120]}
+        asked = {"session": asked_in(call), "request_id": request_id_of(call)[:120]}
         # Its time, so that the log of a long session need not be looked through.
         asked["since"] = f"{call.accepted_at - AROUND:%Y-%m-%dT%H:%M:%S}"
         if call.finished_at is not None:
@@ -334,3 +341,8 @@ class CallAdmin(LongListAdmin[Call]):
         if call is None:
             return JsonResponse({"note": "There is no such call."}, status=404)
         return JsonResponse(live(call, read_position(request.GET.get("after"))))
+
+
+def asked_in(call: Call) -> str:
+    """The session a call was asked in; a core task's streams are elsewhere, because it may outlive that."""
+    return str(call.session_fields.get(MADE_IN, call.session_id))

@@ -94,7 +94,7 @@ def _tool(
     output = wire.get("outputSchema")
     return ToolEntry(
         name=name,
-        wire=_announcing_approval(wire) if needs_approval else wire,
+        wire=_announced(wire, definition, background=background, needs_approval=needs_approval),
         function=function,
         input=json_schema.compile_schema(wire["inputSchema"]),
         output=None if output is None else json_schema.compile_schema(output),
@@ -121,9 +121,18 @@ def _tool(
     )
 
 
-def _announcing_approval(wire: Wire) -> Wire:
-    """The definition with a hint for clients that a call waits for a person, perhaps for long."""
-    return {**wire, "_meta": {**wire.get("_meta", {}), APPROVAL_HINT: True}}
+def _announced(wire: Wire, definition: ToolDefinition, *, background: bool, needs_approval: bool) -> Wire:
+    """The definition with what clients should know of how it is run.
+
+    That a call waits for a person, perhaps for long; and whether it may be a core task (TASK4-02), which
+    only clients of 2025-11-25 are shown.
+    """
+    settings, announced = conf.get(), dict(wire)
+    if needs_approval:
+        announced["_meta"] = {**wire.get("_meta", {}), APPROVAL_HINT: True}
+    if background and settings.core_tasks and settings.redis_url:
+        announced["execution"] = {"taskSupport": "required" if definition.task_required else "optional"}
+    return announced
 
 
 def _chosen(rows: Sequence[Tool], name: str, in_code: Any) -> Any:

@@ -36,9 +36,9 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.
     ``background`` runs it in a Celery worker, from ``queue``, higher ``priority`` (0 to 9) first, at most
     ``max_running`` calls at once. When its worker is lost an idempotent one is started again, up to
-    ``retries`` times. With ``task_required`` it runs there, too, and clients of 2026-07-28 must take a task
-    for an answer; older ones wait. ``asks_first`` is a function that asks what shall be known before there is
-    a task; it takes the context, and arguments of the tool.
+    ``retries`` times. With ``task_required`` it runs there, too, and clients of 2025-11-25 and 2026-07-28
+    must take a task for an answer; older ones wait. ``asks_first`` is a function that asks what shall be
+    known before there is a task; it takes the context, and arguments of the tool.
     With ``needs_approval`` each call first waits, at most ``approval_minutes``, until somebody approves it;
     with ``four_eyes`` that is not who asked.
     ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.

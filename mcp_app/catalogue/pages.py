@@ -70,9 +70,7 @@ class Pages:
                 after = ".".join(map(str, last))
                 following = self._codec.encode(self._kind, after, scope, self._revision)
                 return orjson.dumps({member: shown, "nextCursor": following})
-            fitted = downlevel.definition(kind, entry.wire, version)
-            if fitted is not None:
-                shown.append(fitted)
+            shown.append(downlevel.definition(kind, entry.wire, version))
             last = entry.order
         return orjson.dumps({member: shown})
 

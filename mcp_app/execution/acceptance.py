@@ -30,7 +30,7 @@ def new_call(
     meta: dict[str, Any],
     retry_of: UUID | None = None,
     retried_by: int | None = None,
-    task_seconds: int | None = None,
+    task_seconds: float | None = None,
     inputs: Inputs | None = None,
 ) -> NewCall:
     """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now.

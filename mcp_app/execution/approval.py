@@ -28,13 +28,6 @@ APPROVED = "Approved"
 log = logging.getLogger("mcp.approval")
 
 
-def waiting_words(call: CallRecord | Waiting) -> str:
-    """``Waiting for approval (12 min left)``."""
-    until = call.approval_until or call.accepted_at
-    minutes = max(0.0, (until - timezone.now()).total_seconds()) / 60
-    return f"Waiting for approval ({minutes:.0f} min left)" if minutes >= 1 else "Waiting for approval"
-
-
 def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
     """A notification that says ``words``: progress if the client asked for it, else a log message.
 
@@ -114,4 +107,4 @@ async def _tell_all(
     for call, encoded in ended:
         await publish(streams, call, encoded)
     for waiting in reminded:
-        await tell(streams, waiting, waiting_words(waiting))
+        await tell(streams, waiting, undecided.waiting_words(waiting))

@@ -18,12 +18,13 @@ from django.db import DatabaseError
 
 from mcp_app import conf
 from mcp_app.database import aquery
-from mcp_app.execution import failpoints, open_questions, records, stored_answers, task_records
+from mcp_app.execution import core_tasks, failpoints, open_questions, records, stored_answers, task_records
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.published import Published
 from mcp_app.protocol.call_state import State
-from mcp_app.streams.base import StreamFinished, StreamsError
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 T = TypeVar("T")
@@ -48,10 +49,16 @@ class AttemptReply:
     """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
 
     def __init__(
-        self, streams: Streams, call: CallRecord, published: Published, inputs: Inputs | None = None
+        self,
+        streams: Streams,
+        call: CallRecord,
+        published: Published,
+        inputs: Inputs | None = None,
+        message_log: MessageLog | None = None,
     ) -> None:
-        """``inputs`` are those of the attempt, where a question ends it."""
+        """``inputs`` are those of the attempt, where a question ends it; it is noted in ``message_log``."""
         self._inputs = inputs
+        self._message_log = message_log
         self._streams = streams
         self._call = call
         self._published = published
@@ -95,6 +102,9 @@ class AttemptReply:
             self.abandoned = True  # A newer attempt writes this stream, or its session is over.
         except StreamsError:
             log.warning("A notification of call %s was shed: its stream cannot be written", call.id)
+        if call.is_core_task and kind == MESSAGE and not self.abandoned:
+            # PROG-06: the request that made it has its answer; the session goes on.
+            await core_tasks.say(self._streams, call, encoded)
 
     async def _finish(self, encoded: bytes, outcome: str) -> bool:
         if self._pump is not None:
@@ -111,10 +121,19 @@ class AttemptReply:
         kept = open_questions.asked(self._inputs, call.inputs)
         if await self._stored(task_records.suspend, call.id, call.attempt, kept):
             failpoints.reach("after-store")
+            if call.is_core_task:
+                await self._ask_waits()
             await tell_of_task(self._streams, call)
             return True
         # It was told to stop meanwhile, if it is not another attempt's by now.
         return await self._end(stored_answers.cancelled(call), "cancelled")
+
+    async def _ask_waits(self) -> None:
+        """TASK4-05; who is not asked now is when it asks for the result again."""
+        try:
+            await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
+        except (DatabaseError, StreamsError) as error:
+            log.warning("Nobody was asked what task %s asks: %s", self._call.id, error)
 
     async def _end(self, encoded: bytes, outcome: str) -> bool:
         call = self._call
@@ -189,11 +208,19 @@ async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> 
         return False
     if call.is_task:
         await tell_of_task(streams, call)
+    if call.is_core_task:
+        try:
+            await core_tasks.tell_waits(streams, call.id)
+        except (DatabaseError, StreamsError):
+            return False
     return True
 
 
 async def tell_of_task(streams: Streams, call: CallRecord) -> None:
     """Say in every process that a task is not as it was; who wants to know looks at its row (TASKX-16)."""
+    if call.is_core_task:
+        await core_tasks.tell_status(streams, call)
+        return
     try:
         await streams.hub.publish(TASKS, {"id": str(call.id)})
     except StreamsError:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from mcp_app.execution import (
     approval,
     call_record,
     client_tasks,
+    core_tasks,
     failpoints,
     records,
     stored_answers,
@@ -28,9 +30,13 @@ from mcp_app.execution.attempt_reply import publish, tell_of_task
 from mcp_app.execution.backlog import Backlog
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.execution.celery import hand_on_new
+from mcp_app.execution.task_results import TaskResults
+from mcp_app.execution.task_waits import PREFIX as WAIT
+from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests, Unavailable
 from mcp_app.protocol.tasks import Task
+from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -47,11 +53,12 @@ log = logging.getLogger("mcp.background")
 class Background:
     """Accepts background calls of one web process; holds nothing, everything is stored."""
 
-    def __init__(self, streams: Streams, settings: Settings) -> None:
+    def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
         self._streams = streams
         self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
+        self.results = TaskResults(streams, message_log)
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[str, Position]:
@@ -81,7 +88,7 @@ class Background:
             raise
         if is_new:
             if call.waits_for_approval:
-                await approval.tell(self._streams, call, approval.waiting_words(call))
+                await approval.tell(self._streams, call, undecided.waiting_words(call))
             return call, position
         await self._streams.log.drop(new.session_id, new.stream)
         if call.digest != call_record.digest(new.tool, new.arguments):
@@ -105,10 +112,12 @@ class Background:
         finally:
             reader.close()
 
-    async def task(self, task_id: str, principal: str) -> tuple[Task, CallRecord] | None:
+    async def task(
+        self, task_id: str, principal: str, *, core: bool = False
+    ) -> tuple[Task, CallRecord] | None:
         """See ``client_tasks.find``; raises Unavailable."""
         try:
-            return await aquery(client_tasks.find, task_id, principal)
+            return await aquery(client_tasks.find, task_id, principal, core=core)
         except DatabaseError as error:
             raise Unavailable(NO_DATABASE) from error
 
@@ -119,14 +128,60 @@ class Background:
         except DatabaseError as error:
             raise Unavailable(NO_DATABASE) from error
 
-    async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> None:
-        """Take answers to what a task asked; what answers nothing is ignored. Raises Unavailable."""
+    async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
+        """See ``client_tasks.page``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.page, principal, after, size)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
+        """Take answers to what a task asked; what answers nothing is ignored: False. Raises Unavailable."""
         try:
             changed = await aquery(_answer_task, call.id, responses)
         except DatabaseError as error:
             raise Unavailable(NO_DATABASE) from error
         if changed is not None:
             await tell_of_task(self._streams, changed)
+        return changed is not None
+
+    async def answer_core_task(self, session_id: str, response: jsonrpc.Response) -> bool | None:
+        """As ``answer_task``, by a client's response; None for one to a question of no task."""
+        asked = core_tasks.asked_by(response.id)
+        if asked is None:
+            return None
+        stream, name = asked
+        try:
+            call = await self.results.asked_on(session_id, stream)
+            if call is None or not await self.answer_task(call, {name: core_tasks.taken(response)}):
+                return False
+            await core_tasks.withdraw(self._streams, call, stream, name)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        return True
+
+    async def wait_for_task(
+        self, call: CallRecord, session_id: str, request_id: str | int
+    ) -> tuple[str, Position]:
+        """See ``TaskResults.begin``; raises Unavailable."""
+        try:
+            return await self.results.begin(call, session_id, request_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def end_task(self, call: CallRecord, reason: str) -> bool:
+        """End a core task as cancelled, whatever its worker does; False when it is over (TASK4-07)."""
+        encoded = stored_answers.cancelled(call)
+        try:
+            if not await aquery(_end_cancelled, call.id, encoded, reason):
+                return False
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        await self._stop_worker(call, reason)
+        # What cannot be said now is by a later sweep.
+        with suppress(DatabaseError):
+            await publish(self._streams, call, encoded)
+        return True
 
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
         """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
@@ -146,10 +201,12 @@ class Background:
         return Position(position.epoch, 0)
 
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
-        """A stream that is no longer in Redis but belongs to a stored call; None for any other."""
-        if not stream.startswith(PREFIX):
-            return None
+        """A stream that is no longer in Redis but belongs to a stored call, or waits for one; else None."""
         try:
+            if stream.startswith(WAIT):
+                return await self.results.restore(session_id, stream)
+            if not stream.startswith(PREFIX):
+                return None
             call = await aquery(records.find_by_stream, session_id, stream)
         except DatabaseError as error:
             raise Unavailable(NO_DATABASE) from error
@@ -160,7 +217,7 @@ class Background:
 
         While the database is away the stream has to do as it is.
         """
-        if not stream.startswith(PREFIX):
+        if not stream.startswith((PREFIX, WAIT)):
             return False
         with suppress(Unavailable):
             return await self.lost_stream(session_id, stream) is not None
@@ -175,12 +232,13 @@ class Background:
             return False
         try:
             call = await aquery(_request_cancel, session_id, request_id, reason)
+            if call is None:
+                return await self.results.give_up(session_id, request_id)
         except DatabaseError as error:
             log.warning("A cancel was not stored: %s", error)
             return False
-        if call is not None:
-            await self._stop(call, reason)
-        return call is not None
+        await self._stop(call, reason)
+        return True
 
     async def cancel_session(self, session_id: str, reason: str) -> None:
         """Stop every call of a session that ends (SES-07)."""
@@ -198,8 +256,10 @@ class Background:
         return fields is None or HAD_CALLS in fields
 
     async def _stop(self, call: CallRecord, reason: str) -> None:
-        if await self._end_idle(call):
-            return
+        if not await self._end_idle(call):
+            await self._stop_worker(call, reason)
+
+    async def _stop_worker(self, call: CallRecord, reason: str) -> None:
         payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
         try:
             await self._streams.hub.publish("cancel", payload)
@@ -252,6 +312,11 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
     if goes_on:
         hand_on_new(call)
     return call
+
+
+def _end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
+    with _impatience():
+        return records.end_cancelled(call_id, answer, reason)
 
 
 def _request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:

@@ -23,7 +23,7 @@ from mcp_app.execution.results import unexpected
 from mcp_app.execution.stopping import Cancelled, Suspended
 from mcp_app.execution.threads import own_place
 from mcp_app.observability.trail import Trail
-from mcp_app.protocol import downlevel, jsonrpc
+from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled, fitted
 from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.progress import ProgressGate, check_progress
@@ -225,7 +225,7 @@ class Call:
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
-        fitted = downlevel.message(method, params, self.session.version)
+        fitted = self.session.message(method, params)
         if fitted is not None:
             # Encoded here and now: code may change what it passed, and must be told of what cannot be sent.
             self._put(jsonrpc.encode_notification(method, fitted), method=method)
@@ -297,7 +297,7 @@ class Call:
 
         Raises Cancelled when nobody waits for this call any more.
         """
-        fitted = downlevel.message(method, params, self.session.version)
+        fitted = self.session.message(method, params)
         if fitted is None:
             raise InternalError(f"Revision {self.session.version} has no {method}.")
         with self._question():

@@ -12,6 +12,7 @@ import orjson
 
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL, State
+from mcp_app.protocol.versions import is_modern
 
 DEFAULT_QUEUE = "celery"
 
@@ -42,7 +43,7 @@ class NewCall:
     retried_by: int | None = None
     approval_minutes: int | None = None
     four_eyes: bool = False
-    task_seconds: int | None = None
+    task_seconds: float | None = None
     approved: bool = False
     inputs: dict[str, Any] | None = None
 
@@ -94,6 +95,11 @@ class CallRecord:
     def is_task(self) -> bool:
         """Its client asks for the outcome; nothing is sent to it on the way."""
         return self.task_until is not None
+
+    @property
+    def is_core_task(self) -> bool:
+        """It was made by a session of 2025-11-25, whose tasks have other rules."""
+        return self.is_task and not is_modern(self.session_fields["version"])
 
     @property
     def is_suspended(self) -> bool:

@@ -1,22 +1,32 @@
-"""A stored call as the client that made it sees it: as a task of the tasks extension. Changes nothing."""
+"""A stored call as the client that made it sees it: as a task. Changes nothing.
+
+A task belongs to the era of who made it: to the other one it does not exist.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
+from django.db.models import Q
 from django.utils import timezone
 
 from mcp_app import conf
 from mcp_app.execution import open_questions, statements
-from mcp_app.execution.approval import waiting_words
 from mcp_app.execution.call_record import CallRecord, record
+from mcp_app.execution.undecided import waiting_words
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import State, is_terminal
 from mcp_app.protocol.tasks import Status, Task
+from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 STOPPING = "Told to stop"
+FAILED = "The tool reported an error: its result says which."
+LONGEST_MESSAGE = 500
+# Large, and not told in a list.
+LARGE = ("arguments", "answer")
 
 
 def created(call: CallRecord) -> Task:
@@ -33,13 +43,27 @@ def created(call: CallRecord) -> Task:
     )
 
 
-def find(task_id: str, principal: str) -> tuple[Task, CallRecord] | None:
+def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
     """A task of a principal, and its call, by one indexed read.
 
-    None for every other: unknown, somebody else's, expired, or a call that is none (TASKX-11, TASKX-18).
+    ``core``: one of 2025-11-25. None for every other: unknown, somebody else's, expired, or a call that is
+    none (TASKX-11, TASKX-18, TASK4-12).
     """
     row = _row(task_id)
-    return None if row is None or row.principal != principal else (_task(row), record(row))
+    if row is None or row.principal != principal or _is_core(row) != core:
+        return None
+    return _task(row), record(row)
+
+
+def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
+    """The core tasks of a principal, the newest first, from after one on; one more than ``size`` if any."""
+    rows = Call.objects.filter(
+        principal=principal, task_until__gt=timezone.now(), session_fields__version=V2025_11_25
+    )
+    if after is not None:
+        at, key = after
+        rows = rows.filter(Q(accepted_at__lt=at) | Q(accepted_at=at, pk__lt=key))
+    return [_task(row) for row in rows.defer(*LARGE).order_by("-accepted_at", "-pk")[: size + 1]]
 
 
 def seen(task_id: str) -> Task | None:
@@ -61,7 +85,7 @@ def _row(task_id: str) -> Call | None:
 
 def _task(row: Call) -> Task:
     assert row.task_until is not None
-    status, message, rest = _seen(row)
+    status, message, rest = _ended(row) if is_terminal(row.state) else _seen(row)
     moments = (
         row.accepted_at,
         row.decided_at,
@@ -82,26 +106,46 @@ def _task(row: Call) -> Task:
     )
 
 
-def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
-    """The status of a call, what is said of it in words, and what belongs to it.
+def _is_core(row: Call) -> bool:
+    return not is_modern(row.session_fields["version"])
 
-    The answer decides between completed and failed, not the call's state: a tool's own error completes a
-    task (TASKX-07).
+
+def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
+    """As ``_seen``, of a call that is over.
+
+    The answer decides between completed and failed, not the call's state: a tool's own error completes a task
+    of the extension (TASKX-07), and fails a core task (TASK4-08).
     """
     if row.state == State.CANCELLED:
         return Status.CANCELLED, row.cancel_reason, {}
-    if row.state in (State.COMPLETED, State.FAILED):
-        answer = orjson.loads(row.answer)
-        if "error" in answer:
-            return Status.FAILED, answer["error"]["message"], {"error": answer["error"]}
-        return Status.COMPLETED, "", {"result": answer["result"]}
+    if _is_core(row):
+        return (Status.COMPLETED, "", {}) if row.outcome == "ok" else (Status.FAILED, _failure(row), {})
+    answer = orjson.loads(row.answer)
+    if "error" in answer:
+        return Status.FAILED, answer["error"]["message"], {"error": answer["error"]}
+    return Status.COMPLETED, "", {"result": answer["result"]}
+
+
+def _failure(row: Call) -> str:
+    """Why a core task failed; where its answer was not read, where to find that."""
+    if "answer" in row.get_deferred_fields():
+        return FAILED
+    answer = orjson.loads(row.answer)
+    if "error" in answer:
+        return str(answer["error"]["message"])
+    texts = [block["text"] for block in answer["result"]["content"] if block["type"] == "text"]
+    return texts[0][:LONGEST_MESSAGE] if texts else FAILED
+
+
+def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
+    """The status of a call, what is said of it in words, and what belongs to it."""
     if row.cancel_requested_at is not None:
         return Status.WORKING, STOPPING, {}
     if row.state == State.INPUT_REQUIRED and row.inputs is not None:
         asked = open_questions.requests(orjson.loads(row.inputs))
         return Status.INPUT_REQUIRED, _progress(row), {"inputRequests": asked}
     if row.state == State.APPROVAL_NEEDED:
-        return Status.WORKING, waiting_words(record(row)), {}
+        return Status.WORKING, waiting_words(row), {}
     return Status.WORKING, _progress(row), {}
 
 

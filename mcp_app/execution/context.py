@@ -310,14 +310,14 @@ class Context:
         params = downlevel.message(method, question.params, version)
         if params is None:
             raise CannotAsk(downlevel.why_not(method, question.params, version))
-        if is_modern(version):
-            if self._call.method not in METHODS:
+        if is_modern(version) or self._inputs.kept:
+            if is_modern(version) and self._call.method not in METHODS:
                 raise ToolError(f"{self._call.method} cannot ask on revision {version}.")
             return await self._look_up(question, params, key)
         try:
             return question.read(await self._call.ask(method, question.params))
         except ClientFailed as error:
-            raise ToolError(f"The client refused {method}: {error.message[:200]} ({error.code}).") from None
+            raise ToolError(_refused(method, error.code, error.message)) from None
         except NoAnswer as error:
             raise ToolError(str(error)) from None
 
@@ -326,6 +326,9 @@ class Context:
         inputs = self._inputs
         answer = inputs.answer(key, question.method, params)
         if answer is not None:
+            if "error" in answer and not is_modern(self.protocol_version):
+                inputs.accept(key, answer)
+                raise ToolError(_refused(question.method, **answer["error"]))
             try:
                 if not is_answer(question.method, answer):
                     raise ToolError("it is no answer to such a question")
@@ -353,6 +356,10 @@ class Context:
             under_way.discard(mark)
             if self._inputs.requests:
                 call.loop.call_soon_threadsafe(call.suspend)
+
+
+def _refused(method: str, code: int, message: str) -> str:
+    return f"The client refused {method}: {message[:200]} ({code})."
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:

@@ -255,6 +255,24 @@ def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
     return record(row) if row else None
 
 
+def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
+    """End an open call as cancelled, also while it runs: its attempt has lost it, and stops (TASK4-07)."""
+    now = timezone.now()
+    return bool(
+        Call.objects.filter(OPEN, pk=call_id).update(
+            state=State.CANCELLED,
+            outcome="cancelled",
+            answer=answer.decode(),
+            finished_at=now,
+            lease_until=None,
+            published=False,
+            inputs=None,
+            cancel_requested_at=now,
+            cancel_reason=storable(reason, 200),
+        )
+    )
+
+
 def open_calls(session_id: str) -> list[CallRecord]:
     """The calls of a session that are not over."""
     return [record(row) for row in Call.objects.filter(OPEN, session_id=session_id)]

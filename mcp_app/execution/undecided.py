@@ -38,6 +38,13 @@ class Waiting:
     approval_until: datetime | None
 
 
+def waiting_words(call: CallRecord | Call | Waiting) -> str:
+    """``Waiting for approval (12 min left)``."""
+    until = call.approval_until or call.accepted_at
+    minutes = max(0.0, (until - timezone.now()).total_seconds()) / 60
+    return f"Waiting for approval ({minutes:.0f} min left)" if minutes >= 1 else "Waiting for approval"
+
+
 def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
     """As ``records.accept``; raises TooManyRequests when ``most`` calls of the principal wait already."""
     with transaction.atomic():

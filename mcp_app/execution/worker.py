@@ -47,7 +47,7 @@ from mcp_app.protocol.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import Session, TaskSession
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -165,7 +165,7 @@ class Worker:
 
     async def _run(self, record: CallRecord, principal: Principal, keeper: Keeper) -> str:
         inputs = _inputs(record)
-        reply = AttemptReply(self._streams, record, self._published, inputs)
+        reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply, inputs)
         if record.attempt > 1 or record.approved:
@@ -218,6 +218,8 @@ class Worker:
 
     async def _session(self, record: CallRecord) -> tuple[Session, bool]:
         """The session as it is now and whether it is over; as it was at the start if Redis lost it."""
+        if record.is_core_task:
+            return TaskSession(record.session_id, record.session_fields, str(record.id)), False
         fields, ended = None, False
         try:
             fields = await self._streams.sessions.load(record.session_id)

@@ -7,7 +7,7 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
 from mcp_app.conf import Settings
-from mcp_app.handlers import extensions
+from mcp_app.handlers import core_tasks, extensions
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import known, server_capabilities
@@ -70,15 +70,15 @@ async def initialize(
         fields=session.stored(),
         address=address,
     )
-    return session, initialize_result(services, version)
+    return session, initialize_result(services, version, principal)
 
 
-def initialize_result(services: Services, version: str) -> dict[str, Any]:
+def initialize_result(services: Services, version: str, principal: Principal) -> dict[str, Any]:
     """What the server says of itself at one revision."""
     settings = services.settings
     result: dict[str, Any] = {
         "protocolVersion": version,
-        "capabilities": capabilities(settings, version),
+        "capabilities": capabilities(settings, version, principal),
         "serverInfo": server_info(settings),
     }
     if settings.instructions:
@@ -86,8 +86,8 @@ def initialize_result(services: Services, version: str) -> dict[str, Any]:
     return downlevel.result("initialize", result, version)
 
 
-def capabilities(settings: Settings, version: str) -> dict[str, Any]:
-    """What is served at one revision, the same for everybody."""
+def capabilities(settings: Settings, version: str, principal: Principal) -> dict[str, Any]:
+    """What is served at one revision."""
     return server_capabilities(
         version,
         tools=True,
@@ -98,6 +98,7 @@ def capabilities(settings: Settings, version: str) -> dict[str, Any]:
         logging=True,
         list_changed=True,
         extensions=extensions.announced(settings, version),
+        tasks=core_tasks.capability(settings, version, principal),
     )
 
 
@@ -106,7 +107,7 @@ def discover(context: Asked, params: Params) -> Result:
     settings = context.services.settings
     result: dict[str, Any] = {
         "supportedVersions": list(settings.versions),
-        "capabilities": capabilities(settings, context.session.version),
+        "capabilities": capabilities(settings, context.session.version, context.principal),
     }
     if settings.instructions:
         result["instructions"] = settings.instructions

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mcp_app.conf import Settings
-from mcp_app.handlers import completion, extensions, lifecycle, logging, prompts, resources, tools
+from mcp_app.handlers import completion, core_tasks, extensions, lifecycle, logging, prompts, resources, tools
 from mcp_app.handlers.context import Handler, QuickHandler
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
 from mcp_app.protocol.versions import SERVED, is_modern
@@ -22,6 +22,11 @@ TABLE: dict[str, Handler] = {
     "resources/unsubscribe": resources.unsubscribe,
     "completion/complete": completion.complete,
     "logging/setLevel": logging.set_level,
+    # 2025-11-25 only.
+    "tasks/get": core_tasks.get,
+    "tasks/result": core_tasks.result,
+    "tasks/cancel": core_tasks.cancel,
+    "tasks/list": core_tasks.list_tasks,
 }
 
 # 2026-07-28: every request stands alone, so there is nothing to open, to set or to keep alive.

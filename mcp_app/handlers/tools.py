@@ -13,7 +13,7 @@ from mcp_app.execution.context import Context
 from mcp_app.execution.reading import read_for
 from mcp_app.execution.request_state import spend
 from mcp_app.execution.results import error_result
-from mcp_app.handlers import tasks
+from mcp_app.handlers import core_tasks, tasks
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
@@ -50,9 +50,10 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
         )
     if entry.task_required and is_modern(context.version):
         tasks.require(context)
+    core_tasks.check(context, params, entry)
     problem = entry.check(arguments)
     if problem is not None:
-        return _invalid(context, problem)
+        return _invalid(context, params, problem)
     if entry.calls_per_minute is not None:
         return _limited(context, params, entry, arguments)
     return _start(context, params, entry, arguments)
@@ -66,7 +67,9 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
     entry = current().tool(name, context.principal.permissions)
     if entry is None or not entry.function.never_waits or entry.function.context_name is not None:
         return None
-    if entry.background or entry.calls_per_minute is not None or entry.check(arguments) is not None:
+    if "task" in params or entry.background or entry.calls_per_minute is not None:
+        return None
+    if entry.check(arguments) is not None:
         return None
     progress_token(request_meta(params))
     version = context.session.version
@@ -81,11 +84,18 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
     return downlevel.result("tools/call", result, version)
 
 
-def _invalid(context: RequestContext, problem: str) -> Result:
+def _invalid(context: RequestContext, params: Params, problem: str) -> Result:
     """Before 2025-11-25 wrong arguments are a protocol error, since then a tool error (TOOL-09, TOOL-10)."""
     if context.version < V2025_11_25:
         raise InvalidParams(problem)
-    return error_result(problem)
+    return _refused(context, params, problem)
+
+
+def _refused(context: RequestContext, params: Params, words: str) -> Result:
+    """A tool error; the protocol's own to who asks for a task, because it has no result without one."""
+    if core_tasks.wanted(context, params):
+        raise InvalidParams(words)
+    return error_result(words)
 
 
 async def _limited(
@@ -94,26 +104,24 @@ async def _limited(
     limit = entry.calls_per_minute or 0
     key = f"tool/{entry.name}/{context.principal.key}"
     if not await context.services.streams.windows.hit(key, limit, 60):
-        return error_result(
-            f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
-        )
+        words = f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
+        return _refused(context, params, words)
     started = _start(context, params, entry, arguments)
-    if isinstance(started, Awaitable):
-        await started
-        return None
-    return started
+    return await started if isinstance(started, Awaitable) else started
 
 
 def _start(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
-) -> Result | Awaitable[None]:
+) -> Result | Awaitable[Result]:
     if entry.fixed_arguments:
         arguments = {**arguments, **entry.fixed_arguments}
     # The members of a batch share one stream, so they run here.
     may_wait = context.services.background.available and not context.reply.shared
     if entry.needs_approval and (objection := _objection(context, entry, may_wait)):
-        return error_result(objection)
+        return _refused(context, params, objection)
     if entry.background and may_wait:
+        if core_tasks.wanted(context, params):
+            return core_tasks.create(context, params, entry, arguments)
         if tasks.declared(context):
             return tasks.create(context, params, entry, arguments)
         return _accept(context, params, entry, arguments)

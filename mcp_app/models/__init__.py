@@ -2,7 +2,7 @@
 
 from mcp_app.models.access import ApiKey
 from mcp_app.models.audit import AuditEvent, audit
-from mcp_app.models.call import Approval, Call
+from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
@@ -28,6 +28,7 @@ __all__ = [
     "Rollup",
     "Session",
     "Source",
+    "TaskWait",
     "Tool",
     "audit",
 ]

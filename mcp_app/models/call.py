@@ -113,6 +113,27 @@ class Call(models.Model):
         return f"{self.tool} {self.id}"
 
 
+class TaskWait(models.Model):
+    """A ``tasks/result`` that waits for its task's end: where its answer goes, at whichever process.
+
+    It stays as long as its call, so that a stream which was lost can be made again.
+    """
+
+    call = models.ForeignKey(Call, on_delete=models.CASCADE, related_name="waits")
+    session_id = models.CharField(max_length=64)
+    request_id = models.TextField(help_text="The JSON-RPC id as JSON, so that 1 is not '1'.")
+    stream = models.CharField(max_length=40)
+
+    class Meta:
+        default_permissions = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(fields=["session_id", "stream"], name="one_wait_per_stream"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.stream} for {self.call_id}"
+
+
 class Approval(Call):
     """The calls that need or needed approval, for a list of their own."""
 

@@ -28,6 +28,7 @@ def server_capabilities(
     logging: bool,
     list_changed: bool,
     extensions: Mapping[str, Any] | None = None,
+    tasks: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The ``capabilities`` of an InitializeResult: exactly what is served (CAP-01, CAP-06).
 
@@ -48,6 +49,8 @@ def server_capabilities(
         found["logging"] = {}
     if extensions:
         found[extensions_member(version)] = dict(extensions)
+    if tasks is not None:
+        found["tasks"] = tasks
     return found
 
 

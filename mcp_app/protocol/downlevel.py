@@ -60,8 +60,8 @@ def _cut(kind: str, wire: Wire, version: str) -> Wire:
     return {name: value for name, value in wire.items() if since.get(name, "") <= version}
 
 
-def definition(kind: str, wire: Wire, version: str) -> Wire | None:
-    """A ``tool``, ``prompt``, ``resource`` or ``template`` of a list; None if the revision cannot use it."""
+def definition(kind: str, wire: Wire, version: str) -> Wire:
+    """A ``tool``, ``prompt``, ``resource`` or ``template`` of a list."""
     if kind == "tool":
         return _tool(wire, version)
     if version >= V2025_11_25:
@@ -72,10 +72,7 @@ def definition(kind: str, wire: Wire, version: str) -> Wire | None:
     return cut
 
 
-def _tool(wire: Wire, version: str) -> Wire | None:
-    execution = wire.get("execution", {})
-    if version < V2025_11_25 and execution.get("taskSupport") == "required":
-        return None
+def _tool(wire: Wire, version: str) -> Wire:
     cut = _cut("tool", wire, version)
     if version >= V2026_07_28:
         cut.pop("execution", None)
@@ -117,8 +114,7 @@ def result(method: str, result: Wire, version: str) -> Wire:
         return _call_result(result, version)
     if method in _LISTS:
         name, kind = _LISTS[method]
-        found = (definition(kind, item, version) for item in result[name])
-        return {**result, name: [item for item in found if item is not None]}
+        return {**result, name: [definition(kind, item, version) for item in result[name]]}
     if version >= V2025_11_25:
         return result
     if method == "prompts/get":

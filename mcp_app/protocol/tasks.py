@@ -1,4 +1,7 @@
-"""The tasks extension on the wire: its name, its states and the shapes of a task; no calls, no stores."""
+"""Tasks on the wire, their names, states and shapes; no calls, no stores.
+
+Two revisions have them: 2026-07-28 as an extension, 2025-11-25 in its core.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 NOTIFICATION: Final = "notifications/tasks"
 # The member of a subscription's filter that names tasks.
 TASK_IDS: Final = "taskIds"
+# What messages of a core task carry in their ``_meta`` (TASK4-09), and what tells of its changes.
+RELATED: Final = "io.modelcontextprotocol/related-task"
+STATUS_NOTIFICATION: Final = "notifications/tasks/status"
 # What a client has to declare, as the error that asks for it says it.
 REQUIRED: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 
@@ -47,7 +53,14 @@ class Task:
         """All there is to know, as ``tasks/get`` and ``notifications/tasks`` tell it."""
         return {**self._members(), **self.rest}
 
+    def core(self) -> dict[str, Any]:
+        """As 2025-11-25 has it; what belongs to the status is asked for by ``tasks/result`` (TASK4-04)."""
+        return {**self._state(), "ttl": self._ttl_ms, "pollInterval": self.poll_ms}
+
     def _members(self) -> dict[str, Any]:
+        return {**self._state(), "ttlMs": self._ttl_ms, "pollIntervalMs": self.poll_ms}
+
+    def _state(self) -> dict[str, Any]:
         told = {"statusMessage": self.message} if self.message else {}
         return {
             "taskId": self.id,
@@ -55,9 +68,16 @@ class Task:
             **told,
             "createdAt": stamp(self.created_at),
             "lastUpdatedAt": stamp(self.updated_at),
-            "ttlMs": round((self.until - self.created_at).total_seconds() * 1000),
-            "pollIntervalMs": self.poll_ms,
         }
+
+    @property
+    def _ttl_ms(self) -> int:
+        return round((self.until - self.created_at).total_seconds() * 1000)
+
+
+def related(members: Mapping[str, Any], task_id: str) -> dict[str, Any]:
+    """Params or a result with a ``_meta`` that names the core task they belong to (TASK4-09)."""
+    return {**members, "_meta": {**members.get("_meta", {}), RELATED: {"taskId": task_id}}}
 
 
 def stamp(at: datetime) -> str:

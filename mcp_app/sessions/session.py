@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from typing import Any
 
@@ -9,12 +10,15 @@ import orjson
 
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.tasks import related
 
 STANDALONE = "standalone"
 # The member of a stored session that says it may have background calls.
 HAD_CALLS = "calls"
 HTTP_SSE = "http+sse"
 MAX_CLIENT_TEXT = 200
+# The member of what a core task keeps of its session that names it.
+MADE_IN = "session"
 
 
 class Session:
@@ -94,6 +98,10 @@ class Session:
         """A result in the form its revision knows (GEN-01)."""
         return downlevel.result(method, result, self.version)
 
+    def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """The params of a message of ours as its revision knows them; None if it cannot carry it (GEN-01)."""
+        return downlevel.message(method, params, self.version)
+
     def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
         """A fitting result with what its revision wants on every result."""
         return result
@@ -102,6 +110,27 @@ class Session:
     def client_name(self) -> str:
         """What the client calls itself; untrusted text."""
         return str(self.client_info.get("name", ""))
+
+
+class TaskSession(Session):
+    """What a core task has instead of the session it was made in, which it may outlive (TASK4-14)."""
+
+    __slots__ = ("_task_id",)
+
+    def __init__(self, session_id: str, fields: dict[str, str], task_id: str) -> None:
+        super().__init__(session_id, fields)
+        self.record_id = fields[MADE_IN]
+        self._task_id = task_id
+
+    def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """See ``Session.message``; it names the task (TASK4-09)."""
+        fitted = super().message(method, params)
+        return None if fitted is None else related(fitted, self._task_id)
+
+
+def task_home(session_id: str) -> str:
+    """Where the streams of a session's core tasks are: the end of the session is not theirs."""
+    return "task-" + hashlib.sha256(session_id.encode()).hexdigest()[:40]
 
 
 def bounded(info: dict[str, Any]) -> dict[str, Any]:

@@ -55,8 +55,12 @@ def packages(name: str) -> Path:
 
 
 def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
-    """Run one of our scripts with its packages and no others; the JSON report it prints."""
-    folder = packages(SHARED.get(name, name))
+    """Run one of our scripts with its packages and no others; the JSON report it prints.
+
+    The packages are named by what comes before an underscore.
+    """
+    own = name.partition("_")[0]
+    folder = packages(SHARED.get(own, own))
     kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
     found = {
         **kept,

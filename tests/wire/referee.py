@@ -61,6 +61,14 @@ SKILL_RESULTS = {
 }
 # What tests define themselves, as an app would.
 INVENTED = ("shelves/", "notifications/shelves/")
+# The core tasks of 2025-11-25; two results are a task and nothing more.
+CORE = "2025-11-25"
+CORE_RESULTS = {
+    "tasks/get": "Task",
+    "tasks/cancel": "Task",
+    "tasks/list": "ListTasksResult",
+    "tasks/result": "CallToolResult",
+}
 # Their content is the application's, not the protocol's.
 OPEN = frozenset(("inputSchema", "outputSchema"))
 
@@ -88,6 +96,9 @@ def _result_problems(version: str, method: str, result: dict[str, Any]) -> list[
         return _by_definition(SKILLS, older + SKILL_RESULTS[method], result)
     if method.startswith(INVENTED):
         return _by_definition(version, "Result", result)
+    if version == CORE:
+        name = "CreateTaskResult" if method == "tools/call" and "task" in result else name
+        name = CORE_RESULTS.get(method, name)
     if result.get("resultType") == "input_required":
         name = "InputRequiredResult"
     if name not in _definitions(version):

@@ -409,3 +409,14 @@ def test_a_call_that_is_a_task_says_until_when_its_client_may_ask(operator: Clie
     Call.objects.filter(pk=seeded.call.pk).update(task_until="2026-07-29T12:00:00Z")
     assert b"its client may ask until 2026-07-29" in operator.get(address).content
     assert b'mcp-badge-plain">task<' in operator.get(LIST).content
+
+
+def test_the_page_of_a_core_task_leads_to_the_session_it_was_asked_in(root: Client, seeded: Seed) -> None:
+    fields = {**seeded.call.session_fields, "session": seeded.session.pk}
+    task = background_call(seeded.session.pk, 900)
+    Call.objects.filter(pk=task.pk).update(session_id="task-1", session_fields=fields)
+    page = root.get(f"{LIST}{task.pk}/change/")
+    assert seeded.session.pk in page.context["session_url"]
+    assert seeded.session.pk in page.context["messages_url"]
+    Call.objects.filter(pk=task.pk).update(session_fields={**fields, "session": "gone"})
+    assert root.get(f"{LIST}{task.pk}/change/").context["session_url"] is None

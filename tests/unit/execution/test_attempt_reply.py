@@ -17,7 +17,7 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-from tests.unit.execution.attempts import SESSION, STREAM, claimed
+from tests.unit.execution.attempts import FIELDS, SESSION, STREAM, claimed
 from tests.unit.execution.store import moody, told
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -166,7 +166,8 @@ async def test_without_a_log_nothing_was_reported(streams: Streams) -> None:
 
 async def asking(streams: Streams, *, stopped: bool) -> Call:
     """The row of a task whose attempt ended with a question, perhaps told to stop before."""
-    call = await sync_to_async(claimed)(task_seconds=60, inputs=Inputs().stored())
+    modern = {**FIELDS, "version": "2026-07-28"}
+    call = await sync_to_async(claimed)(task_seconds=60, inputs=Inputs().stored(), session_fields=modern)
     inputs = Inputs(kept=True)
     inputs.leave_open("a", "roots/list", {})
     if stopped:

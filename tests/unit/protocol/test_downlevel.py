@@ -136,13 +136,12 @@ def test_an_input_schema_is_kept_to_the_last_keyword(version: str) -> None:
     assert cut["inputSchema"] == TOOL["inputSchema"]
 
 
-def test_a_tool_that_only_works_as_a_task_is_not_offered_where_there_are_none() -> None:
+@pytest.mark.requirement("TASK4-02", "TASKX-24")
+@VERSIONS
+def test_only_2025_11_25_is_told_whether_a_tool_may_be_a_task(version: str) -> None:
     tool = {**TOOL, "execution": {"taskSupport": "required"}}
-    assert downlevel.definition("tool", tool, V2025_11_25) == tool
-    assert downlevel.definition("tool", tool, V2025_06_18) is None
-    assert downlevel.result("tools/list", {"tools": [tool, TOOL]}, V2025_06_18)["tools"] == [
-        downlevel.definition("tool", TOOL, V2025_06_18)
-    ]
+    (listed,) = downlevel.result("tools/list", {"tools": [tool]}, version)["tools"]
+    assert listed.get("execution") == (tool["execution"] if version == V2025_11_25 else None)
 
 
 @pytest.mark.requirement("GEN-01")

@@ -1,0 +1,63 @@
+"""The rows of ``tasks/result`` requests that wait: begun, found by stream, given up; sends nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+from django.db import transaction
+
+from mcp_app.models import TaskWait
+
+PREFIX = "wait-"
+# More than any client has use for: of a task that is asked again and again, those asked first are given up.
+MOST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One request, and the stream of its session on which it is answered."""
+
+    call_id: UUID
+    session_id: str
+    request_id: str | int
+    stream: str
+
+
+def begin(wait: Wait) -> list[Wait]:
+    """Store a wait; returns those given up for it."""
+    with transaction.atomic():
+        TaskWait.objects.create(
+            call_id=wait.call_id,
+            session_id=wait.session_id,
+            request_id=orjson.dumps(wait.request_id).decode(),
+            stream=wait.stream,
+        )
+        rows = TaskWait.objects.filter(call_id=wait.call_id)
+        given_up = list(rows.order_by("-pk")[MOST:])
+        rows.filter(pk__in=[row.pk for row in given_up]).delete()
+    return [_wait(row) for row in given_up]
+
+
+def of(call_id: UUID) -> list[Wait]:
+    """All that wait, or waited, for a task."""
+    return [_wait(row) for row in TaskWait.objects.filter(call_id=call_id)]
+
+
+def find(session_id: str, stream: str) -> Wait | None:
+    """The wait that is answered on a stream of a session."""
+    row = TaskWait.objects.filter(session_id=session_id, stream=stream).first()
+    return None if row is None else _wait(row)
+
+
+def give_up(session_id: str, request_id: str | int) -> list[Wait]:
+    """Forget what waits by a request of a session; returns it."""
+    rows = TaskWait.objects.filter(session_id=session_id, request_id=orjson.dumps(request_id).decode())
+    found = list(rows)
+    rows.filter(pk__in=[row.pk for row in found]).delete()
+    return [_wait(row) for row in found]
+
+
+def _wait(row: TaskWait) -> Wait:
+    return Wait(row.call_id, row.session_id, orjson.loads(row.request_id), row.stream)

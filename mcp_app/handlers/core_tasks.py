@@ -1,0 +1,179 @@
+"""The tasks of 2025-11-25: a background call whose client asks for them, within a session."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings as django_settings
+
+from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.conf import Settings
+from mcp_app.execution import client_tasks, core_tasks
+from mcp_app.execution.acceptance import new_call
+from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.inputs import Inputs
+from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
+from mcp_app.protocol.errors import InvalidParams, MethodNotFound, TooManyRequests
+from mcp_app.protocol.pagination import CursorCodec
+from mcp_app.protocol.tasks import Task
+from mcp_app.protocol.trace_context import carried
+from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.sessions.session import MADE_IN, task_home
+
+LONGEST_ID = 64
+# Shorter than this no task can be asked for.
+SHORTEST_TTL_MS = 1_000
+NEEDS_TASK = "{} can only be called as a task: send the member 'task' with the request."
+NO_TASK = "{} cannot be called as a task: send the request without the member 'task'."
+CANCELLED = "cancelled by its client"
+
+
+def capability(settings: Settings, version: str, principal: Principal) -> dict[str, Any] | None:
+    """The capability ``tasks`` (TASK4-01), None where there is none.
+
+    Whom nobody can tell from others is shown no list (TASK4-06).
+    """
+    if not served(settings, version):
+        return None
+    listed: dict[str, Any] = {"list": {}} if _is_known(principal) else {}
+    return {**listed, "cancel": {}, "requests": {"tools": {"call": {}}}}
+
+
+def served(settings: Settings, version: str) -> bool:
+    """Whether sessions of a revision have core tasks; without Redis nothing outlives its request."""
+    return version == V2025_11_25 and settings.core_tasks and bool(settings.redis_url)
+
+
+def wanted(context: Asked, params: Params) -> bool:
+    """Whether a request asks for a task, where it may; elsewhere the member means nothing (TASK4-01)."""
+    return params.get("task") is not None and served(context.services.settings, context.session.version)
+
+
+def check(context: Asked, params: Params, entry: ToolEntry) -> None:
+    """TASK4-02: raises MethodNotFound for a tool that is not to be called so."""
+    if wanted(context, params):
+        if not entry.background:
+            raise MethodNotFound(NO_TASK.format(entry.name))
+        _ttl(context, params)
+    elif entry.task_required and served(context.services.settings, context.session.version):
+        raise MethodNotFound(NEEDS_TASK.format(entry.name))
+
+
+def _ttl(context: Asked, params: Params) -> float:
+    """How many seconds the task may be asked for: as long as was wished, within bounds (TASK4-12)."""
+    task, most = params["task"], context.services.settings.task_ttl_seconds
+    if type(task) is not dict:
+        raise InvalidParams("The member 'task' must be an object.")
+    wished = task.get("ttl")
+    if wished is None:
+        return most
+    if type(wished) not in (int, float) or wished < 0:
+        raise InvalidParams("The member 'ttl' of 'task' must be a number of milliseconds.")
+    return float(min(max(wished, SHORTEST_TTL_MS) / 1000, most))
+
+
+async def create(
+    context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
+) -> Result:
+    """TASK4-03: a task, stored before it is told. The same request again is told of the same task (R7)."""
+    services, session, meta = context.services, context.session, request_meta(params)
+    progress_token(meta)
+    with context.trail(entry.name, meta) as trail:
+        call, _ = await services.background.accept_call(
+            new_call(
+                entry,
+                arguments,
+                context.principal,
+                session_id=task_home(session.id),
+                request_id=context.request_id,
+                session_fields={**session.stored(), MADE_IN: session.id},
+                meta=carried(meta, trail.context),
+                task_seconds=_ttl(context, params),
+                inputs=Inputs(),
+            )
+        )
+    return {"task": client_tasks.created(call).core()}
+
+
+async def get(context: RequestContext, params: Params) -> Result:
+    """TASK4-04."""
+    task, _ = await _task(context, params)
+    return task.core()
+
+
+async def result(context: RequestContext, params: Params) -> Result:
+    """TASK4-05: the answer of the call, on a stream that any process can finish when there is none yet."""
+    _, call = await _task(context, params)
+    log, said_by = context.services.log, (context.session.record_id, context.principal.key)
+    facts = (context.method, str(context.request_id), call.tool)
+    if not call.is_over:
+        log.single(*said_by, "in", "running", context.payload, *facts)
+        stream, start = await context.services.background.wait_for_task(
+            call, context.session.id, context.request_id
+        )
+        context.reply.follow(stream, start.epoch)
+        return None
+    answer = core_tasks.answer(call, context.request_id)
+    log.single(*said_by, "out", "response", answer, *facts)
+    context.reply.answer(answer)
+    return None
+
+
+async def cancel(context: RequestContext, params: Params) -> Result:
+    """TASK4-07: it is cancelled before this is answered; what is over stays as it is."""
+    task, call = await _task(context, params)
+    if not await context.services.background.end_task(call, CANCELLED):
+        raise InvalidParams(f"Task {task.id} is over already and cannot be cancelled.")
+    return (await _task(context, params))[0].core()
+
+
+async def list_tasks(context: RequestContext, params: Params) -> Result:
+    """TASK4-06: one's own, the newest first."""
+    await _admit(context)
+    services, principal = context.services, context.principal
+    if not _is_known(principal):
+        raise MethodNotFound("Who uses this server cannot be told apart, so tasks are not listed.")
+    cursors, size = CursorCodec(django_settings.SECRET_KEY.encode()), max(1, services.settings.page_size)
+    after = None
+    if (cursor := params.get("cursor")) is not None:
+        place, _ = cursors.decode("tasks", principal.key, cursor)
+        at, _, key = place.partition(" ")
+        after = (datetime.fromisoformat(at), UUID(key))
+    tasks = await services.background.task_page(principal.key, after, size)
+    page: dict[str, Any] = {"tasks": [task.core() for task in tasks[:size]]}
+    if len(tasks) > size:
+        page["nextCursor"] = cursors.encode("tasks", _place(tasks[size - 1]), principal.key, 0)
+    return page
+
+
+def _place(task: Task) -> str:
+    return f"{task.created_at.astimezone(UTC).isoformat()} {task.id}"
+
+
+def _is_known(principal: Principal) -> bool:
+    return principal.key != LOOPBACK.key
+
+
+async def _admit(context: RequestContext) -> None:
+    """The method where it is served, as often as is bearable (TASK4-13)."""
+    settings = context.services.settings
+    if not served(settings, context.version):
+        raise MethodNotFound(f"Method not found: {context.method}")
+    limit, key = settings.core_task_requests_per_minute, f"tasks/{context.principal.key}"
+    if limit and not await context.services.streams.windows.hit(key, limit, 60):
+        raise TooManyRequests(f"Rate limit: {limit} requests for tasks a minute.", retry_after=5)
+
+
+async def _task(context: RequestContext, params: Params) -> tuple[Task, CallRecord]:
+    """The task that a request names."""
+    await _admit(context)
+    task_id = params.get("taskId")
+    if type(task_id) is not str:
+        raise InvalidParams(f"{context.method} needs the member 'taskId', a string.")
+    found = await context.services.background.task(task_id, context.principal.key, core=True)
+    if found is None:
+        raise InvalidParams(f"Task not found: {task_id[:LONGEST_ID]} is unknown or expired.")
+    return found
