@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from datetime import timedelta
 
 from django.contrib.auth import get_user_model
 from django.db import connection
+from django.db.models import Model
 from django.utils import timezone
 
 from mcp_app.models import Call, LogMinute, Message, Rollup, Session
@@ -42,6 +44,15 @@ class Words:
         if self.postgres:
             return f"to_timestamp({seconds})"
         return f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch') || '000'"
+
+    def literal(self, value: object) -> str:
+        """A value of Python: text, a number, yes or no, or JSON."""
+        if isinstance(value, bool):
+            return str(value if self.postgres else int(value))
+        if isinstance(value, int | float):
+            return str(value)
+        text = value if isinstance(value, str) else json.dumps(value)
+        return "'" + text.replace("'", "''") + "'"
 
     def hexadecimal(self, number: str) -> str:
         """A session's id."""
@@ -129,11 +140,17 @@ def _messages(words: Words, count: int, begun: int, now: int) -> None:
     with without_indexes():
         for first in range(1, count + 1, STEP):
             last = min(first + STEP - 1, count)
-            _insert(words, "mcp_app_message", columns, values, last + 1, first)
+            _insert(words, Message, columns, values, last + 1, first)
 
 
-def _insert(words: Words, table: str, columns: str, values: str, end: int, first: int = 0) -> None:
-    numbers = words.numbers(first, end - 1)
+def _insert(words: Words, model: type[Model], columns: str, values: str, end: int, first: int = 0) -> None:
+    """Rows of a model; what is not named has its default, as in a row the server writes."""
+    named = {name.strip('" ') for name in columns.split(",")}
+    fields = [field for field in model._meta.concrete_fields if field.column not in named]
+    rest = [field for field in fields if not field.null and not field.primary_key]
+    columns = ", ".join([columns, *(field.column for field in rest)])
+    values = ", ".join([values, *(words.literal(field.get_default()) for field in rest)])
+    table, numbers = model._meta.db_table, words.numbers(first, end - 1)
     if words.postgres:
         _execute(f"WITH {numbers} INSERT INTO {table} ({columns}) SELECT {values} FROM numbers")
     else:
@@ -145,7 +162,7 @@ def _sessions(words: Words, count: int, messages: int, begun: int, now: int, use
     at = f"{begun} + n * {spread:.6f}"
     seen = f"CASE WHEN n = 0 THEN {now} ELSE {at} + 600 END"
     _insert(
-        words, "mcp_app_session",
+        words, Session,
         "id, principal, user_id, protocol_version, client_name, client_version, fields, address, created_at, "
         "last_seen_at, ended_at, end_reason, messages_logged",
         f"""{words.hexadecimal("n")}, 'user:' || {words.text("n % 500")} || '/key:1', {user},
@@ -167,7 +184,7 @@ def _calls(words: Words, count: int, begun: int, now: int) -> None:
         call_id = f"CAST({call_id} AS uuid)"
     session = words.hexadecimal(f"n * {PER_CALL // PER_SESSION}")
     _insert(
-        words, "mcp_app_call",
+        words, Call,
         "id, session_id, request_id, request_key, principal, api_key_id, tool, arguments, digest, meta, "
         "session_fields, stream, state, attempt, max_attempts, timeout, queue, priority, accepted_at, "
         "started_at, finished_at, worker, cancel_reason, message, outcome, answer, published",
@@ -191,7 +208,7 @@ def _rollups(words: Words, now: int) -> None:
         outcome = "CASE n % 3 WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' ELSE 'error' END"
         buckets = ", ".join(str(1 + place % 4) for place in range(len(BUCKET_COLUMNS)))
         _insert(
-            words, "mcp_app_rollup",
+            words, Rollup,
             f'span, at, method, tool, outcome, "count", skipped, ms, {", ".join(BUCKET_COLUMNS)}',
             f"""{span}, {words.at(f"{first} + n / {TOOLS * 3 + 3} * {span}")}, 'tools/call',
             CASE WHEN {every} < 3 THEN '' ELSE 'tool_' || {words.text(f"({every}) / 3 - 1")} END,

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+# What a reader takes at once. A client that stops reading keeps it in memory (R16), and messages may be long.
+PAGE_EVENTS: Final = 16
 
 MESSAGE, CLOSE, FOLLOW, FINAL = "message", "close", "follow", "final"
 
@@ -122,7 +125,7 @@ class EventLog(Protocol):
         """The position of the newest event (offset 0 when there is none yet), None for no such stream."""
         ...
 
-    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
         """Up to ``count`` events after an offset; raises StreamUnknown when ``epoch`` is not this life."""
         ...
 

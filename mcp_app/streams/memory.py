@@ -17,6 +17,7 @@ from mcp_app.streams.base import (
     FINAL,
     FOLLOW,
     MESSAGE,
+    PAGE_EVENTS,
     Callback,
     Event,
     Page,
@@ -140,7 +141,7 @@ class MemoryLog:
         found = self._find(session, stream)
         return Position(found.epoch, found.last) if found else None
 
-    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
         """See ``EventLog.read``."""
         found = self._find(session, stream)
         if found is None or found.epoch != epoch:

@@ -8,6 +8,7 @@ from typing import Any
 from mcp_app.streams import scripts
 from mcp_app.streams.base import (
     MESSAGE,
+    PAGE_EVENTS,
     Event,
     Page,
     Position,
@@ -86,7 +87,7 @@ class RedisLog:
         )
         return [Position(int(epoch), int(last)) if epoch else None for epoch, last in replies]
 
-    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
         """See ``EventLog.read``.
 
         Not one atomic step: an append between the two commands shows in the facts only, and the next read

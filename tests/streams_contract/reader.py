@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_app.streams import Reader, Streams, StreamUnknown
+from mcp_app.streams.base import PAGE_EVENTS
 from tests.streams_contract.waiting import Connect, limits
 
 
@@ -57,6 +58,16 @@ async def test_a_reader_tells_that_events_were_trimmed_before_it_came(connect: C
     reader = streams.reader("s", "a", epoch, 0)
     assert [event.offset for event in await reader.next(1)] == [3, 4]
     assert reader.gap
+    reader.close()
+
+
+async def test_a_reader_takes_a_few_events_at_once_and_all_in_order(streams: Streams) -> None:
+    for number in range(PAGE_EVENTS * 2 + 1):
+        epoch, _ = await streams.log.append("s", "a", b"%d" % number)
+    reader = streams.reader("s", "a", epoch, 0)
+    pages = [[int(event.data) for event in await reader.next(5)] for _ in range(3)]
+    assert [len(page) for page in pages] == [PAGE_EVENTS, PAGE_EVENTS, 1]
+    assert [number for page in pages for number in page] == [*range(PAGE_EVENTS * 2 + 1)]
     reader.close()
 
 

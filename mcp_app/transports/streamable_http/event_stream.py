@@ -29,6 +29,8 @@ START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-b
 STREAMING = "mcp.streaming"
 GAP = "Earlier messages of this stream are no longer kept."
 
+# What is written at once, when one message is no larger.
+WRITE_BYTES = 64 * 1024
 # How often an open stream counts as a sign of life in the database.
 SEEN_SECONDS = 240.0
 
@@ -132,7 +134,7 @@ class EventStream:
     async def _write_events(self, stream: str, events: list[Event]) -> bool:
         """Write events in order; True when the connection is to be closed after them."""
         chunks: list[bytes] = []
-        closed = False
+        waiting, closed = 0, False
         for event in events:
             position = EventId(stream, event.epoch, event.offset).encode()
             if event.kind == "close":
@@ -146,12 +148,17 @@ class EventStream:
                 break
             if event.data:
                 chunks.append(sse.encode_event(event.data, position))
+                waiting += len(chunks[-1])
+                if waiting >= WRITE_BYTES:
+                    # In pieces: what one write takes waits twice for a client that reads slowly (R16).
+                    await self._write(b"".join(chunks))
+                    chunks, waiting = [], 0
             closed = event.kind == "final"
         if chunks:
             await self._write(b"".join(chunks))
-            if stream == STANDALONE:
-                last = events[-1]
-                await _noted(self._dispatcher.standalone.delivered(self._session, last.epoch, last.offset))
+        if events and stream == STANDALONE:
+            last = events[-1]
+            await _noted(self._dispatcher.standalone.delivered(self._session, last.epoch, last.offset))
         return closed
 
     async def _prime(self, reference: StreamReference) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import mcp_types as types
@@ -21,24 +19,6 @@ from tests.stdio_child import COMMAND, ROOT, Child
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    """A running installation with a worker; stdio servers are started beside it."""
-    with LiveServer(1, settings="tests.interop.settings", worker=True) as server:
-        yield server
-        assert not server.trouble(), server.logs()[-4000:]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of an installation of which nothing runs: no Redis, no worker."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
-    folder = tmp_path_factory.mktemp("alone")
-    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
-    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
-    return found
 
 
 @pytest.mark.requirement("STDIO-01", "STDIO-02", "GEN-01", "VER-02")

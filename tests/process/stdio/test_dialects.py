@@ -1,26 +1,12 @@
-"""What early clients say differently on stdio, understood; the rest of stdio is in test_stdio.py."""
+"""What early clients say differently on stdio, understood; the rest of stdio is in test_sessions.py."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.stdio_child import ROOT, Child
+from tests.stdio_child import Child
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of an installation of which nothing runs."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
-    folder = tmp_path_factory.mktemp("dialects")
-    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
-    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
-    return found
 
 
 @pytest.mark.requirement("DLG-000-01", "DLG-000-03", "DLG-000-05", "DLG-000-11", "DLG-001-01")

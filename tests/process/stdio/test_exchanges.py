@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -39,24 +35,6 @@ def counting(to: int, delay: float, **meta: Any) -> dict[str, Any]:
 
 def listening(asked: dict[str, Any]) -> dict[str, Any]:
     return modern({"notifications": asked})
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    """A running installation with a worker; stdio servers are started beside it."""
-    with LiveServer(1, settings="tests.interop.settings", worker=True) as server:
-        yield server
-        assert not server.trouble(), server.logs()[-4000:]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of an installation of which nothing runs: no Redis, no worker."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
-    folder: Path = tmp_path_factory.mktemp("alone")
-    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
-    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
-    return found
 
 
 @pytest.mark.requirement("STDIO-05", "STDIO-09", "XMH-12", "LOG-03", "META-05")

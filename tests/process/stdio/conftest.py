@@ -1,0 +1,31 @@
+"""The installations that stdio servers of these tests belong to: one that runs, and one that does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live import LiveServer
+from tests.stdio_child import ROOT
+
+
+@pytest.fixture(scope="package")
+def live() -> Iterator[LiveServer]:
+    """A running installation with a worker; stdio servers are started beside it."""
+    with LiveServer(1, settings="tests.interop.settings", worker=True) as server:
+        yield server
+        assert not server.trouble(), server.logs()[-4000:]
+
+
+@pytest.fixture(scope="package")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an installation of which nothing runs: no Redis, no worker."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
+    folder = tmp_path_factory.mktemp("alone")
+    found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
+    subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
+    return found
