@@ -155,4 +155,3 @@ def test_a_call_is_found_in_the_console_replayed_with_other_arguments_and_compar
         expect(compared.locator(".mcp-removed").first).to_contain_text('"text": "2"')
         expect(compared.locator(".mcp-added").first).to_contain_text('"text": "5"')
         picture(page, "replayed-and-compared-light-1440")
-        visitor.drawn()
