@@ -23,17 +23,22 @@ HAS_UNFOLD = apps.is_installed("unfold")
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin as SkinAdmin
     from django.forms import ModelForm, Select, Textarea
+
+    FILE_CLASSES: list[str]
 else:
     from django.forms import ModelForm as _ModelForm
 
     if HAS_UNFOLD:
         from unfold.admin import ModelAdmin as _SkinAdmin
+        from unfold.widgets import FILE_CLASSES
         from unfold.widgets import UnfoldAdminSelectWidget as Select
         from unfold.widgets import UnfoldAdminTextareaWidget as Textarea
     else:
         from django.contrib.admin import ModelAdmin as _SkinAdmin
         from django.contrib.admin.widgets import AdminTextareaWidget as Textarea
         from django.forms import Select
+
+        FILE_CLASSES = []
 
     class SkinAdmin(_SkinAdmin):
         """The skin's class, which the type checker sees as generic."""
@@ -48,7 +53,15 @@ else:
             return cls
 
 
-__all__ = ["HAS_UNFOLD", "ModelAdmin", "ModelForm", "ReadOnlyAdmin", "Select", "Textarea"]
+__all__ = [
+    "FILE_CLASSES",
+    "HAS_UNFOLD",
+    "ModelAdmin",
+    "ModelForm",
+    "ReadOnlyAdmin",
+    "Select",
+    "Textarea",
+]
 
 M = TypeVar("M", bound=Model)
 

@@ -19,6 +19,7 @@ from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.shown import DiffLine, badge, diff
+from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.transfer import (
     MAX_BYTES,
     NOTATIONS,
@@ -43,7 +44,7 @@ TOO_LARGE = "This is too large for a page: use the API (/api/catalogue/import/) 
 class ImportForm(forms.Form):
     """A file or a text, and how to take it."""
 
-    file = forms.FileField(required=False, label="File", widget=forms.FileInput({"class": "mcp-input"}))
+    file = forms.FileField(required=False, label="File", widget=UploadWidget())
     text = forms.CharField(
         required=False,
         strip=False,

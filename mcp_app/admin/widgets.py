@@ -14,7 +14,7 @@ from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import Select, Textarea
+from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS, parse_json
 
 
@@ -106,5 +106,16 @@ class PermissionField(forms.ChoiceField):
 class UploadWidget(forms.FileInput):
     """A file field without a link to the stored file: uploads go to MCP clients only."""
 
+    # A script of Unfold's writes the name of the chosen file into a text field, which its own template has.
+    template_name = (
+        "unfold/widgets/clearable_file_input_small.html" if HAS_UNFOLD else forms.FileInput.template_name
+    )
+
     def __init__(self) -> None:
-        super().__init__({"class": "mcp-input"})
+        super().__init__({} if HAS_UNFOLD else {"class": "mcp-input"})
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        """With the classes that Unfold gives its own file fields."""
+        context = super().get_context(name, value, attrs)
+        context["widget"]["file_wrapper_class"] = " ".join(FILE_CLASSES)
+        return context

@@ -89,7 +89,7 @@ class Visitor:
 
     def _said(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.trouble.append(f"console: {message.text}")
+            self.trouble.append(f"console: {message.text} ({message.location['url']})")
 
     def _finished(self, request: Any) -> None:
         self.loading.discard(request)
@@ -147,6 +147,14 @@ def picture(page: Page, name: str) -> None:
     size = page.evaluate("[window.innerWidth, document.documentElement.scrollHeight]")
     clip: Any = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], TALLEST_PICTURE)}
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True, clip=clip)
+
+
+def type_json(page: Page, field: str, text: str) -> None:
+    """Write into the JSON editor of a field, as a person does."""
+    editor = page.locator(f".mcp-json-field:has(#id_{field}) .cm-content")
+    editor.click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(text)
 
 
 def sign_in(chromium: Browser, base: str, name: str) -> Any:

@@ -23,8 +23,8 @@ QUEUE = "/admin/mcp_app/approval/"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """The real server with the demo and a worker."""
-    with LiveServer(web_processes=1, worker=True) as live:
+    """The real server with the demo and a worker; the browser is at one process, clients are at the other."""
+    with LiveServer(web_processes=2, worker=True) as live:
         live.shell("from tests.admin_seed import people; people()")
         yield live
         assert live.trouble() == []
@@ -35,7 +35,7 @@ def cookies(chromium: Browser, server: LiveServer) -> Any:
     """The cookies of the superuser."""
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(f"http://127.0.0.1:{server.port}/admin/login/")
+    page.goto(f"http://127.0.0.1:{server.ports[0]}/admin/login/")
     page.fill("#id_username", "root")
     page.fill("#id_password", PASSWORD)
     page.click("[type=submit]")
@@ -56,7 +56,7 @@ def open_page(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[O
         )
         context.set_default_timeout(15_000)
         contexts.append(context)
-        return Visitor(context.new_page(), f"http://127.0.0.1:{server.port}")
+        return Visitor(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
 
     yield start
     for context in contexts:
@@ -84,7 +84,7 @@ def _marked(open_page: Open) -> None:
 class Asking:
     """The official client calls ``count`` in a thread and waits as long as it takes."""
 
-    url: str
+    port: int
     to: int = 5
     heard: list[tuple[float, str | None]] = field(default_factory=list)
     result: Any = None
@@ -106,7 +106,7 @@ class Asking:
             self.heard.append((progress, message))
 
         arguments = {"to": self.to, "delay_seconds": 0.05}
-        async with Client(self.url, mode="legacy") as client:
+        async with Client(f"http://127.0.0.1:{self.port}/mcp", mode="legacy") as client:
             return await client.call_tool("count", arguments, progress_callback=hear)
 
     def text(self) -> str:
@@ -127,7 +127,7 @@ def test_a_waiting_call_is_approved_and_its_client_answered(
     scheme: str, width: int, server: LiveServer, open_page: Open
 ) -> None:
     visitor = open_page(scheme, width)
-    asking = Asking(server.url)
+    asking = Asking(server.ports[1])
     assert asking.heard[0][1] == "Waiting for approval (30 min left)"
     page = visitor.goto(QUEUE)
     expect(page.locator("#result_list")).to_contain_text('{"to":5,"delay_seconds":0.05}')
@@ -162,7 +162,7 @@ def test_a_refusal_needs_a_reason_which_the_client_reads(
     scheme: str, width: int, server: LiveServer, open_page: Open
 ) -> None:
     visitor = open_page(scheme, width)
-    asking = Asking(server.url)
+    asking = Asking(server.ports[1])
     page = visitor.goto(QUEUE)
     page.locator("#result_list a", has_text="count").first.click()
     page.get_by_role("button", name="Refuse").click()
@@ -184,10 +184,10 @@ def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
     scheme: str, width: int, server: LiveServer, open_page: Open
 ) -> None:
     visitor, other = open_page(scheme, width), open_page()
-    first = Asking(server.url, 3)
+    first = Asking(server.ports[1], 3)
     page = visitor.goto(QUEUE)
     watched = other.goto(QUEUE)
-    second = Asking(server.url, 4)
+    second = Asking(server.ports[1], 4)
     expect(page.locator("[data-queue-words]")).to_have_text("1 more call waits.", timeout=15_000)
     expect(page.locator("#result_list")).not_to_contain_text('"to":4')
     picture(page, f"approvals-changed-{scheme}-{width}")
@@ -212,7 +212,7 @@ def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
 
 def test_who_watches_a_call_sees_that_somebody_else_decided(server: LiveServer, open_page: Open) -> None:
     visitor, other = open_page(), open_page()
-    asking = Asking(server.url)
+    asking = Asking(server.ports[1])
     for each in (visitor, other):
         each.goto(QUEUE)
         each.page.locator("#result_list a", has_text="count").first.click()

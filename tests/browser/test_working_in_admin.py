@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
+from tests.browser.conftest import Visit, type_json
 from tests.live import LiveServer
 
 
@@ -15,24 +15,17 @@ def _add_prompt(page: Page, name: str) -> None:
     page.fill("#id_template", "Hello {{who}}, {{nobody}}")
 
 
-def _type_json(page: Page, field: str, text: str) -> None:
-    editor = page.locator(f".mcp-json-field:has(#id_{field}) .cm-content")
-    editor.click()
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.insert_text(text)
-
-
 def test_json_is_edited_in_the_editor_and_faults_are_said_beside_the_field(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     page.fill("#id_name", "typed")
     page.fill("#id_template", "Hello {{who}}")
-    _type_json(page, "arguments", '[{"name" "who"}]')
+    type_json(page, "arguments", '[{"name" "who"}]')
     page.click("[name=_save]")
     expect(page.locator("body")).to_contain_text("Not valid JSON: line 1, column 10")
     # What was typed is still there, in the editor as in the field.
     expect(page.locator(".mcp-json-field:has(#id_arguments) .cm-content")).to_contain_text('"name" "who"')
-    _type_json(page, "arguments", '[{"name": "who", "required": true}]')
+    type_json(page, "arguments", '[{"name": "who", "required": true}]')
     page.click("[name=_save]")
     page.wait_for_url("**/admin/mcp_app/prompt/")
     expect(page.locator("#result_list")).to_contain_text("typed")
@@ -43,7 +36,7 @@ def test_the_tree_view_of_the_editor_writes_the_same_field(visit: Visit) -> None
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     box = page.locator(".mcp-json-field:has(#id_meta)")
-    _type_json(page, "meta", '{"com.example/a": 1}')
+    type_json(page, "meta", '{"com.example/a": 1}')
     box.get_by_role("button", name="tree").click()
     expect(box.locator(".jse-tree-mode")).to_contain_text("com.example/a")
     assert page.locator("#id_meta").input_value().replace(" ", "").replace("\n", "") == '{"com.example/a":1}'
@@ -54,7 +47,7 @@ def test_a_prompt_is_previewed_while_it_is_typed_and_nothing_in_it_is_run(visit:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     _add_prompt(page, "previewed")
-    _type_json(page, "arguments", '[{"name": "who"}]')
+    type_json(page, "arguments", '[{"name": "who"}]')
     preview = page.locator("[data-prompt-preview]")
     expect(preview.locator("[data-preview-output]")).to_have_text("Hello {{who}}, {{nobody}}")
     preview.get_by_label("who").fill("<img src=x onerror=window.pwned=7> {{nobody}}")

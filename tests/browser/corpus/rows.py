@@ -166,6 +166,8 @@ def _versions(root: Any, evil: Any) -> None:
     )
     job = Tool.objects.get(name="hostile_job")
     services.update_entry(entry=job, actor=root, title="A job", calls_per_minute=500, why="enough for all")
+    template = ResourceTemplate.objects.get(uri_template="planted://of/{name}")
+    services.update_entry(entry=template, actor=evil, position=3, why=planted("change.why", 400))
 
 
 def _upstream() -> None:
@@ -334,6 +336,7 @@ def keys() -> dict[str, Any]:
         "draft_new": Draft.objects.get(key="weekly_report").pk,
         "change_prompt": changes.filter(key="review").earliest("id").pk,
         "change_tool": changes.filter(key="hostile_job").earliest("id").pk,
+        "change_template": changes.filter(key="planted://of/{name}").earliest("id").pk,
         "change_gone": deleted.get(kind="prompt").pk,
         "change_gone_tool": deleted.get(kind="tool").pk,
         "change_gone_resource": deleted.get(kind="resource").pk,

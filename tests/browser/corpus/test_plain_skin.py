@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.browser.corpus.conftest import Walk
-from tests.browser.corpus.walk import LOOKS, plain, stops
+from tests.browser.corpus.walk import plain, stops
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,8 @@ def settings_module() -> str:
     return "tests.browser.corpus.plain_settings"
 
 
-@pytest.mark.parametrize(("scheme", "widths"), LOOKS)
+@pytest.mark.every_look
+@pytest.mark.parametrize(("scheme", "widths"), [("light", (1440, 390)), ("dark", (390, 1440))])
 def test_nothing_written_anywhere_is_more_than_text_without_the_skin(
     scheme: str, widths: tuple[int, int], walk: Walk, keys: dict[str, Any]
 ) -> None:

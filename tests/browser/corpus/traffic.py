@@ -102,6 +102,7 @@ def _requests(client: HostileClient) -> None:
     said("tools/call", {"name": "hostile_error", "arguments": arguments, "_meta": meta})
     said("tools/call", {"name": planted("request.tool", 128), "arguments": arguments})
     said("tools/call", {"name": "hostile_results", "arguments": arguments})
+    said("tools/call", {"name": "hostile_results", "arguments": {"choice": "plain"}})
     said(
         "tools/call",
         {"name": "hostile_error", "arguments": {"nested": {"deep": [{planted("request.deep"): [1]}]}}},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visitor
@@ -16,9 +16,12 @@ from tests.browser.corpus.planted import planted
 ADMIN = "/admin/mcp_app"
 # Typed into every search, by which it comes back in the page.
 SOUGHT = quote(planted("query.search", 120) + "\u202e")
-# A scheme and the widths a page is looked at in. A walk takes minutes: one will do without pictures.
-EVERY_LOOK = [("light", (1440, 390)), ("dark", (390, 1440))]
-LOOKS = EVERY_LOOK if "PICTURES" in os.environ else EVERY_LOOK[1:]
+# A scheme and the widths a page is looked at in. A walk takes minutes: `make browser` walks in one look.
+LOOKS = [
+    ("light", (1440,)),
+    pytest.param("light", (390,), marks=pytest.mark.every_look),
+    pytest.param("dark", (390, 1440), marks=pytest.mark.every_look),
+]
 SLOW = 30_000
 NAMES = "user.first_name user.last_name"
 ASKED_OR_OVER = """() => document.querySelector(".mcp-bench-question .mcp-primary")
@@ -267,6 +270,7 @@ def _versions(keys: dict[str, Any]) -> Iterator[Stop]:
     )
     yield Stop("roll-back", f"{ADMIN}/prompt/roll-back/{keys['change_prompt']}/")
     yield Stop("tool-roll-back", f"{ADMIN}/tool/roll-back/{keys['change_tool']}/")
+    yield Stop("template-roll-back", f"{ADMIN}/resourcetemplate/roll-back/{keys['change_template']}/")
     for model, kind in (("tool", "tool"), ("resource", "resource"), ("resourcetemplate", "template")):
         change = keys[f"change_gone_{kind}"]
         yield Stop(f"{kind}-past", f"{ADMIN}/{model}/deleted/{change}/", "gone.why entry.title")
