@@ -30,9 +30,10 @@ MIB = 1024 * 1024
 SAID_SECONDS = 240.0
 
 
-def _best_latency(session: Mcp, port: int) -> float:
-    """The best of some rounds: what else the machine does now and then must not count."""
-    return min(_latency(session, port) for _ in range(5))
+def _best_latencies(session: Mcp, ports: list[int]) -> list[float]:
+    """The best of some rounds at each process, in turns: what else the machine does must not count."""
+    rounds = [[_latency(session, port) for port in ports] for _ in range(5)]
+    return [min(times) for times in zip(*rounds, strict=True)]
 
 
 @pytest.fixture
@@ -97,21 +98,21 @@ def test_stalled_readers_cost_little_memory_and_do_not_slow_the_others(
     limits = {"STALL_SECONDS": 2 * SAID_SECONDS, "MAX_STREAM_BYTES": MIB, "MAX_STREAMS_PER_PRINCIPAL": 1_000}
     # Redis keeps all that is said until it is read; that is its own bound (R17).
     cluster = start_cluster(
-        web_processes=1, concurrency=4, max_memory="600mb", env={"LEDGER_MCP": json.dumps(limits)}
+        web_processes=2, concurrency=4, max_memory="600mb", env={"LEDGER_MCP": json.dumps(limits)}
     )
     session = open_session(cluster)
-    process = cluster.processes[0]
-    _latency(session, process.port)
-    idle, before = _best_latency(session, process.port), process.rss
+    process, free = cluster.processes
+    _best_latencies(session, [process.port, free.port])
+    before = process.rss
     stalled = [sockets.enter_context(_stall(session, process.port, name)) for name in names]
     eventually(lambda: len(cluster.lines(what="end")) == STALLED, SAID_SECONDS, "the end of all that is said")
     cluster.strike(f"{STALLED} readers stopped")
     print(f"memory of the web process: {(process.rss - before) / MIB / STALLED:.2f} MiB for each")
     assert process.rss - before < STALLED * MIB
-    during = _best_latency(session, process.port)
-    print(f"p99 of {NORMAL} clients: {idle * 1e3:.1f} ms, beside stalled readers {during * 1e3:.1f} ms")
+    beside, alone = _best_latencies(session, [process.port, free.port])
+    print(f"p99 of {NORMAL} clients: {alone * 1e3:.1f} ms, beside stalled readers {beside * 1e3:.1f} ms")
     # Generous: the machine is shared. A server that is held up at all is slower by orders of magnitude.
-    assert during < 2 * idle + 0.02
+    assert beside < 2 * alone + 0.02
     normal = call(cluster, session, "normal", "work_once", steps=20).join()
     assert normal.answered
     # They really were behind: what most of them missed did not wait for them. How much the kernel takes for a
