@@ -37,12 +37,7 @@ from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
 from mcp_app.protocol import dialects, jsonrpc
-from mcp_app.protocol.errors import (
-    McpError,
-    SessionNotFound,
-    Unavailable,
-    fitted,
-)
+from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitted
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.clients import Clients

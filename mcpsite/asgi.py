@@ -25,11 +25,7 @@ django: Any = get_asgi_application()
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
-from mcpsite.celery import app as celery  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
-
-# Background calls are queued by name through the current application: without this it would be Celery's own.
-celery.set_default()
 
 
 async def first_request(scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.process
 
 # Stores or queues a call as no process should, and lets the worker meet it.
 SMUGGLE = """
-from mcpsite.celery import app; app.set_default()
 from mcp_app.execution import call_record, records
 from mcp_app.execution.celery import hand_on
 from mcp_app.models import Call
@@ -149,7 +148,6 @@ def test_an_administrator_s_mark_holds_at_once_also_for_calls_that_were_accepted
 
 
 CHANGE = """
-from mcpsite.celery import app; app.set_default()
 from mcp_app.catalogue import services
 from mcp_app.models import Tool
 row = Tool.objects.filter(name="changed").first()

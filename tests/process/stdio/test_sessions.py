@@ -155,6 +155,8 @@ def test_beside_a_running_installation_background_calls_run_in_its_worker(live: 
         assert child.received[-1]["params"]["progress"] == 3
         rows = "from mcp_app.models import Call; print(Call.objects.filter(tool='count').count())"
         assert int(live.shell(rows).split()[-1]) >= 1
+    # At once, and not by who looks for what was left lying.
+    assert not [line for line in child.errors if "waits for the broker" in line]
 
 
 @pytest.mark.requirement("TOOL-23")

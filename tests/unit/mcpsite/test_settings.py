@@ -60,6 +60,11 @@ def test_celery_takes_json_only(tmp_path: Path) -> None:
     assert done.stdout.strip() == "['json'] json UTC"
 
 
+def test_in_every_thread_of_every_command_the_current_celery_is_the_projects(tmp_path: Path) -> None:
+    code = "import celery, threading; threading.Thread(target=lambda: print(celery.current_app.main)).start()"
+    assert manage(tmp_path, {}, "shell", "--no-imports", "-c", code).stdout.strip() == "mcpsite"
+
+
 def test_runserver_is_daphnes(tmp_path: Path) -> None:
     done = manage(tmp_path, {}, "runserver", "--help")
     assert "--http_timeout" in done.stdout
