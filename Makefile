@@ -21,10 +21,10 @@ chaos: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/chaos $(ARGS)
 
 browser: .venv/test.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not every_look" tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)
 
-# Hostile words in every field, read on every page, in all looks and without the skin; `make browser` takes one
-# look. PICTURES=<folder> keeps pictures.
+# Hostile words in every field, read on every page, in all looks and without the skin: many minutes.
+# PICTURES=<folder> keeps pictures; ARGS='-m "not every_look"' takes one look only.
 corpus: .venv/test.stamp
 	$(BIN)/python -m pytest tests/browser/corpus $(ARGS)
 
