@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from typing import Any
 
 import orjson
 from django.contrib.auth import get_user_model
-from django.db import DataError, IntegrityError, close_old_connections, transaction
+from django.db import DataError, IntegrityError, close_old_connections, connection, transaction
 from django.db import Error as DatabaseFault
 from django.db.models import F, Value
 from django.db.models.functions import Greatest
@@ -30,6 +31,11 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.message_queue import SyncMessageQueue
 
 BATCHES = 20
+# How long one transaction goes on taking batches: others have to write, too.
+WRITE_SECONDS = 0.25
+# SQLite gives its one lock to whoever asks first, and who waits for it asks ten times a second: without a
+# pause between its transactions a long queue would keep all others out until it is written (R15).
+GIVE_WAY_SECONDS = {"sqlite": 0.12}
 # How a batch shows that it cannot be written, now or ever: refused by the database, or not of our form.
 REFUSED = (DataError, IntegrityError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
 IDLE_SECONDS = 0.5
@@ -39,22 +45,25 @@ log = logging.getLogger("mcp.drain")
 
 
 def drain_once(queue: SyncMessageQueue) -> int:
-    """Write the next batches; returns how many were written."""
+    """Write the next batches, as many as there is time for; returns how many were written."""
     if not queue.depth():
         return 0  # An idle look must not take SQLite's one write lock.
     with transaction.atomic():
         LogCursor.objects.get_or_create(pk=1)
         cursor = LogCursor.objects.select_for_update().get(pk=1)
         batches = queue.read(cursor.last_id, BATCHES)
-        tally = Tally()
+        tally, written, until = Tally(), 0, time.monotonic() + WRITE_SECONDS
         for batch_id, encoded in batches:
             _write_or_skip(batch_id, encoded, tally)
             cursor.last_id = batch_id
+            written += 1
+            if time.monotonic() > until:
+                break
         rollups.write(tally)
         cursor.save(update_fields=["last_id"])
     # Also when nothing was left to write: whoever wrote the last ones may have died before this.
     queue.trim(cursor.last_id)
-    return len(batches)
+    return written
 
 
 def run_forever(stop: threading.Event) -> None:
@@ -64,7 +73,7 @@ def run_forever(stop: threading.Event) -> None:
     while not stop.wait(pause):
         try:
             with undivided():  # A worker's main process forks.
-                pause = 0.0 if drain_once(queue) else IDLE_SECONDS
+                pause = GIVE_WAY_SECONDS.get(connection.vendor, 0.0) if drain_once(queue) else IDLE_SECONDS
         except (DatabaseFault, StreamsUnavailable) as error:
             log.warning("The message log waits: %s", error)
             pause = RETRY_SECONDS

@@ -15,7 +15,7 @@ from django.db import connection
 
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import LogCursor, Message, Session
-from mcp_app.sessions.drain import BATCHES, drain_once, run_forever
+from mcp_app.sessions.drain import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
 from mcp_app.streams.base import StreamsUnavailable
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
@@ -282,3 +282,33 @@ def test_the_drain_goes_on_after_redis_and_the_database_were_away(
     run_forever(stop)
     assert stored() == ["1"]
     assert len([record for record in caplog.records if "waits" in record.getMessage()]) == 2
+
+
+class Pauses(threading.Event):
+    """Notes how long the drain would pause, and ends it after some."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.asked: list[float] = []
+        self.count = count
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.asked.append(timeout or 0.0)
+        return len(self.asked) > self.count
+
+
+def test_who_else_has_to_write_gets_a_turn_between_the_transactions_of_a_long_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcp_app.sessions.drain.WRITE_SECONDS", -1.0)
+    queue = ListQueue()
+    for number in range(3):
+        queue.add(batch(line(str(number))))
+    monkeypatch.setattr("mcp_app.sessions.drain.SyncMessageQueue.connect", lambda: queue)
+    pauses = Pauses(4)
+    run_forever(pauses)
+    assert stored() == ["0", "1", "2"]
+    given = GIVE_WAY_SECONDS.get(connection.vendor, 0.0)
+    assert pauses.asked == [0.0, given, given, given, IDLE_SECONDS]
+    # Longer than the longest that SQLite lets somebody sleep who waits for its lock.
+    assert GIVE_WAY_SECONDS["sqlite"] > 0.1
