@@ -32,7 +32,7 @@ from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, RequestContext, Services
-from mcp_app.handlers.table import MODERN_QUICK, QUICK, by_version, unknown
+from mcp_app.handlers.table import by_version, quick_by_version, unknown
 from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
@@ -41,7 +41,6 @@ from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitt
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.clients import Clients
-from mcp_app.sessions.exchange import MODERN as MODERN_ERA
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
@@ -94,7 +93,7 @@ class Dispatcher:
         self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
         # By revision: extensions add theirs, so it is not known before every app is loaded.
         self.methods = by_version(settings)
-        self._quick = {False: dict(QUICK), True: dict(MODERN_QUICK)}
+        self._quick = quick_by_version()
         self._notifications = notifications.table(settings.dialects)
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
@@ -224,7 +223,7 @@ class Dispatcher:
         self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
     ) -> bytes | None:
         """The answer to a request that needs no waiting; None, and nothing done, for every other."""
-        handler = self._quick[session.transport == MODERN_ERA].get(request.method)
+        handler = self._quick[session.version].get(request.method)
         if handler is None or request.id in session.in_flight:
             return None
         started = perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,15 @@ from mcp_app.execution import client_tasks, core_tasks
 from mcp_app.execution.acceptance import new_call
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.inputs import Inputs
-from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
+from mcp_app.handlers.context import (
+    Asked,
+    Handler,
+    Params,
+    RequestContext,
+    Result,
+    progress_token,
+    request_meta,
+)
 from mcp_app.protocol.errors import InvalidParams, MethodNotFound, TooManyRequests
 from mcp_app.protocol.pagination import CursorCodec
 from mcp_app.protocol.tasks import Task
@@ -149,6 +158,14 @@ async def list_tasks(context: RequestContext, params: Params) -> Result:
     return page
 
 
+METHODS: Mapping[str, Handler] = {
+    "tasks/get": get,
+    "tasks/result": result,
+    "tasks/cancel": cancel,
+    "tasks/list": list_tasks,
+}
+
+
 def _place(task: Task) -> str:
     return f"{task.created_at.astimezone(UTC).isoformat()} {task.id}"
 
@@ -158,11 +175,9 @@ def _is_known(principal: Principal) -> bool:
 
 
 async def _admit(context: RequestContext) -> None:
-    """The method where it is served, as often as is bearable (TASK4-13)."""
-    settings = context.services.settings
-    if not served(settings, context.version):
-        raise MethodNotFound(f"Method not found: {context.method}")
-    limit, key = settings.core_task_requests_per_minute, f"tasks/{context.principal.key}"
+    """As often as is bearable (TASK4-13)."""
+    limit = context.services.settings.core_task_requests_per_minute
+    key = f"tasks/{context.principal.key}"
     if limit and not await context.services.streams.windows.hit(key, limit, 60):
         raise TooManyRequests(f"Rate limit: {limit} requests for tasks a minute.", retry_after=5)
 

@@ -22,11 +22,6 @@ TABLE: dict[str, Handler] = {
     "resources/unsubscribe": resources.unsubscribe,
     "completion/complete": completion.complete,
     "logging/setLevel": logging.set_level,
-    # 2025-11-25 only.
-    "tasks/get": core_tasks.get,
-    "tasks/result": core_tasks.result,
-    "tasks/cancel": core_tasks.cancel,
-    "tasks/list": core_tasks.list_tasks,
 }
 
 # 2026-07-28: every request stands alone, so there is nothing to open, to set or to keep alive.
@@ -59,11 +54,20 @@ MODERN_QUICK: dict[str, QuickHandler] = {
 
 
 def by_version(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
-    """Everything that may be requested of a process, at each revision, with what extensions add."""
+    """What may be requested of a process at each revision, with what settings and extensions add."""
     return {
-        version: {**(MODERN if is_modern(version) else TABLE), **extensions.methods(settings, version)}
+        version: {
+            **(MODERN if is_modern(version) else TABLE),
+            **(core_tasks.METHODS if core_tasks.served(settings, version) else {}),
+            **extensions.methods(settings, version),
+        }
         for version in SERVED
     }
+
+
+def quick_by_version() -> dict[str, dict[str, QuickHandler]]:
+    """What can be answered in the step it arrives in, at each revision; its caller may take some out."""
+    return {version: dict(MODERN_QUICK if is_modern(version) else QUICK) for version in SERVED}
 
 
 def unknown(method: str) -> McpError:
