@@ -19,8 +19,9 @@ from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge, moment
-from mcp_app.admin.timeline import LONGEST_SHOWN, METHODS, row, timeline, trace_of
+from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.models import Message, Session
+from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now
 from mcp_app.templatetags.mcp_text import json_text, marked, visible, visible_block
@@ -169,7 +170,7 @@ class SessionAdmin(LongListAdmin[Session]):
             "can_watch": request.user.has_perms(["mcp_app.view_session", "mcp_app.view_message"]),
             "can_end": self.has_end_permission(request) and session.ended_at is None,
             "timeline": timeline(request.GET, session=session.pk) if may_read else None,
-            "methods": METHODS,
+            "methods": every_method(),
             **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/session.html", context)
@@ -203,7 +204,7 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
         context = {
             **self.object_context(request, "Messages"),
             "timeline": timeline(request.GET),
-            "methods": METHODS,
+            "methods": every_method(),
             "across_sessions": True,
             "opens_sessions": self.may_open(request, Session),
             **(extra_context or {}),

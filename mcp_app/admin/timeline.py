@@ -21,37 +21,6 @@ SHOWN_CHARACTERS = 2_000
 # More than a logged payload can hold once indented.
 LONGEST_SHOWN = 200_000
 
-# Offered as suggestions; any other method can be typed.
-METHODS = (
-    "initialize",
-    "ping",
-    "tools/list",
-    "tools/call",
-    "prompts/list",
-    "prompts/get",
-    "resources/list",
-    "resources/read",
-    "resources/templates/list",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "completion/complete",
-    "logging/setLevel",
-    "server/discover",
-    "subscriptions/listen",
-    "roots/list",
-    "sampling/createMessage",
-    "elicitation/create",
-    "notifications/initialized",
-    "notifications/cancelled",
-    "notifications/progress",
-    "notifications/message",
-    "notifications/tools/list_changed",
-    "notifications/prompts/list_changed",
-    "notifications/resources/list_changed",
-    "notifications/resources/updated",
-    "notifications/subscriptions/acknowledged",
-)
-
 
 class TimelineForm(forms.Form):
     """What the log can be narrowed by; every field may be left empty."""

@@ -20,27 +20,12 @@ from mcp_app.console.search import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.console.session_rows import background_calls, session_row, session_rows
 from mcp_app.execution.services import cancel_request
 from mcp_app.models import Session
-from mcp_app.observability.counts import METHODS
+from mcp_app.observability.counts import every_method
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_session_now
 
 View = Callable[..., HttpResponseBase]
 LONGEST_ID = 64
-# Besides what clients ask for, what else passes.
-MORE_METHODS = (
-    "elicitation/create",
-    "notifications/cancelled",
-    "notifications/initialized",
-    "notifications/message",
-    "notifications/progress",
-    "notifications/prompts/list_changed",
-    "notifications/resources/list_changed",
-    "notifications/resources/updated",
-    "notifications/subscriptions/acknowledged",
-    "notifications/tools/list_changed",
-    "roots/list",
-    "sampling/createMessage",
-)
 
 
 def _for(*permissions: str) -> Callable[[View], View]:
@@ -108,7 +93,7 @@ def _messages(request: HttpRequest, title: str, session_id: str, row: Session | 
         search=request.GET.get("search", ""),
         # A modern client has no session that could end.
         can_end=request.user.has_perm("mcp_app.change_session") and not session_id.startswith(CLIENT_RECORD),
-        methods=sorted((*METHODS, *MORE_METHODS)),
+        methods=every_method(),
         keys=KEYS,
         values={"status": STATUS, "dir": DIRECTIONS},
     )

@@ -33,7 +33,7 @@ REQUESTS: Final = frozenset(
     )
 )
 # What a server may, and what either side tells.
-_OTHERS: Final = frozenset(
+OTHERS: Final = frozenset(
     (
         "roots/list",
         "sampling/createMessage",
@@ -78,5 +78,5 @@ def check_own_notification(name: str) -> str:
 def _check(name: str) -> None:
     if type(name) is not str or len(name) > _LONGEST or not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name for a method: use a form such as 'shelves/list'.")
-    if name in REQUESTS or name in _OTHERS:
+    if name in REQUESTS or name in OTHERS:
         raise ValueError(f"{name!r} is a name of the protocol itself: choose another.")
