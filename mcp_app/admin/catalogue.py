@@ -18,6 +18,7 @@ from mcp_app.admin.shown import json_block
 from mcp_app.admin.transfer import TransferPages
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.building import without_arguments
+from mcp_app.catalogue.registry import registry
 from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.strict_json import parse_json
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -49,6 +50,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     definition_fields = (
         "name",
         "code_description",
+        "shown_execution",
         "shown_input_schema",
         "shown_output_schema",
         "shown_annotations",
@@ -118,6 +120,19 @@ class ToolAdmin(TransferPages, EntryAdmin):
     def tool_schema(self, preset: Tool) -> SafeString:
         """The input schema that fixed arguments are checked against."""
         return json_block(preset.preset_of.input_schema if preset.preset_of else None)
+
+    @admin.display(description="runs")
+    def shown_execution(self, tool: Tool) -> str:
+        """Where its code asks to be run, and what its clients have to bring along."""
+        definition = registry.tools.get(tool.name)
+        if definition is None or not definition.background:
+            return "in the web process, unless changed above"
+        facts = ["in a worker"]
+        if definition.task_required:
+            facts.append("only as a task for clients of 2025-11-25 and 2026-07-28")
+        if definition.asks_first is not None:
+            facts.append("after questions that are asked before the task is made")
+        return "; ".join(facts)
 
     @admin.display(description="input schema")
     def shown_input_schema(self, tool: Tool) -> SafeString:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from mcp_app.catalogue.registry import registry
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Source, Tool
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
@@ -274,6 +277,25 @@ def test_a_code_defined_entry_cannot_be_deleted(root: Client, seeded: Seed) -> N
     assert (
         root.post(page("resourcetemplate", "delete", seeded.template.pk), {"post": "yes"}).status_code == 403
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, "in the web process, unless changed above"),
+        ({"background": True}, "in a worker"),
+        (
+            {"background": True, "task_required": True},
+            "in a worker; only as a task for clients of 2025-11-25 and 2026-07-28",
+        ),
+    ],
+)
+def test_a_tool_says_where_its_code_asks_to_be_run(
+    root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch, options: dict[str, bool], shown: str
+) -> None:
+    monkeypatch.setitem(registry.tools, "echo", replace(registry.tools["echo"], **options))
+    text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert re.search(rf">\s*{shown}\s*<", text)
 
 
 def test_drift_is_shown_as_a_difference_and_accepted(root: Client, seeded: Seed) -> None:
