@@ -136,7 +136,7 @@ class Prompt(Entry):
 class Resource(Entry):
     """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
 
-    uri = models.CharField(max_length=500, unique=True)
+    uri = models.CharField("URI", max_length=500, unique=True)
     name = models.CharField(max_length=200)
     mime_type = models.CharField(max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
@@ -150,7 +150,7 @@ class Resource(Entry):
 class ResourceTemplate(Entry):
     """A family of resources described by an RFC 6570 template; defined in code."""
 
-    uri_template = models.CharField(max_length=500, unique=True)
+    uri_template = models.CharField("URI template", max_length=500, unique=True)
     name = models.CharField(max_length=200)
     mime_type = models.CharField(max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
