@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 LOAD_SECONDS = 15.0
+MAKE_PEOPLE = "from tests.admin_seed import people; people()"
 LOOKS = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
@@ -203,9 +205,9 @@ def logins(chromium: Browser, base: str) -> dict[str, Any]:
     return {role: sign_in(chromium, base, role) for role in ("root", "viewer")}
 
 
-@pytest.fixture
-def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visit]:
-    """Open a logged-in page: ``visit(role="root", scheme="light", width=1440)``."""
+@contextmanager
+def opened_pages(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visit]:
+    """Open pages of people who signed in: ``visit(role="root", scheme="light", width=1440)``."""
     contexts: list[BrowserContext] = []
 
     def start(role: str = "root", scheme: Any = "light", width: int = 1440, **more: Any) -> Visitor:
@@ -219,3 +221,19 @@ def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visi
     yield start
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visit]:
+    """Open a page of the site."""
+    with opened_pages(chromium, base, logins) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def two_processes() -> Iterator[LiveServer]:
+    """The real server with the demo and a worker: people are at the first process, clients at the second."""
+    with LiveServer(web_processes=2, worker=True) as live:
+        live.shell(MAKE_PEOPLE)
+        yield live
+        assert live.trouble() == []

@@ -4,67 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import mcp_types as types
 import pytest
 from mcp import Client
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.admin_seed import PASSWORD
-from tests.browser.conftest import Visitor, picture
+from tests.browser.conftest import Visit, opened_pages, picture, sign_in
 from tests.live import LiveServer, eventually
 
-Open = Callable[..., Visitor]
 QUEUE = "/admin/mcp_app/approval/"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LiveServer]:
-    """The real server with the demo and a worker; the browser is at one process, clients are at the other."""
-    with LiveServer(web_processes=2, worker=True) as live:
-        live.shell("from tests.admin_seed import people; people()")
-        yield live
-        assert live.trouble() == []
+def server(two_processes: LiveServer) -> LiveServer:
+    """People at one process, clients at the other."""
+    return two_processes
 
 
 @pytest.fixture(scope="module")
-def cookies(chromium: Browser, server: LiveServer) -> Any:
+def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
     """The cookies of the superuser."""
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{server.ports[0]}/admin/login/")
-    page.fill("#id_username", "root")
-    page.fill("#id_password", PASSWORD)
-    page.click("[type=submit]")
-    page.wait_for_url("**/admin/")
-    stored = context.storage_state()
-    context.close()
-    return stored
+    return {"root": sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", "root")}
 
 
 @pytest.fixture(scope="module")
-def open_page(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Open]:
-    """A logged-in page: ``open_page(scheme="dark", width=390)``."""
-    contexts: list[BrowserContext] = []
-
-    def start(scheme: Any = "light", width: int = 1440) -> Visitor:
-        context = chromium.new_context(
-            storage_state=cookies, color_scheme=scheme, viewport={"width": width, "height": 900}
-        )
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        return Visitor(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
-
-    yield start
-    for context in contexts:
-        context.close()
+def open_page(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visit]:
+    """Visit a signed-in page."""
+    with opened_pages(chromium, f"http://127.0.0.1:{server.ports[0]}", logins) as start:
+        yield start
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _marked(open_page: Open) -> None:
+def _marked(open_page: Visit) -> None:
     """An administrator ticks the box on the page of the tool ``count``."""
     visitor = open_page()
     page = visitor.goto("/admin/mcp_app/tool/?q=count")
@@ -124,7 +99,7 @@ def _wide(page: Page) -> bool:
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_waiting_call_is_approved_and_its_client_answered(
-    scheme: str, width: int, server: LiveServer, open_page: Open
+    scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor = open_page(scheme, width)
     asking = Asking(server.ports[1])
@@ -159,7 +134,7 @@ def test_a_waiting_call_is_approved_and_its_client_answered(
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_a_refusal_needs_a_reason_which_the_client_reads(
-    scheme: str, width: int, server: LiveServer, open_page: Open
+    scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor = open_page(scheme, width)
     asking = Asking(server.ports[1])
@@ -181,7 +156,7 @@ def test_a_refusal_needs_a_reason_which_the_client_reads(
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
-    scheme: str, width: int, server: LiveServer, open_page: Open
+    scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
     visitor, other = open_page(scheme, width), open_page()
     first = Asking(server.ports[1], 3)
@@ -210,7 +185,7 @@ def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
     assert visitor.trouble == other.trouble == []
 
 
-def test_who_watches_a_call_sees_that_somebody_else_decided(server: LiveServer, open_page: Open) -> None:
+def test_who_watches_a_call_sees_that_somebody_else_decided(server: LiveServer, open_page: Visit) -> None:
     visitor, other = open_page(), open_page()
     asking = Asking(server.ports[1])
     for each in (visitor, other):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.admin_seed import PASSWORD
-from tests.browser.conftest import Visitor, picture
+from tests.browser.conftest import MAKE_PEOPLE, Visit, opened_pages, picture, sign_in
 from tests.live import LiveServer, eventually
-
-Open = Callable[..., Visitor]
-MAKE_PEOPLE = "from tests.admin_seed import people; people()"
 
 
 @pytest.fixture(scope="module")
@@ -28,36 +24,16 @@ def server() -> Iterator[LiveServer]:
 
 
 @pytest.fixture(scope="module")
-def cookies(chromium: Browser, server: LiveServer) -> Any:
+def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
     """The cookies of the superuser."""
-    context = chromium.new_context()
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{server.port}/admin/login/")
-    page.fill("#id_username", "root")
-    page.fill("#id_password", PASSWORD)
-    page.click("[type=submit]")
-    page.wait_for_url("**/admin/")
-    stored = context.storage_state()
-    context.close()
-    return stored
+    return {"root": sign_in(chromium, f"http://127.0.0.1:{server.port}", "root")}
 
 
 @pytest.fixture
-def open_page(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Open]:
-    """A logged-in page: ``open_page(scheme="dark", width=390)``."""
-    contexts: list[BrowserContext] = []
-
-    def start(scheme: Any = "light", width: int = 1440) -> Visitor:
-        context = chromium.new_context(
-            storage_state=cookies, color_scheme=scheme, viewport={"width": width, "height": 900}
-        )
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        return Visitor(context.new_page(), f"http://127.0.0.1:{server.port}")
-
-    yield start
-    for context in contexts:
-        context.close()
+def open_page(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visit]:
+    """Visit a signed-in page."""
+    with opened_pages(chromium, f"http://127.0.0.1:{server.port}", logins) as start:
+        yield start
 
 
 def _address(call_id: str) -> str:
@@ -95,7 +71,7 @@ def _value(page: Page) -> float:
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str, open_page: Open) -> None:
+def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str, open_page: Visit) -> None:
     visitor = open_page(scheme, width)
     page = visitor.goto(_address(counting))
     before = _value(page)
@@ -113,7 +89,7 @@ def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str,
     assert visitor.trouble == []
 
 
-def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: Open) -> None:
+def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto(_address(counting))
     page.get_by_role("button", name="Stop").click()
@@ -131,7 +107,7 @@ def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: O
     assert visitor.trouble == []
 
 
-def test_the_answer_appears_by_itself_when_the_call_ends(server: LiveServer, open_page: Open) -> None:
+def test_the_answer_appears_by_itself_when_the_call_ends(server: LiveServer, open_page: Visit) -> None:
     visitor = open_page()
     with _counting(server, 100):
         page = visitor.goto("/admin/mcp_app/call/?state=running")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.admin_seed import PASSWORD
-from tests.browser.conftest import Visitor, picture
+from tests.browser.conftest import Visit, Visitor, opened_pages, picture, sign_in
 from tests.live import LiveServer
 from tests.raw_http import Mcp
 
-Open = Callable[..., Visitor]
 # The hostile rows of the seed; the demo's own tools stay.
-MAKE = "from tests.admin_seed import hostile_traffic, people; hostile_traffic(people()[0])"
+MAKE = """
+from django.contrib.auth import get_user_model
+from tests.admin_seed import hostile_traffic
+hostile_traffic(get_user_model().objects.get(username="root"))
+"""
 ACTIVE = """
 from django.contrib.auth import get_user_model
 get_user_model().objects.filter(username="viewer").update(is_active={})
@@ -28,46 +30,25 @@ SLOW = 30_000
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LiveServer]:
-    """Two web processes and a worker: the browser is at the first, clients are at the second."""
-    with LiveServer(web_processes=2, worker=True) as live:
-        live.shell(MAKE)
-        yield live
-        assert live.trouble() == []
+def server(two_processes: LiveServer) -> LiveServer:
+    """People at one process, clients at the other; with hostile rows."""
+    two_processes.shell(MAKE)
+    return two_processes
 
 
 @pytest.fixture(scope="module")
-def cookies(chromium: Browser, server: LiveServer) -> dict[str, Any]:
+def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
     """The cookies of the superuser and of one who may only look."""
-    stored = {}
-    for role in ("root", "viewer"):
-        context = chromium.new_context()
-        page = context.new_page()
-        page.goto(f"http://127.0.0.1:{server.ports[0]}/admin/login/")
-        page.fill("#id_username", role)
-        page.fill("#id_password", PASSWORD)
-        page.click("[type=submit]")
-        page.wait_for_url("**/admin/")
-        stored[role] = context.storage_state()
-        context.close()
-    return stored
+    return {
+        role: sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", role) for role in ("root", "viewer")
+    }
 
 
 @pytest.fixture
-def open_page(chromium: Browser, server: LiveServer, cookies: dict[str, Any]) -> Iterator[Open]:
-    contexts: list[BrowserContext] = []
-
-    def start(role: str = "root", scheme: Any = "light", width: int = 1440, **more: Any) -> Visitor:
-        context = chromium.new_context(
-            storage_state=cookies[role], color_scheme=scheme, viewport={"width": width, "height": 900}, **more
-        )
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        return Visitor(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
-
-    yield start
-    for context in contexts:
-        context.close()
+def open_page(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visit]:
+    """Visit a signed-in page."""
+    with opened_pages(chromium, f"http://127.0.0.1:{server.ports[0]}", logins) as start:
+        yield start
 
 
 @pytest.fixture
@@ -94,7 +75,7 @@ def _lines(page: Page, **more: Any) -> Any:
 
 
 def test_sessions_appear_and_end_in_the_list_by_themselves(
-    open_page: Open, server: LiveServer, client: Mcp
+    open_page: Visit, server: LiveServer, client: Mcp
 ) -> None:
     visitor = open_page()
     page = visitor.goto("/console/")
@@ -120,7 +101,7 @@ def test_sessions_appear_and_end_in_the_list_by_themselves(
 
 
 def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_pinned(
-    open_page: Open, client: Mcp
+    open_page: Visit, client: Mcp
 ) -> None:
     visitor = open_page(permissions=["clipboard-read", "clipboard-write"])
     _echo(client, "before anybody watched")
@@ -169,7 +150,7 @@ def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_p
     assert visitor.trouble == []
 
 
-def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Open, client: Mcp) -> None:
+def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     params = {
@@ -196,7 +177,7 @@ def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Open,
     assert visitor.trouble == []
 
 
-def test_a_busy_session_stays_bounded_and_says_what_it_left_out(open_page: Open, client: Mcp) -> None:
+def test_a_busy_session_stays_bounded_and_says_what_it_left_out(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     for number in range(1_100):
@@ -207,7 +188,7 @@ def test_a_busy_session_stays_bounded_and_says_what_it_left_out(open_page: Open,
 
 
 def test_the_connection_comes_back_after_its_process_was_restarted(
-    open_page: Open, server: LiveServer, client: Mcp
+    open_page: Visit, server: LiveServer, client: Mcp
 ) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
@@ -220,7 +201,7 @@ def test_the_connection_comes_back_after_its_process_was_restarted(
     ] == []
 
 
-def test_a_session_is_ended_from_its_page(open_page: Open, client: Mcp) -> None:
+def test_a_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)
     page.get_by_role("button", name="End session").click()
@@ -231,7 +212,9 @@ def test_a_session_is_ended_from_its_page(open_page: Open, client: Mcp) -> None:
     assert visitor.trouble == []
 
 
-def test_a_page_is_told_that_its_visitor_signed_out(open_page: Open, server: LiveServer, client: Mcp) -> None:
+def test_a_page_is_told_that_its_visitor_signed_out(
+    open_page: Visit, server: LiveServer, client: Mcp
+) -> None:
     visitor = open_page(role="viewer")
     page = _watch(visitor, client)
     assert page.locator("#mcp-end, #mcp-running .mcp-danger").count() == 0
@@ -243,7 +226,7 @@ def test_a_page_is_told_that_its_visitor_signed_out(open_page: Open, server: Liv
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_broken_and_hostile_text_stays_text(
-    scheme: str, width: int, open_page: Open, client: Mcp
+    scheme: str, width: int, open_page: Visit, client: Mcp
 ) -> None:
     _echo(client, "<script>window.pwned=8</script> \u202e")
     visitor = open_page(scheme=scheme, width=width)
@@ -271,7 +254,7 @@ def test_no_page_is_broken_and_hostile_text_stays_text(
     expect(_lines(page).first.locator(".mcp-mark").first).to_have_text(re.compile("^U\\+"))
 
 
-def test_the_download_is_what_was_searched_for(open_page: Open, client: Mcp) -> None:
+def test_the_download_is_what_was_searched_for(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     _echo(client, "taken home")
     page = _watch(visitor, client)

@@ -7,43 +7,35 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Visitor, picture, sign_in, type_json
+from tests.browser.conftest import Visitor, opened_pages, picture, sign_in, type_json
 from tests.browser.listener import Listener
 from tests.live import LiveServer
 
-Open = Callable[..., Visitor]
 SLOW = 30_000
 ERAS = ["legacy", "2026-07-28"]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LiveServer]:
-    """Two web processes and a worker: the browser is at the first, clients are at the second."""
-    with LiveServer(web_processes=2, worker=True) as live:
-        live.shell("from tests.admin_seed import people; people()")
-        yield live
-        assert live.trouble() == []
+def server(two_processes: LiveServer) -> LiveServer:
+    """People at one process, clients at the other."""
+    return two_processes
 
 
 @pytest.fixture(scope="module")
-def cookies(chromium: Browser, server: LiveServer) -> Any:
+def logins(chromium: Browser, server: LiveServer) -> dict[str, Any]:
     """The cookies of the superuser."""
-    return sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", "root")
+    return {"root": sign_in(chromium, f"http://127.0.0.1:{server.ports[0]}", "root")}
 
 
 @pytest.fixture
-def visitor(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Visitor]:
+def visitor(chromium: Browser, server: LiveServer, logins: dict[str, Any]) -> Iterator[Visitor]:
     """A signed-in page; nothing may go wrong on it."""
-    context: BrowserContext = chromium.new_context(
-        storage_state=cookies, viewport={"width": 1440, "height": 900}
-    )
-    context.set_default_timeout(15_000)
-    made = Visitor(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
-    yield made
-    assert made.trouble == []
-    context.close()
+    with opened_pages(chromium, f"http://127.0.0.1:{server.ports[0]}", logins) as start:
+        made = start()
+        yield made
+        assert made.trouble == []
 
 
 def _client(server: LiveServer, mode: str) -> Listener:
