@@ -6,16 +6,16 @@ import asyncio
 import json
 import os
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 import features
 import mcp_types as types
+import second_line
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 from mcp.client.subscriptions import listen
 
-HEARD = features.Heard()
 # On 2026-07-28 each request says what it wants to hear; this client wants everything unless told.
 LEVEL = {"io.modelcontextprotocol/logLevel": "info"}
 
@@ -30,33 +30,18 @@ async def _sampled(messages: Any, params: Any, context: Any) -> str:
 
 async def _logged(message: Any) -> None:
     data = message.data
-    HEARD.logs.append(data["msg"] if isinstance(data, dict) else data)
+    second_line.HEARD.logs.append(data["msg"] if isinstance(data, dict) else data)
 
 
-async def _heard(message: Any) -> None:
-    if isinstance(message, types.ResourceUpdatedNotification):
-        HEARD.updated.append(str(message.params.uri).rstrip("/"))
-    elif isinstance(message, types.ToolListChangedNotification):
-        HEARD.changed.append("tools")
-
-
-class Does:
+class Does(second_line.Steps):
     """The walk's steps with this client."""
 
-    def __init__(self, client: Client[Any], stack: AsyncExitStack) -> None:
-        self.client = client
-        self.stack = stack
-        self.modern = client.protocol_version == "2026-07-28"
-
-    async def listed(self, kind: str, cursor: str | None) -> tuple[list[str], str | None]:
-        method, member, key = {
-            "tools": (self.client.list_tools_mcp, "tools", "name"),
-            "prompts": (self.client.list_prompts_mcp, "prompts", "name"),
-            "resources": (self.client.list_resources_mcp, "resources", "uri"),
-            "templates": (self.client.list_resource_templates_mcp, "resource_templates", "uri_template"),
-        }[kind]
-        found = await method(cursor=cursor)
-        return [str(getattr(item, key)) for item in getattr(found, member)], found.next_cursor
+    lists = (
+        "list_tools_mcp",
+        "list_prompts_mcp",
+        "list_resources_mcp",
+        "list_resource_templates_mcp",
+    )
 
     async def call(self, name: str, arguments: dict[str, Any], step: Any = None) -> dict[str, Any]:
         async def stepped(progress: float, total: float | None, message: str | None) -> None:
@@ -65,23 +50,14 @@ class Does:
 
         meta = LEVEL if self.modern else None
         result = await self.client.call_tool_mcp(name, arguments, progress_handler=stepped, meta=meta)
-        text = "".join(block.text for block in result.content if block.type == "text")
-        return {"text": text, "structured": result.structured_content, "isError": bool(result.is_error)}
+        return second_line.outcome(result)
 
     async def read(self, uri: str) -> str:
         return (await self.client.read_resource(uri))[0].text
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
-        found = await self.client.get_prompt(name, arguments)
-        return "".join(message.content.text for message in found.messages)
-
     async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
         reference = types.PromptReference(type="ref/prompt", name=prompt)
         return (await self.client.complete(reference, {"name": argument, "value": value})).values
-
-    async def set_level(self, level: Any) -> None:
-        if not self.modern:
-            await self.client.set_logging_level(level)
 
     async def subscribe(self, uri: str) -> None:
         if self.modern:
@@ -90,13 +66,6 @@ class Does:
             await self.stack.enter_async_context(news)
         else:
             await self.client.session.subscribe_resource(uri)
-
-    async def cancelled(self, name: str, arguments: dict[str, Any], began: Any) -> None:
-        call = asyncio.create_task(self.client.session.call_tool(name, arguments))
-        assert await began()
-        call.cancel()
-        with suppress(asyncio.CancelledError):
-            await call
 
 
 async def main(mode: str, kind: str, *target: str) -> None:
@@ -110,10 +79,10 @@ async def main(mode: str, kind: str, *target: str) -> None:
         transport = StdioTransport(target[0], list(target[1:]), env=dict(os.environ), keep_alive=False)
     client = Client(
         transport, mode=mode, elicitation_handler=_elicited, sampling_handler=_sampled,
-        roots=["file:///home/ada"], log_handler=_logged, message_handler=_heard,
+        roots=["file:///home/ada"], log_handler=_logged, message_handler=second_line.heard,
     )  # fmt: skip
     async with client, AsyncExitStack() as stack:
-        report = await features.walk(Does(client, stack), HEARD)
+        report = await features.walk(Does(client, stack), second_line.HEARD)
         report["version"] = client.protocol_version
     print(json.dumps(report))
 

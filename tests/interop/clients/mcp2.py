@@ -7,17 +7,17 @@ import json
 import os
 import sys
 import warnings
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any
 
 import features
 import mcp_types as types
+import second_line
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 
 # What 2026-07-28 ended is still said to servers of the older era.
 warnings.simplefilter("ignore")
-HEARD = features.Heard()
 
 
 async def _elicited(context: Any, params: Any) -> types.ElicitResult:
@@ -35,57 +35,28 @@ async def _roots(context: Any) -> types.ListRootsResult:
 
 
 async def _logged(params: types.LoggingMessageNotificationParams) -> None:
-    HEARD.logs.append(params.data)
+    second_line.HEARD.logs.append(params.data)
 
 
-async def _heard(message: Any) -> None:
-    if isinstance(message, types.ResourceUpdatedNotification):
-        HEARD.updated.append(str(message.params.uri).rstrip("/"))
-    elif isinstance(message, types.ToolListChangedNotification):
-        HEARD.changed.append("tools")
-
-
-class Does:
+class Does(second_line.Steps):
     """The walk's steps with this client."""
 
-    def __init__(self, client: Client, stack: AsyncExitStack) -> None:
-        self.client = client
-        self.stack = stack
-        self.modern = client.protocol_version == "2026-07-28"
-
-    async def listed(self, kind: str, cursor: str | None) -> tuple[list[str], str | None]:
-        method, member, key = {
-            "tools": (self.client.list_tools, "tools", "name"),
-            "prompts": (self.client.list_prompts, "prompts", "name"),
-            "resources": (self.client.list_resources, "resources", "uri"),
-            "templates": (self.client.list_resource_templates, "resource_templates", "uri_template"),
-        }[kind]
-        found = await method(cursor=cursor)
-        return [str(getattr(item, key)) for item in getattr(found, member)], found.next_cursor
+    lists = ("list_tools", "list_prompts", "list_resources", "list_resource_templates")
 
     async def call(self, name: str, arguments: dict[str, Any], step: Any = None) -> dict[str, Any]:
         async def stepped(progress: float, total: float | None, message: str | None) -> None:
             step({"progress": progress, "total": total, "message": message})
 
         result = await self.client.call_tool(name, arguments, progress_callback=stepped if step else None)
-        text = "".join(block.text for block in result.content if isinstance(block, types.TextContent))
-        return {"text": text, "structured": result.structured_content, "isError": bool(result.is_error)}
+        return second_line.outcome(result)
 
     async def read(self, uri: str) -> str:
         (found,) = (await self.client.read_resource(uri)).contents
         return found.text
 
-    async def prompt(self, name: str, arguments: dict[str, str]) -> str:
-        found = await self.client.get_prompt(name, arguments)
-        return "".join(message.content.text for message in found.messages)
-
     async def complete(self, prompt: str, argument: str, value: str) -> list[str]:
         reference = types.PromptReference(type="ref/prompt", name=prompt)
         return (await self.client.complete(reference, {"name": argument, "value": value})).completion.values
-
-    async def set_level(self, level: Any) -> None:
-        if not self.modern:
-            await self.client.set_logging_level(level)
 
     async def subscribe(self, uri: str) -> None:
         if self.modern:
@@ -93,13 +64,6 @@ class Does:
             await self.stack.enter_async_context(news)
         else:
             await self.client.subscribe_resource(uri)
-
-    async def cancelled(self, name: str, arguments: dict[str, Any], began: Any) -> None:
-        call = asyncio.create_task(self.client.session.call_tool(name, arguments))
-        assert await began()
-        call.cancel()
-        with suppress(asyncio.CancelledError):
-            await call
 
 
 async def main(mode: str, kind: str, *target: str) -> None:
@@ -113,10 +77,11 @@ async def main(mode: str, kind: str, *target: str) -> None:
     }[kind]()
     client = Client(
         server, mode=mode, sampling_callback=_sampled, elicitation_callback=_elicited,
-        list_roots_callback=_roots, logging_callback=_logged, log_level="info", message_handler=_heard,
+        list_roots_callback=_roots, logging_callback=_logged, log_level="info",
+        message_handler=second_line.heard,
     )  # fmt: skip
     async with client, AsyncExitStack() as stack:
-        report = await features.walk(Does(client, stack), HEARD)
+        report = await features.walk(Does(client, stack), second_line.HEARD)
         report["version"] = client.protocol_version
     print(json.dumps(report))
 
