@@ -7,7 +7,6 @@ import json
 from tests.live import LiveServer
 
 _CODE = """
-from mcpsite.celery import app; app.set_default()
 from django.contrib.auth import get_user_model
 from mcp_app.execution import decisions
 from mcp_app.models import Call

@@ -22,7 +22,6 @@ from mcp_app.auth.roles import make_roles
 from mcp_app.catalogue import current
 from mcp_app.execution.celery import waiting
 from mcp_app.models import AuditEvent, Call, Tool
-from mcpsite.celery import app as celery
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -39,7 +38,6 @@ def decider(client_of: ClientOf, seeded: Seed) -> Client:
             content_type__app_label="mcp_app", codename__in=["view_call", "decide_call"]
         )
     )
-    celery.set_default()
     return client_of("viewer")
 
 
@@ -322,7 +320,6 @@ def test_an_approval_leads_to_the_page_of_its_call(root: Client, seeded: Seed) -
 )
 def test_every_role_may_do_what_the_table_says(role: str, sees: bool, decides: bool, seeded: Seed) -> None:
     make_roles()
-    celery.set_default()
     user = get_user_model().objects.create_user("somebody", is_staff=True)
     user.groups.set(Group.objects.filter(name=role))
     client = Client()

@@ -18,7 +18,6 @@ from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-from mcpsite.celery import app as celery
 from tests.unit.execution.attempts import SESSION, SETTINGS, claimed, new_call
 from tests.unit.execution.store import events_of, moody, told
 
@@ -29,7 +28,6 @@ ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
 
 @pytest.fixture
 def background(streams: Streams) -> Background:
-    celery.set_default()
     return Background(streams, SETTINGS)
 
 
@@ -70,7 +68,6 @@ async def test_a_repeated_request_follows_the_call_it_repeats(
 
 
 async def test_a_repeated_request_attaches_also_where_no_more_calls_are_taken(streams: Streams) -> None:
-    celery.set_default()
     full = Background(streams, replace(SETTINGS, max_open_background_calls_per_principal=1))
     first = await full.accept(new_call())
     assert await full.accept(new_call(stream=new_stream())) == first

@@ -44,7 +44,6 @@ LONG_AGO = timedelta(hours=3)
 @pytest.fixture(autouse=True)
 def _stores(clean_redis: str, settings: object) -> Iterator[None]:
     """Real Redis for the streams, the broker in this process's memory, emptied."""
-    celery.set_default()
     assert waiting(QUEUE) >= 0
     with celery.connection_for_write() as made:
         made.default_channel.queue_purge(QUEUE)

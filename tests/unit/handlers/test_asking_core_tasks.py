@@ -9,7 +9,6 @@ import pytest
 
 from mcp_app import Context
 from mcp_app.streams.gateway import Streams
-from mcpsite.celery import app as celery
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.core_desk import ADA, FORM, RESULT, VERSION, CoreDesk, open_names, start
@@ -35,7 +34,6 @@ def work(ctx: Context) -> str:
 
 @pytest.fixture
 async def core(streams: Streams) -> AsyncIterator[CoreDesk]:
-    celery.set_default()
     made = CoreDesk(streams)
     await made.enter()
     offer(tools=[tool_entry(work, background=True)])

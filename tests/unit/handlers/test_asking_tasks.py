@@ -20,7 +20,6 @@ from mcp_app.execution.services import cancel_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
-from mcpsite.celery import app as celery
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
 from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk, start, suspend
@@ -43,7 +42,6 @@ async def greet(ctx: Context, greeting: str = "Hello") -> str:
 
 @pytest.fixture
 async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
-    celery.set_default()
     made = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.05)
     offer(
         tools=[

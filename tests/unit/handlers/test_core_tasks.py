@@ -21,7 +21,6 @@ from mcp_app.models import Call, TaskWait
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
-from mcpsite.celery import app as celery
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.core_desk import ADA, BOB, RESULT, VERSION, CoreDesk, start
@@ -39,7 +38,6 @@ def work(ctx: Context, month: int = 1) -> str:
 
 @pytest.fixture
 async def core(streams: Streams) -> AsyncIterator[CoreDesk]:
-    celery.set_default()
     made = CoreDesk(streams)
     await made.enter()
     offer(

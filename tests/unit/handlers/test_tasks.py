@@ -24,7 +24,6 @@ from mcp_app.protocol.envelope import Envelope
 from mcp_app.protocol.tasks import EXTENSION
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
-from mcpsite.celery import app as celery
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.execution.attempts import new_call
@@ -43,7 +42,6 @@ def work(ctx: Context) -> str:
 
 @pytest.fixture
 async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
-    celery.set_default()
     made = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.05)
     offer(
         tools=[
@@ -107,7 +105,6 @@ async def test_a_tool_that_needs_tasks_does_nothing_for_who_has_none(modern: Mod
 
 @pytest.mark.requirement("TASKX-22")
 async def test_a_call_that_is_over_at_once_is_answered_with_its_result(streams: Streams) -> None:
-    celery.set_default()
     offer(tools=[tool_entry(work, background=True)])
     desk = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=5.0)
     asking = asyncio.create_task(desk.ask("tools/call", {"name": "work"}))

@@ -21,7 +21,6 @@ from mcp_app.protocol.errors import InvalidParams, MissingCapability
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.subscriptions import Subscription, Subscriptions
-from mcpsite.celery import app as celery
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
@@ -69,7 +68,6 @@ class Listener:
 
 @pytest.fixture
 async def listener() -> AsyncIterator[Listener]:
-    celery.set_default()
     streams = Streams.in_memory()
     await streams.start()
     before = current.current()
