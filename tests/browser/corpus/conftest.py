@@ -141,7 +141,7 @@ def walk(chromium: Browser, server: LiveServer, cookies: Any) -> Iterator[Walk]:
     def start(scheme: Any = "light", width: int = 1440) -> Walker:
         size: Any = {"width": width, "height": 900}
         context = chromium.new_context(storage_state=cookies, color_scheme=scheme, viewport=size)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         return Walker(context.new_page(), f"http://127.0.0.1:{server.ports[0]}")
 

@@ -118,7 +118,7 @@ def test_the_file_of_an_import_is_text_in_its_plan_and_its_problems(walk: Walk, 
     )
     document = json.loads(exported)
     document["prompts"] = [{"name": "imported", "source": "admin", **words}]
-    document["tools"] = document["resources"] = document["resource_templates"] = []
+    document["tools"] = document["resources"] = document["templates"] = []
     wrong = {
         planted("import.key", 300): planted("import.value", 300),
         "format": planted("import.format", 300),
