@@ -15,6 +15,8 @@ CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"@")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp_[A-Za-z0-9_-]{16,}")
 # Up to the last @ before the path: a password may hold one itself. The user may be missing, as for Redis.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
+_UPPER = bytes(range(ord("A"), ord("Z") + 1))
+_LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
 # The look-behind lets each word be tried once only, however long it is.
 _PAIR = re.compile(r"(?<![\w-])([\w-]{1,64})=([^\s&;#\"']+)")
 
@@ -30,12 +32,17 @@ class Redactor:
     ``token`` covers ``access_token`` and ``refreshToken``.
     """
 
-    __slots__ = ("_names", "_suspects")
+    __slots__ = ("_dropped", "_names", "_pieces", "_suspects")
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(sorted({_plain(name) for name in names}))
         # A few plain searches decide whether a message needs the slow walk at all: nearly none does.
         self._suspects = tuple(name.encode() for name in self._names)
+        # Fewer still are left to search when what is in no such word is dropped from the text first.
+        searched = (*self._suspects, *CREDENTIALS)
+        self._pieces = tuple({word.translate(None, b" _-") for word in searched})
+        kept = frozenset(b"".join(self._pieces))
+        self._dropped = bytes(byte for byte in range(256) if _LOWERING[byte] not in kept)
 
     def is_secret(self, name: str) -> bool:
         """Whether the value of a member called ``name`` must not be kept."""
@@ -63,6 +70,9 @@ class Redactor:
 
     def is_suspect(self, encoded: bytes) -> bool:
         """Whether secrets are possible at all in some text, such as many messages joined."""
+        letters = encoded.translate(_LOWERING, self._dropped)
+        if not any(piece in letters for piece in self._pieces):
+            return False
         lower = encoded.lower()
         if any(credential in lower for credential in CREDENTIALS):
             return True

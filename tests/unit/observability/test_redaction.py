@@ -7,9 +7,11 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcp_app.conf import Settings
-from mcp_app.observability.redaction import MARK, Redactor
+from mcp_app.observability.redaction import CREDENTIALS, MARK, Redactor
 
 KEY = "mcp_" + "Ab3-_9xY" * 5
 NAMES = Settings().redacted_names
@@ -230,3 +232,26 @@ def _seconds(redactor: Redactor, text: str) -> float:
     begun = process_time()
     redactor.text(text)
     return process_time() - begun
+
+
+# What words are made of, how they may be written, and what may stand between.
+WORDS = st.sampled_from(
+    [
+        *("token", "ToKen", "TO_KEN", "to-ken", "pass", "word", "Bearer ", "bearer", "MCP_", "mcp-", "@"),
+        *("pin 2", "PIN2", "pin", "\u017f", "\u212a", "é", "É", " ", '"', "x"),
+    ]
+)
+
+
+@given(
+    st.lists(WORDS, max_size=12).map("".join),
+    st.sampled_from([NAMES, ("token", "pin2", "é"), ("pin 2",), ()]),
+)
+def test_the_search_in_what_is_left_of_a_text_misses_nothing_that_is_in_the_text(
+    text: str, names: tuple[str, ...]
+) -> None:
+    lower = text.encode().lower()
+    plain = lower.replace(b"-", b"").replace(b"_", b"")
+    wanted = [name.lower().replace("-", "").replace("_", "").encode() for name in names]
+    suspect = any(word in lower for word in CREDENTIALS) or any(word in plain for word in wanted)
+    assert Redactor(names).is_suspect(text.encode()) is suspect
