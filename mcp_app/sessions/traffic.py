@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from django.db import connection, transaction
 from django.db.models import QuerySet, Sum
 
 from mcp_app.models import Message, Rollup
@@ -108,6 +110,26 @@ class Traffic:
 
 def read(period: Period, now: datetime, most_tools: int) -> Traffic:
     """What was counted of a period: three queries, however many messages there are."""
+    with _by_index():
+        return _read(period, now, most_tools)
+
+
+@contextmanager
+def _by_index() -> Iterator[None]:
+    """Inside, PostgreSQL reads the rows of a period only.
+
+    A week is a third of all rows, and left alone it reads the whole table for that, as from a disk whose head
+    moves: four times as much work as through the index.
+    """
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        yield
+
+
+def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     starts = period.starts(now)
     # Not after the last point: a clock that is ahead has counted for later.
     rows = Rollup.objects.filter(
