@@ -1,4 +1,4 @@
-"""Every admin page that shows messages, sessions, calls or figures, with filters, at both ends of the log."""
+"""Every page that shows messages, sessions, calls or figures, with filters, at both ends of the log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mcp_app.models import Call, Message, Session
 LOG = "/admin/mcp_app/message/"
 SESSIONS = "/admin/mcp_app/session/"
 CALLS = "/admin/mcp_app/call/"
+CONSOLE = "/console/"
 
 
 def pages() -> dict[str, str]:
@@ -25,6 +26,9 @@ def pages() -> dict[str, str]:
 
     def log(**asked: object) -> str:
         return f"{LOG}?{urlencode(asked)}"
+
+    def live(**asked: object) -> str:
+        return f"{CONSOLE}messages/lines.json?{urlencode(asked)}"
 
     return {
         **{f"first page, {name}": f"/admin/?range={name}" for name in ("hour", "day", "week")},
@@ -83,4 +87,21 @@ def pages() -> dict[str, str]:
         "calls by nothing": f"{CALLS}?q=nobody",
         "calls by id": f"{CALLS}?q={call.pk}",
         "a call": f"{CALLS}{call.pk.hex}/change/",
+        "console": CONSOLE,
+        "console, sessions": f"{CONSOLE}sessions.json",
+        "console, sessions ended": f"{CONSOLE}sessions.json?state=ended",
+        "console, sessions of a client": f"{CONSOLE}sessions.json?state=ended&search=cursor",
+        "console, sessions of nobody": f"{CONSOLE}sessions.json?state=ended&search=nobody",
+        "console, a session": f"{CONSOLE}sessions/{message.session_id}/",
+        "console, a session now": f"{CONSOLE}sessions/{message.session_id}/now.json",
+        "console, messages": live(),
+        "console, messages in the middle": live(before=middle),
+        "console, messages of a tool": live(search="tool:tool_7"),
+        "console, messages of a user": live(search="user:user:1/key:1"),
+        "console, messages no key agrees on": live(search="tool:tool_7 method:ping"),
+        "console, messages with words nobody said": live(search="never-said"),
+        "console, messages slower than any": live(search="ms:>100000s"),
+        "console, messages of a big session": live(session=BIG),
+        "console, messages of a big session that failed": live(session=BIG, search="status:error"),
+        "console, words nobody said in a big session": live(session=BIG, search="never-said"),
     }

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, Concat
 from mcp_app.models import LogMinute, Message
 
 # How many messages one page looks at when several filters hold, and when words are looked for in their text.
-WINDOW: Final = 20_000
+WINDOW: Final = 10_000
 TEXT_WINDOW: Final = 5_000
 # The fields that have an index, the most telling ones first.
 LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "method")

@@ -26,7 +26,7 @@ PAGE = 200
 MOST_BATCHES = 40
 MOST_WAITING = 1_000
 # How many rows one search may look at that are not among the found ones: a page must come soon.
-LOOKED_AT = 20_000
+LOOKED_AT = 10_000
 EITHER_SIDE = 60
 
 
