@@ -101,7 +101,7 @@ def _wide(page: Page) -> bool:
 def test_a_waiting_call_is_approved_and_its_client_answered(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
-    visitor = open_page(scheme, width)
+    visitor = open_page(scheme=scheme, width=width)
     asking = Asking(server.ports[1])
     assert asking.heard[0][1] == "Waiting for approval (30 min left)"
     page = visitor.goto(QUEUE)
@@ -136,7 +136,7 @@ def test_a_waiting_call_is_approved_and_its_client_answered(
 def test_a_refusal_needs_a_reason_which_the_client_reads(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
-    visitor = open_page(scheme, width)
+    visitor = open_page(scheme=scheme, width=width)
     asking = Asking(server.ports[1])
     page = visitor.goto(QUEUE)
     page.locator("#result_list a", has_text="count").first.click()
@@ -158,7 +158,7 @@ def test_a_refusal_needs_a_reason_which_the_client_reads(
 def test_the_queue_says_that_it_changed_and_many_are_approved_after_a_look(
     scheme: str, width: int, server: LiveServer, open_page: Visit
 ) -> None:
-    visitor, other = open_page(scheme, width), open_page()
+    visitor, other = open_page(scheme=scheme, width=width), open_page()
     first = Asking(server.ports[1], 3)
     page = visitor.goto(QUEUE)
     watched = other.goto(QUEUE)

@@ -72,7 +72,7 @@ def _value(page: Page) -> float:
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str, open_page: Visit) -> None:
-    visitor = open_page(scheme, width)
+    visitor = open_page(scheme=scheme, width=width)
     page = visitor.goto(_address(counting))
     before = _value(page)
     expect(page.locator("[data-live-progress-text]")).to_contain_text(re.compile(r"\d+ of 600"))

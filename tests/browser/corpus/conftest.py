@@ -41,6 +41,8 @@ FACTS = """() => [
   [...document.querySelectorAll("[href], [src], [action], [formaction]")]
     .flatMap((each) => ["href", "src", "action", "formaction"].map((name) => each.getAttribute(name) ?? ""))
     .filter((address) => /^\\s*(javascript|vbscript):/i.test(address) || /^data:text/i.test(address)),
+  [...document.querySelectorAll("[class*='mcp-'][hidden]")]
+    .filter((each) => getComputedStyle(each).display !== "none").map((each) => each.className),
 ]"""
 
 
@@ -82,7 +84,7 @@ class Walker(Visitor):
     def faults(self, name: str, shows: str = "") -> list[str]:
         """All that is wrong with the page."""
         self.seen_more()
-        wide, window, pwned, proto, elements, targets = self.page.evaluate(FACTS)
+        wide, window, pwned, proto, elements, targets, shown = self.page.evaluate(FACTS)
         found = [*self.trouble]
         self.trouble.clear()
         found += [f"{wide} px wide in a window of {window}"] if wide > window else []
@@ -90,6 +92,7 @@ class Walker(Visitor):
         found += ["a prototype was changed"] if proto is not None else []
         found += [f"{elements} elements were made of text"] if elements else []
         found += [f"addresses that run or show text: {targets}"] if targets else []
+        found += [f"hidden, and to be seen: {shown}"] if shown else []
         # The API's page lets its long addresses break with these.
         hidden = self.hidden - {"U+200B"} if name.startswith("api-docs") else self.hidden
         found += [f"hidden characters: {sorted(hidden)}"] if hidden else []
