@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import statistics
 import sys
@@ -218,8 +217,8 @@ def table(found: list[Row]) -> None:
 
 def ratio_of(over: Row, under: Row) -> float:
     """The median of the rounds' ratios: each round compares what was measured within seconds."""
-    # A round in which a starved machine finished nothing at all is no reason to lose all the others.
-    return statistics.median(a / b if b else math.inf for a, b in zip(over.rates, under.rates, strict=True))
+    # A round in which a starved machine let the other finish nothing says nothing about either.
+    return statistics.median(a / b for a, b in zip(over.rates, under.rates, strict=True) if b)
 
 
 def judge(found: list[Row]) -> bool:

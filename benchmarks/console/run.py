@@ -158,25 +158,25 @@ def measure_log(rounds: int, seconds: float) -> bool:
     """The rates with and without the log, in turns; True when the log costs little."""
     pins = cores()
     before = os.sched_getaffinity(0) if pins else None
-    costs: dict[str, list[float]] = {"logged": [], "unlogged": []}
-    with _one("benchmarks.settings") as with_log, _one("benchmarks.console.unlogged") as without:
+    ratios = []
+    with _one("benchmarks.settings") as logged, _one("benchmarks.console.unlogged") as unlogged:
         try:
             if pins:
                 os.sched_setaffinity(0, {pins[1]})
             for number in range(rounds):
-                turns = [("logged", with_log), ("unlogged", without)]
-                for name, server in turns if number % 2 == 0 else turns[::-1]:
-                    rate = _rate(server, seconds)
-                    costs[name].append(rate.cpu_microseconds)
-                    cost = round(rate.cpu_microseconds, 1)
-                    emit(work="tools/call", server=name, round=number + 1, cpu_us=cost,
-                         per_second=round(rate.per_second))  # fmt: skip
+                turns = (logged, unlogged) if number % 2 == 0 else (unlogged, logged)
+                rates = {id(server): _rate(server, seconds) for server in turns}
+                with_log, without = rates[id(logged)], rates[id(unlogged)]
+                ratios.append(without.cpu_microseconds / with_log.cpu_microseconds)
+                emit(work="tools/call echo", round=number + 1, logged_per_second=round(with_log.per_second),
+                     unlogged_per_second=round(without.per_second),
+                     logged_cpu_us=round(with_log.cpu_microseconds, 1),
+                     unlogged_cpu_us=round(without.cpu_microseconds, 1),
+                     ratio=round(ratios[-1], 2))  # fmt: skip
         finally:
             if before is not None:
                 os.sched_setaffinity(0, before)
-    # Whatever else runs on a machine only adds to what a call costs: the cheaper rounds have least of it.
-    logged, unlogged = (statistics.quantiles(costs[name], n=4)[0] for name in ("logged", "unlogged"))
-    ratio = unlogged / logged
+    ratio = statistics.median(ratios)
     met = ratio >= AT_LEAST_RATE
     emit(target="tools/call with the message log as a share of that without", value=round(ratio, 2),
          at_least=AT_LEAST_RATE, met=met)  # fmt: skip
