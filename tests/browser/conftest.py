@@ -33,7 +33,6 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 LOAD_SECONDS = 15.0
-MAKE_PEOPLE = "from tests.admin_seed import people; people()"
 LOOKS = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every JSON field has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
@@ -230,10 +229,17 @@ def visit(chromium: Browser, base: str, logins: dict[str, Any]) -> Iterator[Visi
         yield start
 
 
-@pytest.fixture(scope="module")
-def two_processes() -> Iterator[LiveServer]:
-    """The real server with the demo and a worker: people are at the first process, clients at the second."""
-    with LiveServer(web_processes=2, worker=True) as live:
-        live.shell(MAKE_PEOPLE)
+@contextmanager
+def peopled(web_processes: int) -> Iterator[LiveServer]:
+    """The real server with the demo, a worker and people, and nothing else; all went well at the end."""
+    with LiveServer(web_processes=web_processes, worker=True) as live:
+        live.shell("from tests.admin_seed import people; people()")
         yield live
         assert live.trouble() == []
+
+
+@pytest.fixture(scope="module")
+def two_processes() -> Iterator[LiveServer]:
+    """People are at the first process, clients at the second."""
+    with peopled(web_processes=2) as live:
+        yield live

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import MAKE_PEOPLE, Visit, opened_pages, picture, sign_in
+from tests.browser.conftest import Visit, opened_pages, peopled, picture, sign_in
 from tests.live import LiveServer, eventually
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     """The real server with the demo, a worker and nobody's calls."""
-    with LiveServer(web_processes=1, worker=True) as live:
-        live.shell(MAKE_PEOPLE)
+    with peopled(web_processes=1) as live:
         yield live
-        assert live.trouble() == []
 
 
 @pytest.fixture(scope="module")
