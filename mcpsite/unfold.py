@@ -41,10 +41,17 @@ def _drafts() -> dict[str, Any]:
 
 def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
     """One sidebar line to a page of the console, which asks for the very permission to view."""
+
+    def shown(request: HttpRequest) -> bool:
+        # The page of all sessions has the address that all others begin with, which the skin would go by.
+        match = request.resolver_match
+        return match is not None and match.view_name in (f"mcp_console:{page}", f"mcp_console:{model}")
+
     return {
         **_link(title, icon, model),
         "link": reverse_lazy(f"mcp_console:{page}"),
         "permission": lambda request: request.user.has_perm(f"mcp_app.view_{model}"),
+        "active": shown,
     }
 
 

@@ -179,7 +179,6 @@ class ResourceAdmin(EntryAdmin):
 
     kind = "resource"
     key_field = "uri"
-    labels = {"uri": "URI", "mime_type": "MIME type"}
     form = ResourceForm
     own_fields = ("name", "mime_type", "text", "file", "annotations")
     definition_fields = ("uri", "name", "mime_type", "code_description", "shown_definition")
@@ -191,8 +190,6 @@ class ResourceAdmin(EntryAdmin):
             return db_field.formfield(
                 widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
             )
-        if db_field.name in self.labels:
-            kwargs["label"] = self.labels[db_field.name]
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def duplicate(self, entry: Any, actor: Any) -> Any:

@@ -18,6 +18,7 @@ from mcp_app.templatetags.mcp_text import json_text, marked, visible
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
 _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
 MAX_INLINE: Final = 160
+_ABBREVIATED: Final = {"uri": "URI", "uri_template": "URI template", "mime_type": "MIME type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def faults(error: ValidationError) -> list[str]:
 
 def label(name: str) -> str:
     """A field's name as people read it."""
-    return name.replace("_", " ")
+    return _ABBREVIATED.get(name) or name.replace("_", " ")
 
 
 def _says_something(name: str, value: Any) -> bool:

@@ -138,7 +138,7 @@ class Resource(Entry):
 
     uri = models.CharField("URI", max_length=500, unique=True)
     name = models.CharField(max_length=200)
-    mime_type = models.CharField(max_length=120, blank=True)
+    mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
     text = models.TextField(blank=True)
     file = models.FileField(upload_to="resources/", blank=True, max_length=300)
@@ -152,7 +152,7 @@ class ResourceTemplate(Entry):
 
     uri_template = models.CharField("URI template", max_length=500, unique=True)
     name = models.CharField(max_length=200)
-    mime_type = models.CharField(max_length=120, blank=True)
+    mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from tests.live import LiveServer
 HERE = Path(__file__).resolve().parent
 # Where pictures of the pages are kept, to be looked at.
 PICTURES = Path(os.environ.get("PICTURES") or HERE.parents[1] / "var" / "screenshots")
-TALLEST_PICTURE = 3_000
+TALLEST_PICTURE = 15_000
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     "--headless",

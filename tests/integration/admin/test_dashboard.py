@@ -281,3 +281,10 @@ def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Clien
     found = shown(root)
     assert [(row["client_version"], row["number"]) for row in found.clients] == [("1", 2), ("2", 1)]
     assert tile(found, "Live sessions").value == "3"
+
+
+def test_the_page_of_one_app_lists_its_models_only(root: Client, seeded: Seed) -> None:
+    answer = root.get("/admin/mcp_app/")
+    assert answer.status_code == 200
+    assert b"mcp-dashboard" not in answer.content
+    assert page("tool", "changelist").encode() in answer.content

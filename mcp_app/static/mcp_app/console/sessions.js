@@ -132,7 +132,7 @@ class Sessions {
     this.say(found.age, span((row.ended ?? now) - row.created));
     this.say(found.calls, String(calls));
     this.say(found.streams, streams === 0 ? "-" : `${streams}${listening ? " listening" : ""}`);
-    this.say(found.seen, `${span(now - row.seen)} ago`);
+    this.say(found.seen, now - row.seen < 1000 ? "now" : `${span(now - row.seen)} ago`);
     this.say(found.at, process || "-");
   }
 
