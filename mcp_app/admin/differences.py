@@ -8,17 +8,24 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db.models import Field
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.shown import DiffLine, diff_lines
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.templatetags.mcp_text import json_text, marked, visible
 
 # A number or a hash that people need not see: another field says the same in words.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
 _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
 MAX_INLINE: Final = 160
-_ABBREVIATED: Final = {"uri": "URI", "uri_template": "URI template", "mime_type": "MIME type"}
+_LABELS: Final = {
+    field.name: str(field.verbose_name)
+    for model in (Tool, Prompt, Resource, ResourceTemplate)
+    for field in model._meta.get_fields()
+    if isinstance(field, Field)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ def faults(error: ValidationError) -> list[str]:
 
 def label(name: str) -> str:
     """A field's name as people read it."""
-    return _ABBREVIATED.get(name) or name.replace("_", " ")
+    return _LABELS.get(name) or name.replace("_", " ")
 
 
 def _says_something(name: str, value: Any) -> bool:
