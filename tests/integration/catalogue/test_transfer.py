@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -431,5 +430,10 @@ def test_no_entry_ends_in_anything_but_an_import_or_a_list_of_problems(
     key = keys[section] if source == "code" else "new:1"
     document = HEAD | {section: [{"preset_of": "add", **entry, name: key, "source": source}]}
     text = json.dumps(document).replace("Infinity", "1e999").replace("NaN", "0")
-    with suppress(TransferRefused):
-        bring(text, dry_run=True)
+    try:
+        brought = bring(text, dry_run=True)
+        told = [brought.revision == 0, len(brought.differences) + brought.unchanged == 1]
+    except TransferRefused as refused:
+        told = [bool(problem.text) for problem in refused.problems]
+    assert told
+    assert all(told)
