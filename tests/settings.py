@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 from mcpsite.environment import REMEDIES
 
@@ -22,7 +23,10 @@ os.environ["SECRET_KEY"] = "the-test-suite-signs-with-this-key-only-here"
 os.environ["DATABASE_URL"] = os.environ.get("TEST_DATABASE_URL", "")
 
 from mcpsite.settings import *  # noqa: E402, F403
-from mcpsite.settings import ALLOWED_HOSTS  # noqa: E402
+from mcpsite.settings import ALLOWED_HOSTS, DATABASES  # noqa: E402
 
 ALLOWED_HOSTS += ["testserver"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# A file, as servers have it: in memory, SQLite refuses who would have to wait for another thread.
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    DATABASES["default"]["TEST"] = {"NAME": Path(os.environ["TEST_DATA_DIR"]) / "test.sqlite3"}

@@ -136,6 +136,7 @@ def test_one_process_may_die_and_its_sessions_go_on_at_the_other(
 
 def test_everything_stops_when_asked_to(composition: Composition) -> None:
     ended = composition.stop()
-    assert {name: code for name, code in ended.items() if code not in (0, -15)} == {}
+    failed = {name: code for name, code in ended.items() if code not in (0, -15)}
+    assert failed == {}, "\n".join(composition.log(name) for name in failed)
     for name in ("web-1", "web-2", "worker", "beat"):
         assert "Traceback" not in composition.log(name)

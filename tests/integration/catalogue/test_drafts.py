@@ -244,7 +244,6 @@ def test_a_saved_form_does_not_overwrite_a_change_that_it_did_not_show() -> None
         services.update_entry(actor=None, entry=add, title="Two", seen=1)
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
 def test_of_two_who_publish_at_once_one_publishes(someone: Any) -> None:
     draft = draft_of(save_prompt(), template="Draft")
     outcomes: list[str] = []

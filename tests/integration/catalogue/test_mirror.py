@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import connections
 
 from mcp_app import tool
 from mcp_app.catalogue import current, services
@@ -51,8 +51,6 @@ def test_a_second_run_changes_nothing(announced: list[int]) -> None:
 
 
 def test_runs_at_once_agree() -> None:
-    if connection.vendor == "sqlite":
-        pytest.skip("SQLite in memory has no waiting for locks; tests/process proves this for files")
     results: list[Mirrored] = []
 
     def run() -> None:

@@ -6,7 +6,7 @@ import threading
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connection, connections
+from django.db import connections
 
 from mcp_app.execution import records
 from mcp_app.execution.call_record import NewCall
@@ -80,8 +80,6 @@ def test_a_second_job_of_a_call_that_runs_or_is_over_finds_nothing_to_do() -> No
 @pytest.mark.postgres
 @pytest.mark.django_db(transaction=True)
 def test_workers_that_claim_in_the_same_instant_do_not_share_a_place() -> None:
-    if connection.vendor == "sqlite":
-        pytest.skip("SQLite in memory has no waiting for locks; a transaction that writes is alone there")
     Tool.objects.create(name="count")
     calls = [_accepted() for _ in range(8)]
     together = threading.Barrier(len(calls))

@@ -292,7 +292,6 @@ def at_once(transactional_db: None) -> Callable[[list[Callable[[], object]]], li
 Together = Callable[[list[Callable[[], object]]], list[Any]]
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
 def test_of_many_racing_writers_one_wins(at_once: Together) -> None:
     for number in range(20):
         call = accepted(request_id=number)
@@ -301,7 +300,6 @@ def test_of_many_racing_writers_one_wins(at_once: Together) -> None:
         assert sum(at_once([partial(end, call, 1)] * 3)) == 1
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
 def test_of_many_equal_requests_one_is_new(at_once: Together) -> None:
     for number in range(20):
         results = at_once([partial(records.accept, new_call(request_id=number))] * 4)

@@ -199,7 +199,6 @@ def test_of_two_endings_only_the_first_counts(
     assert waiting(QUEUE) == (first == "approve")
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
 def test_of_many_operators_at_once_one_decides_and_the_others_are_told(operator: Any) -> None:
     call = accepted()
     told: list[str] = []

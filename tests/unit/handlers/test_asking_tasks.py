@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, connections
+from django.db import connections
 from django.utils import timezone
 
 from mcp_app import Context
@@ -92,7 +92,6 @@ def _answer(*given: Any) -> Any:
         connections.close_all()
 
 
-@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite lets one writer in at a time")
 @pytest.mark.requirement("TASKX-08", "CEL-02")
 async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
