@@ -93,6 +93,14 @@ def test_a_session_opened_behind_nginx_works_at_both_processes(
                 assert other.tool("add", a=2, b=3)["result"]["structuredContent"] == {"result": 5}
 
 
+def test_a_background_call_is_carried_out_by_the_worker(composition: Composition, api_key: str) -> None:
+    with closing(Mcp.at(composition.port, token=api_key)) as client:
+        client.initialize()
+        answer = client.tool("count", to=3, delay_seconds=0)
+    assert answer["result"]["content"][0]["text"] == "counted to 3"
+    assert "mcp_app.tasks.run_call" in composition.log("worker")
+
+
 def test_nginx_passes_an_event_on_while_the_stream_stays_open(composition: Composition, api_key: str) -> None:
     with closing(Mcp.at(composition.port, token=api_key)) as client:
         client.initialize()
@@ -135,6 +143,8 @@ def test_one_process_may_die_and_its_sessions_go_on_at_the_other(
 
 
 def test_everything_stops_when_asked_to(composition: Composition) -> None:
+    gone = [name for name, process in composition.processes.items() if process.poll() is not None]
+    assert gone == [], "\n".join(composition.log(name) for name in gone)
     ended = composition.stop()
     failed = {name: code for name, code in ended.items() if code not in (0, -15)}
     assert failed == {}, "\n".join(composition.log(name) for name in failed)
