@@ -62,9 +62,10 @@ def api_key(composition: Composition) -> str:
     return composition.run("migrate", "manage.py", "shell", "--no-imports", "-c", ISSUE_KEY).strip()
 
 
-def status(composition: Composition, path: str) -> int:
+def status(composition: Composition, path: str, port: int = 0) -> int:
+    """The status of an answer of nginx, or of the process on ``port``; 0 when nobody answers."""
     try:
-        with RawClient("127.0.0.1", composition.port) as client:
+        with RawClient("127.0.0.1", port or composition.port) as client:
             return client.request("GET", path).status
     except OSError:
         return 0
@@ -135,11 +136,8 @@ def test_one_process_may_die_and_its_sessions_go_on_at_the_other(
         for number in range(6):
             assert client.tool("echo", text=str(number))["result"]["content"][0]["text"] == str(number)
     composition.start("web-1")
-    wait_until(
-        lambda: "web-1" in composition.processes and composition.processes["web-1"].poll() is None,
-        5.0,
-        "web-1",
-    )
+    port = composition.ports["web-1"]
+    wait_until(lambda: status(composition, "/readyz", port) == 200, 60.0, "web-1 ready again")
 
 
 def test_everything_stops_when_asked_to(composition: Composition) -> None:
