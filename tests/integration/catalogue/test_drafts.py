@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection, transaction
+from django.db import transaction
 
 from mcp_app.catalogue import current, drafts, services
 from mcp_app.catalogue.mirror import mirror
@@ -25,6 +25,7 @@ from mcp_app.models import (
     ResourceTemplate,
     Tool,
 )
+from tests.racing import at_once
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 NOBODY: frozenset[str] = frozenset()
@@ -246,26 +247,9 @@ def test_a_saved_form_does_not_overwrite_a_change_that_it_did_not_show() -> None
 
 def test_of_two_who_publish_at_once_one_publishes(someone: Any) -> None:
     draft = draft_of(save_prompt(), template="Draft")
-    outcomes: list[str] = []
-    start = threading.Barrier(2)
-
-    def publish() -> None:
-        start.wait()
-        try:
-            drafts.publish_draft(draft=draft, actor=someone)
-        except ChangedMeanwhile:
-            outcomes.append("refused")
-        else:
-            outcomes.append("published")
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=publish) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == ["published", "refused"]
+    publish = partial(drafts.publish_draft, draft=draft, actor=someone)
+    refused = [outcome for outcome in at_once([publish] * 2) if isinstance(outcome, Exception)]
+    assert [type(each) for each in refused] == [ChangedMeanwhile]
     assert CatalogueChange.objects.filter(action="published").count() == 1
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from mcp_app import tool
 from mcp_app.catalogue import current, services
@@ -21,6 +19,7 @@ from mcp_app.models import (
     ResourceTemplate,
     Tool,
 )
+from tests.racing import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
@@ -51,19 +50,7 @@ def test_a_second_run_changes_nothing(announced: list[int]) -> None:
 
 
 def test_runs_at_once_agree() -> None:
-    results: list[Mirrored] = []
-
-    def run() -> None:
-        try:
-            results.append(mirror())
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    results = at_once([mirror] * 3)
     assert sorted(result.changed for result in results) == [0, 0, 4]
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
-from django.db import connections
 
 from mcp_app.execution import records
 from mcp_app.execution.call_record import NewCall
 from mcp_app.execution.records import TooManyRunning
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import State
+from tests.racing import at_once
 
 
 def _accepted(tool: str = "count") -> UUID:
@@ -82,20 +82,6 @@ def test_a_second_job_of_a_call_that_runs_or_is_over_finds_nothing_to_do() -> No
 def test_workers_that_claim_in_the_same_instant_do_not_share_a_place() -> None:
     Tool.objects.create(name="count")
     calls = [_accepted() for _ in range(8)]
-    together = threading.Barrier(len(calls))
-
-    def claim(call: UUID) -> None:
-        together.wait()
-        try:
-            records.claim(call, "w", {"count": 2})
-        except TooManyRunning:
-            pass
-        finally:
-            connections.close_all()
-
-    threads = [threading.Thread(target=claim, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(20)
+    claims = at_once([partial(records.claim, call, "w", {"count": 2}) for call in calls])
+    assert [type(claim) for claim in claims if isinstance(claim, Exception)] == [TooManyRunning] * 6
     assert _running() == 2

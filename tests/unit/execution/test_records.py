@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -10,13 +9,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from mcp_app.execution import call_record, records, statements
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
+from tests.racing import at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
@@ -264,35 +263,8 @@ def test_the_end_of_a_session_finds_its_open_calls() -> None:
     assert {call.id for call in records.open_calls(running.session_id)} == {running.id, waiting.id}
 
 
-@pytest.fixture
-def at_once(transactional_db: None) -> Callable[[list[Callable[[], object]]], list[Any]]:
-    """Run functions in threads of their own at the same moment; returns what each returned."""
-
-    def run(functions: list[Callable[[], object]]) -> list[Any]:
-        results: list[Any] = [None] * len(functions)
-        barrier = threading.Barrier(len(functions))
-
-        def one(number: int) -> None:
-            try:
-                barrier.wait(10)
-                results[number] = functions[number]()
-            finally:
-                connection.close()
-
-        threads = [threading.Thread(target=one, args=(number,)) for number in range(len(functions))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        return results
-
-    return run
-
-
-Together = Callable[[list[Callable[[], object]]], list[Any]]
-
-
-def test_of_many_racing_writers_one_wins(at_once: Together) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_of_many_racing_writers_one_wins() -> None:
     for number in range(20):
         call = accepted(request_id=number)
         starts = at_once([partial(records.claim, call.id, "w")] * 4)
@@ -300,7 +272,8 @@ def test_of_many_racing_writers_one_wins(at_once: Together) -> None:
         assert sum(at_once([partial(end, call, 1)] * 3)) == 1
 
 
-def test_of_many_equal_requests_one_is_new(at_once: Together) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_of_many_equal_requests_one_is_new() -> None:
     for number in range(20):
         results = at_once([partial(records.accept, new_call(request_id=number))] * 4)
         assert sum(is_new for _, is_new in results) == 1

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,6 +31,7 @@ from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcpsite.celery import app as celery
+from tests.racing import at_once
 from tests.unit.execution.attempts import FIELDS, SESSION, SETTINGS, STREAM, new_call
 from tests.unit.execution.store import events_of, moody
 
@@ -201,28 +202,11 @@ def test_of_two_endings_only_the_first_counts(
 
 def test_of_many_operators_at_once_one_decides_and_the_others_are_told(operator: Any) -> None:
     call = accepted()
-    told: list[str] = []
-    barrier = threading.Barrier(6)
-
-    def decide(number: int) -> None:
-        barrier.wait()
-        try:
-            if number % 2:
-                approve_call(call_id=call.id, actor=operator)
-            else:
-                refuse_call(call_id=call.id, actor=operator, reason="no")
-        except DecisionRefused as refused:
-            told.append(str(refused))
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=decide, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(told) == 5
-    assert all(words.startswith("operator has ") for words in told)
+    approve = partial(approve_call, call_id=call.id, actor=operator)
+    refuse = partial(refuse_call, call_id=call.id, actor=operator, reason="no")
+    told = [outcome for outcome in at_once([approve, refuse] * 3) if isinstance(outcome, Exception)]
+    assert [type(refused) for refused in told] == [DecisionRefused] * 5
+    assert all(str(refused).startswith("operator has ") for refused in told)
     assert AuditEvent.objects.count() == 1
 
 

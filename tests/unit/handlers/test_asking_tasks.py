@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connections
 from django.utils import timezone
 
 from mcp_app import Context
@@ -20,6 +19,7 @@ from mcp_app.execution.services import cancel_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
+from tests.racing import at_once
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
 from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk, start, suspend
@@ -84,14 +84,6 @@ async def test_a_task_that_asks_waits_without_a_worker_and_goes_on_with_the_last
     assert resumed.inputs["responses"] == {"a": ROOTS, "b": ROOTS}
 
 
-def _answer(*given: Any) -> Any:
-    """In a thread that keeps no connection, which would keep the test's database from being dropped."""
-    try:
-        return task_records.answer(*given)
-    finally:
-        connections.close_all()
-
-
 @pytest.mark.requirement("TASKX-08", "CEL-02")
 async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> None:
     task_id = (await modern.make())["taskId"]
@@ -99,10 +91,8 @@ async def test_of_racing_answers_one_has_the_task_go_on(modern: ModernDesk) -> N
     await suspend(task_id, *keys)
     queued = waiting("celery")
     row = await Call.objects.aget()
-    answered = [sync_to_async(_answer, thread_sensitive=False) for _ in keys]
-    outcomes = await asyncio.gather(
-        *(answer(row.pk, {key: ROOTS}) for answer, key in zip(answered, keys, strict=True))
-    )
+    answers = [partial(task_records.answer, row.pk, {key: ROOTS}) for key in keys]
+    outcomes = await sync_to_async(at_once, thread_sensitive=False)(answers)
     assert [found[1] for found in outcomes if found].count(True) == 1
     assert waiting("celery") == queued  # The caller queues, and there was none here.
     assert (await Call.objects.aget()).state == State.ACCEPTED
