@@ -10,8 +10,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
 
+# In the order of the files: by their sizes, a few long tests would come last, beside an idle core.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not chaos" --ignore=tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not chaos" --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
 	$(BIN)/python -m tests.postgres $(ARGS)
