@@ -24,6 +24,11 @@ def _own_group_dies_with_us() -> None:
         ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)
 
 
+def _ended(process: psutil.Process) -> bool:
+    """Whether no thread of a process runs; it is a zombie as soon as its first one has ended."""
+    return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+
+
 @dataclass
 class WorkerProcess:
     """One worker group as ``manage.py up`` runs it, without the beat."""
@@ -50,7 +55,7 @@ class WorkerProcess:
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
-                    if child.status() != psutil.STATUS_ZOMBIE:
+                    if not _ended(child):
                         found.append(child.pid)
         return found
 
@@ -60,7 +65,7 @@ class WorkerProcess:
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error, ProcessLookupError):
-                if os.getpgid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE:
+                if os.getpgid(process.pid) == self.pid and not _ended(process):
                     found.append(process.pid)
         return found
 

@@ -63,7 +63,7 @@ def test_the_process_of_an_unwilling_call_uses_no_more_processor_time(
         cancel(client, nonce)
         eventually(lambda: pid not in live.worker_processes[0].children, 7 + AIR_SECONDS, "its end")
         assert live.still_for(nonce, 0.5)
-        # A zombie is not enough: its first thread is one while others still end. Celery looks every 5 s.
+        # Celery collects it at its next look, which may be 5 s later.
         eventually(lambda: not psutil.pid_exists(pid), 10, "that nothing is left of it")
     eventually(lambda: len(live.worker_processes[0].children) == 2, 10, "a new child")
 
