@@ -393,4 +393,6 @@ def ending(call: Call) -> tuple[bytes, str]:
             error = unexpected(call.method, call.target)
     except McpError as too_late:
         error = too_late
+    except Exception:  # noqa: BLE001 - whatever it is (a key that cannot seal), silence is the one wrong answer
+        error = unexpected(call.method, call.target)
     return jsonrpc.encode_error(fitted(error, call.session.version), call.request_id), outcome

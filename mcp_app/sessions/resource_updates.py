@@ -24,7 +24,11 @@ def notify_resource_updated(uri: str) -> None:
     For synchronous code: views, signals, Celery tasks. A session that is not connected gets it at its next
     connection. Without Redis the notice is lost, and logged.
     """
-    asyncio.run(_notify(uri))
+    if not (redis_url := conf.get().redis_url):
+        # A signal calls this in every save: a project without Redis must be able to save.
+        log.warning("The update of %.200r was not announced: there is no Redis (MCP['REDIS_URL'])", uri)
+        return
+    asyncio.run(_notify(redis_url, uri))
 
 
 async def anotify_resource_updated(uri: str) -> None:
@@ -32,8 +36,8 @@ async def anotify_resource_updated(uri: str) -> None:
     await asyncio.to_thread(notify_resource_updated, uri)
 
 
-async def _notify(uri: str) -> None:
-    streams = Streams.connect(conf.get().redis_url)
+async def _notify(redis_url: str, uri: str) -> None:
+    streams = Streams.connect(redis_url)
     await streams.start()
     try:
         await publish_update(streams, uri)

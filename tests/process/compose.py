@@ -66,7 +66,9 @@ class Composition:
         given = {key: str(value) for key, value in self.services[name]["environment"].items()}
         assert given["DATABASE_URL"] == "postgresql://mcp:secret@database:5432/mcp"
         assert given["REDIS_URL"] == "redis://valkey:6379/0"
+        assert given["DEMO"] == "off"
         given |= {
+            "DEMO": "on",  # Its tools are what these tests call.
             "DATABASE_URL": self._database_url,
             "REDIS_URL": self._redis_url,
             "DATA_DIR": str(self.folder / "data"),

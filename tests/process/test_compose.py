@@ -75,6 +75,10 @@ def test_every_service_is_one_that_this_test_knows() -> None:
     found = services({"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y"})
     assert set(found) == {"nginx", "web-1", "web-2", "worker", "beat", "migrate", "database", "valkey"}
     assert found["web-1"] == found["web-2"]
+    # What outlives its parent in a container becomes the first process's child, which must collect it.
+    assert {name for name, service in found.items() if service.get("init")} == {
+        *("web-1", "web-2", "worker", "beat", "migrate")
+    }
 
 
 def test_without_a_credential_nothing_but_health_is_answered(composition: Composition) -> None:

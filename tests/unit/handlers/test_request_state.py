@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from mcp_app import Context
 from mcp_app.execution import request_state
@@ -114,6 +117,15 @@ async def test_a_state_is_refused_in_the_same_words_whatever_is_wrong_with_it(
     if cause:
         (record,) = [each for each in caplog.records if each.name == "mcp.questions"]
         assert any(word in record.getMessage() for word in cause.split("|"))
+
+
+async def test_a_question_that_cannot_be_sealed_is_an_internal_error_and_not_silence(desk: Desk) -> None:
+    # What an environment variable with other bytes than UTF-8 becomes in Python.
+    with override_settings(SECRET_KEY=os.fsdecode(b"\xff" * 32)):
+        async with asyncio.timeout(10):
+            error = await call(desk, "asks").go()
+    assert error["code"] == -32603
+    assert error["message"].startswith("Internal error (incident ")
 
 
 @pytest.mark.requirement("STATE-02")

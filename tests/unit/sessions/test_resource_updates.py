@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from mcp_app.sessions import resource_updates
-from mcp_app.sessions.resource_updates import publish_update
+from mcp_app.sessions.resource_updates import anotify_resource_updated, publish_update
 from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import STANDALONE
 from mcp_app.streams.gateway import Streams
@@ -49,3 +49,10 @@ async def test_ended_and_unsubscribed_sessions_are_passed_over(sessions: Session
 
 async def test_a_resource_without_subscribers_is_nobodys_news(streams: Streams) -> None:
     assert await publish_update(streams, URI) == 0
+
+
+async def test_without_redis_the_notice_is_lost_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    await anotify_resource_updated(URI)
+    (record,) = [each for each in caplog.records if each.name == "mcp.resources"]
+    assert URI in record.getMessage()
+    assert "REDIS_URL" in record.getMessage()
