@@ -20,6 +20,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.askers import actors_of, asked_by
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.shown import badge, moment, span
 from mcp_app.admin.timeline import Pane, pane
@@ -77,6 +78,7 @@ class Shown:
     waits: bool
     may_decide: bool
     objection: str
+    asked_by: str
     approve_url: str
     refuse_url: str
 
@@ -95,6 +97,7 @@ def shown(call: Call, request: HttpRequest, site: str) -> Shown | None:
         waits=waits,
         may_decide=may_decide,
         objection=objection_to(call, request.user) if may_decide else "",
+        asked_by=asked_by(call, actors_of([call])),
         approve_url=urls[0],
         refuse_url=urls[1],
     )
@@ -157,6 +160,14 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
         """What ends first stands first; of what is decided, the newest."""
         return ("-accepted_at",) if request.GET.get("decision") else ("approval_until",)
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        """The list, whose calls know the names of all who asked as somebody else."""
+        changelist = super().get_changelist_instance(request)
+        actors = actors_of(changelist.result_list)
+        for call in changelist.result_list:
+            call.actors = actors
+        return changelist
+
     # Who may look and decide: as with all calls.
 
     def has_view_permission(self, request: HttpRequest, obj: Approval | None = None) -> bool:
@@ -181,7 +192,8 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
         """The user behind the credential, and which one it was."""
         if call.user is None:
             return visible(call.principal)
-        return format_html('{} <span class="mcp-dim">{}</span>', visible(call.user), visible(call.principal))
+        who = asked_by(call, getattr(call, "actors", {}))
+        return format_html('{} <span class="mcp-dim">{}</span>', visible(who), visible(call.principal))
 
     @admin.display(description="arguments")
     def shown_arguments(self, call: Approval) -> SafeString:
@@ -283,10 +295,14 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
         if not chosen:
             self.message_user(request, "None of them waits any more.", messages.INFO)
             return None
+        actors = actors_of(chosen)
         context = {
             **self.object_context(request, f"{verb.capitalize()} {len(chosen)} calls"),
             "verb": verb,
-            "calls": [_Looked(call, _pane(call), objection_to(call, request.user)) for call in chosen],
+            "calls": [
+                _Looked(call, asked_by(call, actors), _pane(call), objection_to(call, request.user))
+                for call in chosen
+            ],
             "checkbox": ACTION_CHECKBOX_NAME,
             "longest_reason": LONGEST_REASON,
             "reason": request.POST.get("reason", ""),
@@ -337,6 +353,7 @@ class _Looked:
     """A call on the page where many are decided about; ``arguments`` is None when they are too long."""
 
     call: Approval
+    asked_by: str
     arguments: Pane | None
     objection: str
 

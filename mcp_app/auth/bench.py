@@ -24,6 +24,8 @@ TOKEN_SECONDS: Final = 900
 _SALT: Final = "mcp_app.auth.bench"
 # What is compared of the hash that changes with the actor's password.
 _PASSWORD_MARK: Final = 16
+# Between the user and the actor in the key of a principal.
+_BY: Final = "/by:"
 
 
 def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
@@ -79,7 +81,13 @@ def find_bench_principal(token: str) -> Principal | None:
 def bench_key(actor_id: Any, user_id: Any) -> str:
     """The key of the principal that is ``user`` as tried by ``actor``; nobody else shares its sessions."""
     own = f"user:{user_id}/bench"
-    return own if str(actor_id) == str(user_id) else f"{own}/by:{actor_id}"
+    return own if str(actor_id) == str(user_id) else f"{own}{_BY}{actor_id}"
+
+
+def actor_of(key: str) -> str:
+    """Who acts under the key of a principal, by the primary key of their user; "" when it is the user."""
+    _, found, actor = key.partition(_BY)
+    return actor if found else ""
 
 
 def may_try_as(actor: Any, user: Any) -> bool:

@@ -30,6 +30,7 @@ def new_call(
     meta: dict[str, Any],
     retry_of: UUID | None = None,
     retried_by: int | None = None,
+    retried_before: tuple[str, ...] = (),
     task_seconds: float | None = None,
     inputs: Inputs | None = None,
 ) -> NewCall:
@@ -56,6 +57,7 @@ def new_call(
         priority=entry.priority,
         retry_of=retry_of,
         retried_by=retried_by,
+        retried_before=retried_before,
         approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
         approved=approved,
         four_eyes=entry.four_eyes,

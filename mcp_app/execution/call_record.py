@@ -41,6 +41,7 @@ class NewCall:
     priority: int = 0
     retry_of: UUID | None = None
     retried_by: int | None = None
+    retried_before: tuple[str, ...] = ()
     approval_minutes: int | None = None
     four_eyes: bool = False
     task_seconds: float | None = None
@@ -75,7 +76,7 @@ class CallRecord:
     accepted_at: datetime
     approval_until: datetime | None
     four_eyes: bool
-    retried_by: int | None
+    retriers: tuple[str, ...]
     decision: str
     task_until: datetime | None
     inputs: dict[str, Any] | None
@@ -122,6 +123,12 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+def retriers_of(row: Call) -> tuple[str, ...]:
+    """Who had it, or a call that it repeats, made again: primary keys of users, the first one first."""
+    before = () if row.retried_before is None else orjson.loads(row.retried_before)
+    return (*before, *([] if row.retried_by_id is None else [str(row.retried_by_id)]))
+
+
 def record(row: Call) -> CallRecord:
     """A row as a frozen record."""
     return CallRecord(
@@ -148,7 +155,7 @@ def record(row: Call) -> CallRecord:
         accepted_at=row.accepted_at,
         approval_until=row.approval_until,
         four_eyes=row.four_eyes,
-        retried_by=row.retried_by_id,
+        retriers=retriers_of(row),
         decision=row.decision,
         task_until=row.task_until,
         inputs=None if row.inputs is None else orjson.loads(row.inputs),

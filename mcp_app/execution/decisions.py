@@ -8,9 +8,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
+from mcp_app.auth.bench import actor_of
 from mcp_app.execution import approval, records, stored_answers, undecided
 from mcp_app.execution.attempt_reply import connected, publish_now
-from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.call_record import CallRecord, retriers_of
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.models import Call, audit
 
@@ -56,20 +57,20 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
 def objection_to(call: CallRecord | Call, actor: Any) -> str:
     """Why this actor must not approve this call; "" when nothing is against it.
 
-    Four eyes are two known users: who asked, or had the call made again, may not approve, and nobody may when
-    it is not known who asked.
+    Four eyes are two known users: who asked, acted as the one who asked, or had it or a call that it repeats
+    made again, may not approve, and nobody may when it is not known who asked.
     """
     if not call.four_eyes:
         return ""
-    retried_by = call.retried_by_id if isinstance(call, Call) else call.retried_by
+    retriers = retriers_of(call) if isinstance(call, Call) else call.retriers
     if call.user_id is None:
         return "It is not known which user asked, so nobody can be the second pair of eyes."
     decides = _user_id(actor)
     if decides is None:
         return "Only a user can be the second pair of eyes."
-    if decides == call.user_id:
+    if str(decides) in (str(call.user_id), actor_of(call.principal)):
         return "You asked for this call yourself: somebody else has to approve it."
-    if decides == retried_by:
+    if str(decides) in retriers:
         return "You had this call made again: somebody else has to approve it."
     return ""
 

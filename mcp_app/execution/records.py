@@ -58,6 +58,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         priority=new.priority,
         retry_of_id=new.retry_of,
         retried_by_id=new.retried_by,
+        retried_before=orjson.dumps(new.retried_before).decode() if new.retried_before else None,
         accepted_at=now,
         state=State.APPROVAL_NEEDED if waits else State.ACCEPTED,
         enqueued_at=None if waits else now,

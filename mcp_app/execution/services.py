@@ -155,6 +155,7 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
         session_fields={**old.session_fields, "capabilities": orjson.dumps({}).decode()},
         retry_of=old.id,
         retried_by=getattr(actor, "pk", None),
+        retried_before=old.retriers,
     )
 
 

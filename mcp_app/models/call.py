@@ -74,6 +74,10 @@ class Call(models.Model):
     retried_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
+    # Null, not empty: a process of the version before inserts rows without it.
+    retried_before = models.TextField(  # noqa: DJ001
+        null=True, help_text="Users who had the calls that this one repeats made again, as JSON."
+    )
 
     approval_until = models.DateTimeField(null=True, help_text="Until when it may be approved.")
     four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")

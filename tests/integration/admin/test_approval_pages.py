@@ -210,6 +210,18 @@ def test_four_eyes_are_those_of_two_known_users(
     assert Call.objects.get(pk=call.pk).decision == ("approved" if approved else "")
 
 
+def test_every_page_says_who_asked_as_whom_and_refuses_both(decider: Client, seeded: Seed) -> None:
+    call = seeded.undecided_call
+    acting = f"user:{seeded.root.pk}/bench/by:{seeded.viewer.pk}"
+    Call.objects.filter(pk=call.pk).update(four_eyes=True, user=seeded.root, principal=acting)
+    chosen = {"action": "approve_calls", "_selected_action": [call.pk]}
+    looked_at = decider.post(QUEUE, chosen).content.decode()
+    for text in (_read(decider, QUEUE), _read(decider, page("call", "change", call.pk)), looked_at):
+        assert "viewer as root" in text
+    assert "You asked for this call yourself" in _decide(decider, "approve", call)
+    assert Call.objects.get(pk=call.pk).decision == ""
+
+
 def test_without_four_eyes_who_asked_may_approve(decider: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer)
     assert "The call was approved." in _decide(decider, "approve", seeded.undecided_call)
