@@ -32,7 +32,7 @@ corpus: .venv/test.stamp
 	$(BIN)/python -m pytest tests/browser/corpus $(ARGS)
 
 conformance: .venv/test.stamp
-	$(BIN)/python -m tests.conformance.run
+	$(BIN)/python -m tests.conformance.run $(ARGS)
 
 bench: .venv/test.stamp
 	$(BIN)/python -m benchmarks.run

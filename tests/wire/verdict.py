@@ -19,6 +19,10 @@ PUBLISHED = sorted(file.stem for file in DIRECTORY.glob("2*.json"))
 Line = tuple[str, str | None, list[tuple[Any, str]], bytes]
 
 
+class Unpublished(AssertionError):
+    """Some test had the server send what is not published; which one, only the whole run can say."""
+
+
 @dataclass
 class Circumstances:
     """What a message is judged by: what was asked for under its id, and which revision its reader speaks."""

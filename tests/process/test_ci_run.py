@@ -1,0 +1,123 @@
+"""What CI takes for green: `.ci/run` itself, with suites of a few tests instead of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PASSES = "def test_it_passes():\n    pass\n"
+FAILS = "def test_it_fails():\n    assert 1 == 2, 'wrong for good'\n"
+# Fails in the first run only.
+ONCE = """
+import pathlib
+import pytest
+@pytest.mark.parametrize("number", range({count}))
+def test_it_fails_once(number):
+    mark = pathlib.Path(__file__).with_name(f"seen-{{number}}")
+    seen = mark.exists()
+    mark.touch()
+    assert seen, "the machine was busy"
+"""
+WHOLE_RUN = """
+import pytest
+class Unpublished(AssertionError): ...
+@pytest.fixture(scope="session", autouse=True)
+def verdict():
+    yield
+    import pathlib
+    mark = pathlib.Path(__file__).with_name("judged")
+    if not mark.exists():
+        mark.touch()
+        raise Unpublished("what no schema knows")
+def test_it_passes(): ...
+"""
+BROKEN_OFF = "import pytest\ndef test_a():\n    assert 0\ndef test_b():\n    pytest.exit('enough', returncode=3)\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with our `.ci/run`, whose suites are the files `suite_<make target>.py`."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
+    shutil.copy(ROOT / "tests" / "rerun.py", tmp_path / "tests" / "rerun.py")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "chromium").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "chromium").chmod(0o755)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conformance.txt").write_text("conformance: 9 passed, 0 failed\n")
+    (tmp_path / "Makefile").write_text(
+        "conformance:\n\tcat conformance.txt\n"
+        "%:\n\t.venv/bin/python -m pytest -n 2 --dist loadfile suite_$@.py $(ARGS)\n"
+    )
+    for target in ("test", "test-postgres", "browser"):
+        (tmp_path / f"suite_{target}.py").write_text(PASSES)
+    return tmp_path
+
+
+def ci(checkout: Path) -> tuple[int, str]:
+    environment = {
+        "PATH": f"{checkout / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(checkout),
+    }
+    done = subprocess.run(
+        ["bash", ".ci/run"], cwd=checkout, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.process
+def test_a_run_in_which_all_passes_is_green(checkout: Path) -> None:
+    status, said = ci(checkout)
+    assert status == 0, said
+    assert "unstable" not in said
+
+
+@pytest.mark.process
+def test_a_test_that_fails_once_is_named_and_the_run_is_green(checkout: Path) -> None:
+    (checkout / "suite_test.py").write_text(PASSES + ONCE.format(count=2))
+    (checkout / "conformance.txt").write_text("unstable: all: ping: 1 checks failed\nconformance: 9 passed, 0 failed\n")
+    status, said = ci(checkout)
+    assert status == 0, said
+    named = [line for line in said.splitlines() if line.startswith("unstable: ")]
+    assert "unstable: suite_test.py::test_it_fails_once[0] (AssertionError: the machine was busy)" in named
+    assert "unstable: all: ping: 1 checks failed" in named
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("suite", "why"),
+    [
+        (FAILS, "a test that fails twice"),
+        (ONCE.format(count=6), "more than five that fail once"),
+        (WHOLE_RUN, "a verdict on the whole run, which no single test can repeat"),
+        (BROKEN_OFF, "a run that was broken off"),
+        ("import nothing_of_that_name\n", "a file that cannot be read"),
+        ("", "a suite without a test"),
+    ],
+)
+def test_a_run_is_red(checkout: Path, suite: str, why: str) -> None:
+    (checkout / "suite_test-postgres.py").write_text(suite)
+    status, said = ci(checkout)
+    assert status == 1, f"{why}\n{said}"
+    assert "FAILED  make test-postgres" in said
+    assert "passed  make browser" in said, "the other suites run all the same"
+
+
+@pytest.mark.process
+def test_unstable_tests_of_all_suites_are_counted_together(checkout: Path) -> None:
+    for target in ("test", "browser"):
+        (checkout / f"suite_{target}.py").write_text(ONCE.format(count=3).replace("seen-", f"{target}-"))
+    status, said = ci(checkout)
+    assert status == 1, said
+    assert "More than 5 unstable tests" in said
