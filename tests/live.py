@@ -21,6 +21,7 @@ from typing import Self
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
+from tests.bounds import SLACK
 from tests.live_worker import WorkerProcess
 from tests.raw_http import Mcp, RawClient
 
@@ -37,7 +38,7 @@ class LiveServerError(Exception):
 
 def eventually(condition: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
     """Return once ``condition()`` is true; AssertionError after ``seconds``."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds + SLACK
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"{what} did not come true within {seconds:g} s")

@@ -1,4 +1,4 @@
-"""A failed test is run once more, alone: a pytest plugin that notes what failed, and the program that judges it.
+"""Run failed tests once more, alone: the pytest plugin that notes them, and the program that judges it.
 
 ``pytest -p tests.rerun`` notes each failed test with the first line of its failure in pytest's cache.
 ``python -m tests.rerun FOLDER`` reads that cache and prints a line ``unstable: …`` for each of them; its exit
@@ -55,7 +55,8 @@ def _first_line(report: Any) -> str:
 def judge(folder: Path) -> tuple[list[str], bool]:
     """The lines that name what failed in a run, and whether a second run of it may decide.
 
-    Not when nothing is noted (the run ended before its tests did), too much failed, or what failed is not one test's.
+    Not when nothing is noted (the run ended before its tests did), when too much failed, or when no single
+    test can repeat what failed.
     """
     notes = folder / "v" / NOTES
     if not notes.exists():

@@ -181,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--verbose", action="store_true", help="show the suite's own output")
     parser.add_argument("--processes", type=int, default=2, help="web processes of the fixture server")
-    parser.add_argument("--rerun", action="store_true", help="what failed is run once more, and named if it then passes")
+    parser.add_argument("--rerun", action="store_true", help="run what failed once more, and name it")
     wanted = parser.parse_args(arguments)
     try:
         node.install("conformance")

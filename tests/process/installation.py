@@ -15,6 +15,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.bounds import SLACK
+
 ROOT = Path(__file__).resolve().parents[2]
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
 START_SECONDS = 60.0
@@ -31,7 +33,7 @@ def free_port() -> int:
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Return once the condition holds; fails after ``seconds``."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds + SLACK
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
         time.sleep(0.01)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import SLACK
 from tests.process.installation import ROOT, Installation, wait_until
 from tests.raw_http import Mcp, RawClient
 
@@ -84,8 +85,7 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     took = time.monotonic() - started
     assert "password" not in block
     assert "mcp_" not in block.replace("mcp add", "")
-    # The contract says 5 seconds; the bound is loose because the whole suite shares this machine.
-    assert took < 15.0
+    assert took < 5.0 + SLACK
     check = (
         "from django.contrib.auth.models import User; "
         f"print('accepted' if User.objects.get().check_password('{password}') else 'refused')"
@@ -159,7 +159,7 @@ def test_an_open_event_stream_does_not_delay_the_stop(installation: Installation
         with client.get_stream():
             started = time.monotonic()
             assert installation.stop() == 0
-            assert time.monotonic() - started < 12.0
+            assert time.monotonic() - started < 12.0 + SLACK
 
 
 def refused(environment: dict[str, str]) -> tuple[int, str]:
@@ -229,4 +229,4 @@ def test_headers_that_come_too_slowly_are_refused(running: Installation) -> None
     with RawClient("127.0.0.1", running.port, patience=30) as client:
         started = time.monotonic()
         assert client.exchange(b"GET /healthz HTTP/1.1\r\nHost: loc").status == 408
-    assert time.monotonic() - started < 20.0
+    assert time.monotonic() - started < 12.0 + SLACK

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.bounds import SLACK
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import Client, Conversation
 
@@ -94,4 +95,4 @@ def test_a_ping_is_answered_at_once_also_before_initialized(confirm: bool, conne
     said = client.converse("ping")
     assert (said.result, said.streamed) == ({}, False)
     assert client.converse("ping", {"_meta": {"x": 1}}).result == {}
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 1 + SLACK

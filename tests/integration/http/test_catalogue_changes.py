@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bounds import SLACK
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
 from tests.live import LiveServer, eventually
@@ -63,7 +64,7 @@ def test_a_tool_disabled_by_one_process_is_told_on_the_stream_of_another_within_
             changed = admin.switch("spare", on=on)
             for client, stream in zip(clients, streams, strict=True):
                 assert told(stream) == CHANGED
-                assert time.time() - changed < 1
+                assert time.time() - changed < 1 + SLACK
                 assert ("spare" in names(client)) == on
 
 
@@ -89,7 +90,7 @@ def test_a_management_command_reaches_the_web_processes(live: LiveServer, open_s
             "print(time.time())"
         )
         assert told(stream) == CHANGED
-        assert time.time() - float(printed.split()[-1]) < 5  # the command itself has to end, too
+        assert time.time() - float(printed.split()[-1]) < 5 + SLACK  # the command itself has to end, too
     assert "spare" not in names(client)
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.bounds import SLACK
 from tests.integration.http.conftest import check_logs
 from tests.live import LiveServer, eventually
 from tests.raw_http import Answer, Mcp, RawClient
@@ -78,7 +79,7 @@ def test_without_redis_every_process_says_so_and_recovers_within_five_seconds(
         for client in (session, other):
             started = time.monotonic()
             check_refusal(initialize(client))
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 2 + SLACK
         # The other process does not know the session, nor can it ask.
         check_refusal(other.post(other.request_message("tools/list")))
         check_refusal(_answer(session, "standalone.1.0"))
@@ -89,7 +90,7 @@ def test_without_redis_every_process_says_so_and_recovers_within_five_seconds(
         back = time.monotonic()
         for process in (0, 1):
             eventually(lambda at=process: serves(server, at), 5, f"process {process + 1} serves again")  # type: ignore[misc]
-        assert time.monotonic() - back < 5
+        assert time.monotonic() - back < 5 + SLACK
         # This Redis came back empty: the stream is gone, and its reader is told so by its end.
         while stream.next(6) is not None:
             pass
@@ -146,7 +147,7 @@ def test_a_redis_that_hangs_delays_a_running_stream_and_loses_nothing_of_it(
         try:
             started = time.monotonic()
             check_refusal(initialize(session))
-            assert time.monotonic() - started < 4
+            assert time.monotonic() - started < 4 + SLACK
             eventually(lambda: "finished frozen" in ledger(server), 3, "the tool ends meanwhile")
         finally:
             os.kill(server.redis.process.pid, signal.SIGCONT)

@@ -21,6 +21,7 @@ from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.models import Call as Row
 from mcp_app.streams.gateway import Streams
+from tests.bounds import SLACK
 from tests.unit.execution.attempts import call_of, claimed
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -50,7 +51,7 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 async def until(condition: object, seconds: float = 5.0) -> None:
     """Wait until an async condition holds."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(seconds + SLACK):
         while not await condition():  # type: ignore[operator]
             await asyncio.sleep(0.01)
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_app.execution.threads import Threads, own_place
+from tests.bounds import SLACK
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ async def threads() -> AsyncIterator[Threads]:
 
 
 async def until(condition: object) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(5 + SLACK):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0.005)
 
