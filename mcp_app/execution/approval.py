@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable
 
 from django.db import transaction
-from django.utils import timezone
 
 from mcp_app.execution import records, stored_answers, undecided
 from mcp_app.execution.attempt_reply import connected, publish
@@ -36,7 +35,8 @@ def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
     token = call.meta.get("progressToken")
     method = "notifications/message" if token is None else "notifications/progress"
     if token is not None:
-        waited = (timezone.now() - call.accepted_at).total_seconds()
+        # By the database's clock: reminders come from any process, and progress must not go back.
+        waited = ((call.read_at or call.accepted_at) - call.accepted_at).total_seconds()
         params = {"progressToken": token, "progress": waiting_progress(waited), "message": words}
     elif (level := call.session_fields.get("log_level", "info")) and at_least("info", level):
         # Without a level no message was asked for (LOG-03).

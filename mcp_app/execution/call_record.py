@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -51,7 +51,7 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A call as other layers see it."""
+    """A call as other layers see it. ``read_at`` is when, by the database's clock, if that was asked."""
 
     id: UUID
     session_id: str
@@ -81,6 +81,7 @@ class CallRecord:
     task_until: datetime | None
     inputs: dict[str, Any] | None
     leased: bool
+    read_at: datetime | None = field(compare=False)
 
     @property
     def is_over(self) -> bool:
@@ -160,4 +161,5 @@ def record(row: Call) -> CallRecord:
         task_until=row.task_until,
         inputs=None if row.inputs is None else orjson.loads(row.inputs),
         leased=row.lease_until is not None,
+        read_at=row.read_at,
     )

@@ -11,9 +11,8 @@ from uuid import UUID
 
 import orjson
 from django.db.models import Q
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.execution import open_questions, statements
 from mcp_app.execution.call_record import CallRecord, record
 from mcp_app.execution.undecided import waiting_words
@@ -58,8 +57,8 @@ def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, Cal
 def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
     """The core tasks of a principal, the newest first, from after one on; one more than ``size`` if any."""
     rows = Call.objects.filter(
-        principal=principal, task_until__gt=timezone.now(), session_fields__version=V2025_11_25
-    )
+        principal=principal, task_until__gt=database_clock.now(), session_fields__version=V2025_11_25
+    ).annotate(**database_clock.read_at())
     if after is not None:
         at, key = after
         rows = rows.filter(Q(accepted_at__lt=at) | Q(accepted_at=at, pk__lt=key))
@@ -79,8 +78,9 @@ def _row(task_id: str) -> Call | None:
         return None
     # One spelling of an id only: others would be other names in headers and subscriptions.
     row = statements.find(key) if str(key) == task_id else None
-    is_known = row is not None and row.task_until is not None and row.task_until > timezone.now()
-    return row if is_known else None
+    if row is None or row.task_until is None or row.read_at is None:
+        return None
+    return row if row.task_until > row.read_at else None
 
 
 def _task(row: Call) -> Task:

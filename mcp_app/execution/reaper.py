@@ -9,6 +9,8 @@ import logging
 import threading
 import time
 from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import DatabaseError, close_old_connections
 
@@ -26,8 +28,9 @@ SWEEP_SECONDS = 5.0
 BROKER_SECONDS = 10.0
 PUBLISH_SECONDS = 2.0
 SLOW_SECONDS = 1.0
-# Keepers try again every half second while they cannot renew.
+# Keepers try again every half second while they cannot renew, and else do it every 5 seconds.
 RENEWAL_SECONDS = 4.0
+JUMP_SECONDS = 7.0
 
 log = logging.getLogger("mcp.reaper")
 
@@ -44,42 +47,63 @@ def sweep(*, leases: bool = True) -> int:
     return helped
 
 
+@dataclass(frozen=True, slots=True)
+class Well:
+    """What a sweep saw of a database that takes writes at once.
+
+    ``judges_from`` and the other moments of this process are monotonic; ``said`` is the database's clock, and
+    ``said_at`` when it said so.
+    """
+
+    judges_from: float
+    said: datetime
+    said_at: float
+    swept_at: float
+
+
 def run_forever(stop: threading.Event) -> None:
     """Sweep until ``stop`` is set; survives the loss of Redis and of the database."""
-    well_since: float | None = None
-    slept_at = time.time()
+    well: Well | None = None
     while not stop.wait(SWEEP_SECONDS):
-        if time.time() - slept_at > SWEEP_SECONDS + SLOW_SECONDS:
-            # The machine slept, or its clock was set: every lease looks old, and its keeper just woke up.
-            well_since = None
         try:
             with undivided():  # A worker's main process forks.
-                well_since = turn(well_since)
+                well = turn(well)
         except Exception:
             log.exception("A sweep failed")  # Without this thread nobody would sweep here any more.
-            well_since = None
-        slept_at = time.time()
+            well = None
 
 
-def turn(well_since: float | None) -> float | None:
-    """One sweep; takes and returns since when (monotonic) the database has been seen to take writes at once.
+def turn(well: Well | None) -> Well | None:
+    """One sweep; takes what the one before saw, and returns what this one did.
 
-    While it does not, nobody can renew a lease. Afterwards the living get a moment to do so before anybody is
-    taken for dead (R15).
+    While the database takes no writes, nobody can renew a lease, and every lease looks old after a sleep of
+    the machine, or when the database's clock was set. Afterwards the living get a moment to renew theirs
+    before anybody is taken for dead (R5, R15).
     """
     started = time.monotonic()
     try:
-        records.probe()
+        said = records.probe()
         now = time.monotonic()
-        if well_since is None or now - started > SLOW_SECONDS:
-            well_since = now
-        sweep(leases=now - well_since >= RENEWAL_SECONDS)
+        if well is None or now - started > SLOW_SECONDS:
+            judges_from = now + RENEWAL_SECONDS
+        elif _time_jumped(well, started, said, now):
+            judges_from = now + JUMP_SECONDS
+        else:
+            judges_from = well.judges_from
+        sweep(leases=now >= judges_from)
     except DatabaseError as error:
         log.warning("The sweep waits: %s", error)
         return None
     finally:
         close_old_connections()
-    return well_since
+    return Well(judges_from, said, now, time.monotonic())
+
+
+def _time_jumped(well: Well, started: float, said: datetime, now: float) -> bool:
+    """Whether this process slept, or the database's clock did not go on as this process' monotonic one."""
+    slept = started - well.swept_at > SWEEP_SECONDS + SLOW_SECONDS
+    passed = (said - well.said).total_seconds()
+    return slept or abs(passed - (now - well.said_at)) > SLOW_SECONDS
 
 
 def _lost_by_broker() -> list[CallRecord]:

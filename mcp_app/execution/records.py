@@ -1,31 +1,33 @@
 """The only writers of Call rows: accept, claim, renew, finish, cancel. Each is one short transaction.
 
 Every change is a compare-and-set on the row's state and attempt, so of any two racing writers one wins and
-the other learns it (R5, R9). Times come from each process's own clock and are compared with margins of
-seconds only.
+the other learns it (R5, R9). Times come from the database's clock and are judged by it alone: those of two
+processes may be hours apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 from django.db import IntegrityError, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
+from django.db.models import DurationField, ExpressionWrapper, F, Q
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.execution import statements
 from mcp_app.execution.call_record import CallRecord, NewCall, digest, record, request_key
 from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
 
-LEASE_SECONDS = 15
+LEASE_SECONDS = 15.0
+# Twice that: a lease that reaches further was written before the database's clock was set back.
+LONGEST_LEASE = 30.0
+DAY_SECONDS = 86_400
 PURGE_SLICE = 1_000
 ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
 OPEN = Q(state__in=[*UNSTARTED, *ACTIVE])
@@ -37,8 +39,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
     The row says that its job is queued, which is to be done next: one write less for nearly every call. Not
     so for a call that waits for approval.
     """
-    key, now = request_key(new.request_id), timezone.now()
-    waits = new.approval_minutes is not None
+    key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
         session_id=new.session_id,
         request_id=orjson.dumps(new.request_id).decode(),
@@ -59,21 +60,22 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         retry_of_id=new.retry_of,
         retried_by_id=new.retried_by,
         retried_before=orjson.dumps(new.retried_before).decode() if new.retried_before else None,
-        accepted_at=now,
         state=State.APPROVAL_NEEDED if waits else State.ACCEPTED,
-        enqueued_at=None if waits else now,
-        approval_until=now + timedelta(minutes=new.approval_minutes or 0) if waits else None,
-        reminded_at=now if waits else None,
         four_eyes=new.four_eyes,
-        task_until=None if new.task_seconds is None else now + timedelta(seconds=new.task_seconds),
         decision=Call.Decision.APPROVED if new.approved else "",
         inputs=None if new.inputs is None else orjson.dumps(new.inputs).decode(),
     )
+    moments = {
+        "accepted_at": 0.0,
+        "enqueued_at": None if waits else 0.0,
+        "approval_until": None if new.approval_minutes is None else 60.0 * new.approval_minutes,
+        "reminded_at": 0.0 if waits else None,
+        "task_until": new.task_seconds,
+    }
     try:
-        statements.insert(row)
+        return record(statements.insert(row, moments)), True
     except IntegrityError:
         return record(Call.objects.get(session_id=new.session_id, request_key=key)), False
-    return record(row), True
 
 
 def find(call_id: UUID | str) -> CallRecord | None:
@@ -96,7 +98,7 @@ def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
 
 def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
     """The broker has the job, or did not take it."""
-    Call.objects.filter(pk=call_id).update(enqueued_at=timezone.now() if is_queued else None)
+    Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
 class TooManyRunning(Exception):
@@ -135,14 +137,7 @@ def _await_place(call: CallRecord, limit: int) -> None:
 
 
 def _claim(call_id: UUID | str, worker: str) -> CallRecord | None:
-    now = timezone.now()
-    row = statements.claim(
-        state=State.RUNNING,
-        lease_until=now + timedelta(seconds=LEASE_SECONDS),
-        started_at=now,
-        worker=worker[:120],
-        id=call_id,
-    )
+    row = statements.claim(lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id)
     return record(row) if row else None
 
 
@@ -165,10 +160,9 @@ def renew(
 
     ``is_news`` when that is told to the client of a task.
     """
-    now = timezone.now()
-    values: dict[str, Any] = {"lease_until": now + timedelta(seconds=LEASE_SECONDS)}
+    values: dict[str, Any] = {"lease_until": database_clock.now(LEASE_SECONDS)}
     if is_news:
-        values["progress_at"] = now
+        values["progress_at"] = database_clock.now()
     if progress is not None:
         values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
     # Not that of an attempt which just ended with a question: a lease would be the end of that task.
@@ -210,10 +204,10 @@ def finish(
     return bool(
         statements.execute(
             statement,
+            lease=LONGEST_LEASE,
             state=state,
             outcome=outcome,
             answer=answer.decode(),
-            finished_at=timezone.now(),
             published=False,
             id=call_id,
             attempt=attempt,
@@ -250,7 +244,7 @@ def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
 
 def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
     rows.filter(cancel_requested_at=None).update(
-        cancel_requested_at=timezone.now(), cancel_reason=storable(reason, 200) or "cancelled"
+        cancel_requested_at=database_clock.now(), cancel_reason=storable(reason, 200) or "cancelled"
     )
     row = rows.first()
     return record(row) if row else None
@@ -258,7 +252,7 @@ def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
 
 def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
     """End an open call as cancelled, also while it runs: its attempt has lost it, and stops (TASK4-07)."""
-    now = timezone.now()
+    now = database_clock.now()
     return bool(
         Call.objects.filter(OPEN, pk=call_id).update(
             state=State.CANCELLED,
@@ -286,19 +280,25 @@ def release(call_id: UUID, attempt: int) -> bool:
     """
     return bool(
         Call.objects.filter(
+            _lease_is_out(),
             pk=call_id,
             attempt=attempt,
             state__in=ACTIVE,
-            lease_until__lt=timezone.now(),
             attempt__lt=F("max_attempts"),
             cancel_requested_at=None,
         ).update(state=State.ACCEPTED, lease_until=None, enqueued_at=None)
     )
 
 
+def _lease_is_out() -> Q:
+    """As in FINISH_LOST."""
+    past = Q(lease_until__lt=database_clock.now())
+    return past | Q(lease_until__gt=database_clock.now(LONGEST_LEASE))
+
+
 def expired(limit: int = 100) -> list[CallRecord]:
     """Running calls whose lease ran out: their worker is dead or frozen."""
-    rows = Call.objects.filter(state__in=ACTIVE, lease_until__lt=timezone.now())[:limit]
+    rows = Call.objects.filter(_lease_is_out(), state__in=ACTIVE)[:limit]
     return [record(row) for row in rows]
 
 
@@ -308,21 +308,20 @@ def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
     The longer a call waits, the more seldom it is given another job: where many wait long, none of their jobs
     is lost, and one more for each every minute would be most of the queue.
     """
-    now = timezone.now()
-    since = now - timedelta(seconds=older_than)
+    since = database_clock.now(-older_than)
     # A call that waited for approval, or for its client, waits in the queue since that is over.
     begun = Coalesce("progress_at", "decided_at", "accepted_at")
     waited = ExpressionWrapper(F("enqueued_at") - begun, DurationField())
-    since_then = ExpressionWrapper(Value(now) - F("enqueued_at"), DurationField())
+    since_then = ExpressionWrapper(database_clock.now() - F("enqueued_at"), DurationField())
     rows = Call.objects.filter(state=State.ACCEPTED).annotate(waited=waited, since_then=since_then)
-    again = Q(enqueued_at__lt=since - timedelta(seconds=60), since_then__gt=F("waited"))
+    again = Q(enqueued_at__lt=database_clock.now(-older_than - 60), since_then__gt=F("waited"))
     lost = rows.filter(Q(enqueued_at=None, accepted_at__lt=since) | again)
     return [record(row) for row in lost.order_by("accepted_at")[:limit]]
 
 
 def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
     """Accepted calls whose job the broker was given a while ago, oldest first."""
-    since = timezone.now() - timedelta(seconds=older_than)
+    since = database_clock.now(-older_than)
     rows = Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)
     return [record(row) for row in rows.order_by("accepted_at")[:limit]]
 
@@ -332,14 +331,18 @@ def open_of(principal: str) -> int:
     return Call.objects.filter(OPEN, principal=principal).count()
 
 
-def probe() -> None:
-    """Do what any writer does, to nothing; raises DatabaseError while the database takes no writes."""
+def probe() -> datetime:
+    """Do what any writer does, to nothing; raises DatabaseError while the database takes no writes.
+
+    Returns what its clock says.
+    """
     Call.objects.filter(pk=UUID(int=0)).update(published=True)
+    return database_clock.read()
 
 
 def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
     """Finished calls whose answer did not reach the event stream."""
-    since = timezone.now() - timedelta(seconds=older_than)
+    since = database_clock.now(-older_than)
     rows = Call.objects.filter(published=False, state__in=TERMINAL, finished_at__lt=since)[:limit]
     return [record(row) for row in rows]
 
@@ -354,9 +357,9 @@ def purge() -> int:
 
     Open calls stay, and tasks that their clients may still ask for (TASKX-19).
     """
-    now = timezone.now()
-    kept_for = Q(task_until=None) | Q(task_until__lt=now)
-    old = Call.objects.filter(kept_for, finished_at__lt=now - timedelta(days=conf.get().call_days))
+    kept_for = Q(task_until=None) | Q(task_until__lt=database_clock.now())
+    since = database_clock.now(-DAY_SECONDS * conf.get().call_days)
+    old = Call.objects.filter(kept_for, finished_at__lt=since)
     removed = 0
     while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):
         removed += len(ids)

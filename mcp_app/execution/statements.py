@@ -1,7 +1,11 @@
-"""The statements that every background call needs, in SQL: Django takes ten times as long to word them."""
+"""The statements that every background call needs, in SQL: Django takes ten times as long to word them.
+
+In all of them ``{now}`` is the database's clock, and ``{lease}`` that clock ``lease`` seconds later.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import cache
 from typing import Any
@@ -9,81 +13,114 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from mcp_app import database_clock
 from mcp_app.models import Call
 
 _CLAIM = """
     UPDATE mcp_app_call
-    SET state = %(state)s, attempt = attempt + 1, lease_until = %(lease_until)s, started_at = %(started_at)s,
+    SET state = %(state)s, attempt = attempt + 1, lease_until = {lease}, started_at = {now},
         worker = %(worker)s
     WHERE id = %(id)s AND state = 'accepted' AND attempt < max_attempts"""
 # What a person answered is kept for as long as it is needed.
 FINISH = """
     UPDATE mcp_app_call
-    SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = %(finished_at)s,
+    SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
         lease_until = NULL, published = %(published)s, inputs = NULL
     WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
 FINISH_UNSTARTED = FINISH.replace("IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')")
-FINISH_LOST = f"{FINISH} AND lease_until < %(finished_at)s"
+# Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
+# and who lives has renewed it by now.
+FINISH_LOST = f"{FINISH} AND (lease_until < {{now}} OR lease_until > {{lease}})"
 
 RETURNING = ("sqlite", "postgresql")
 
 
-def execute(sql: str, **values: Any) -> int:
+def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
     """Run a statement whose placeholders are named like fields; returns how many rows it changed."""
     with connection.cursor() as cursor:
-        cursor.execute(sql, _stored(values))
+        cursor.execute(_worded(connection.vendor, sql), _stored(values, lease))
         return int(cursor.rowcount)
 
 
-def claim(**values: Any) -> Call | None:
+def claim(*, lease: float, **values: Any) -> Call | None:
     """The row with this ``id`` as it is once it was claimed with the other ``values``; None if it was not."""
     if connection.vendor in RETURNING:
-        return _one(f"{_CLAIM} RETURNING {_columns(connection.vendor)}", _stored(values))
-    return find(values["id"]) if execute(_CLAIM, **values) else None
+        return _one(_worded(connection.vendor, f"{_CLAIM} RETURNING {{columns}}"), _stored(values, lease))
+    return find(values["id"]) if execute(_CLAIM, lease=lease, **values) else None
 
 
-def _stored(values: dict[str, Any]) -> dict[str, Any]:
-    return {
+def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
+    stored = {
         field.name: field.get_db_prep_save(values[field.name], connection)
         for field in Call._meta.concrete_fields
         if field.name in values
     }
-
-
-def insert(row: Call) -> None:
-    """Store a new row; raises IntegrityError, which leaves a transaction around this usable."""
-    fields = Call._meta.concrete_fields
-    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields]
-    around = transaction.atomic() if connection.in_atomic_block else nullcontext()
-    with around, connection.cursor() as cursor:
-        cursor.execute(_insert(connection.vendor), values)
+    return {**stored, "none": database_clock.seconds(0), "lease": database_clock.seconds(lease)}
 
 
 @cache
-def _insert(vendor: str) -> str:
-    marks = ", ".join(["%s"] * len(Call._meta.concrete_fields))
-    return f"INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({marks})"  # noqa: S608 - our own names
+def _worded(vendor: str, sql: str) -> str:
+    now = database_clock.in_sql()
+    none, lease = (now.replace("%s", f"%({name})s") for name in ("none", "lease"))
+    return sql.format(now=none, lease=lease, columns=f"{_columns(vendor)}, {none}")
+
+
+def insert(row: Call, moments: Mapping[str, float | None]) -> Call:
+    """Store a new row and return it as it was stored.
+
+    ``moments`` gives fields the database's time, so many seconds from now. Raises IntegrityError, which
+    leaves a transaction around this usable.
+    """
+    values = [
+        database_clock.seconds(moments[field.attname])
+        if field.attname in moments
+        else field.get_db_prep_save(getattr(row, field.attname), connection)
+        for field in Call._meta.concrete_fields
+    ]
+    around = transaction.atomic() if connection.in_atomic_block else nullcontext()
+    sql = _insert(connection.vendor, tuple(moments))
+    with around, connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        told = cursor.fetchone() if connection.vendor in RETURNING else None
+    if told is None:
+        stored = find(row.pk)
+        assert stored is not None
+        return stored
+    for name, moment in zip(moments, told, strict=True):
+        setattr(row, name, None if moment is None else database_clock.moment(moment))
+    row.read_at = row.accepted_at
+    return row
+
+
+@cache
+def _insert(vendor: str, moments: tuple[str, ...]) -> str:
+    now, fields = database_clock.in_sql(), Call._meta.concrete_fields
+    marks = ", ".join(now if field.attname in moments else "%s" for field in fields)
+    sql = f"INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({marks})"  # noqa: S608 - our own names
+    return f"{sql} RETURNING {', '.join(moments)}" if vendor in RETURNING else sql
 
 
 def find(call_id: UUID | str) -> Call | None:
     """The row with this id."""
     key = Call._meta.pk.get_db_prep_value(call_id, connection)
-    columns = _columns(connection.vendor)
-    return _one(f"SELECT {columns} FROM mcp_app_call WHERE id = %s", [key])  # noqa: S608 - our own names
+    sql = _worded(connection.vendor, "SELECT {columns} FROM mcp_app_call WHERE id = %(id)s")
+    return _one(sql, {"id": key, "none": database_clock.seconds(0)})
 
 
 def _one(sql: str, values: Any) -> Call | None:
-    """The row that a statement returns, with all columns in their order."""
+    """The row that a statement returns, with all columns in their order, and when it was read."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         rows = cursor.fetchall()
     if not rows:
         return None
-    row = list(rows[0])
+    *row, read_at = rows[0]
     for place, column, converters in _converted(connection.vendor):
         for convert in converters:
             row[place] = convert(row[place], column, connection)
-    return Call.from_db(connection.alias, [field.attname for field in Call._meta.concrete_fields], row)
+    found = Call.from_db(connection.alias, [field.attname for field in Call._meta.concrete_fields], row)
+    found.read_at = database_clock.moment(read_at)
+    return found
 
 
 @cache

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import orjson
 from django.db.models import F
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.execution import open_questions, records, statements
 from mcp_app.execution.call_record import CallRecord, record
 from mcp_app.models import Call
@@ -29,7 +29,7 @@ def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
         state=State.INPUT_REQUIRED,
         inputs=orjson.dumps(kept).decode(),
         lease_until=None,
-        progress_at=timezone.now(),
+        progress_at=database_clock.now(),
     )
     return bool(changed) or mine.filter(state=State.INPUT_REQUIRED, lease_until=None).exists()
 
@@ -48,7 +48,7 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
         kept = open_questions.answered(orjson.loads(row.inputs), responses)
         if kept is None:
             return None
-        now = timezone.now()
+        now = database_clock.now()
         values: dict[str, Any] = {"inputs": orjson.dumps(kept).decode(), "progress_at": now}
         if goes_on := not kept["open"]:
             values |= {
@@ -73,5 +73,5 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
 
 def outlived(limit: int = 100) -> list[CallRecord]:
     """Tasks that are not over and that nobody may ask for any more."""
-    rows = Call.objects.filter(records.OPEN, task_until__lt=timezone.now(), cancel_requested_at=None)
+    rows = Call.objects.filter(records.OPEN, task_until__lt=database_clock.now(), cancel_requested_at=None)
     return [record(row) for row in rows[:limit]]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
 from django.db import transaction
 from django.db.models import Exists, OuterRef
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.execution import call_record, records
 from mcp_app.execution.call_record import CallRecord, NewCall
 from mcp_app.models import Call, Session
@@ -36,12 +36,14 @@ class Waiting:
     session_fields: dict[str, str]
     accepted_at: datetime
     approval_until: datetime | None
+    read_at: datetime | None
 
 
 def waiting_words(call: CallRecord | Call | Waiting) -> str:
     """``Waiting for approval (12 min left)``."""
-    until = call.approval_until or call.accepted_at
-    minutes = max(0.0, (until - timezone.now()).total_seconds()) / 60
+    read_at = call.read_at or call.accepted_at
+    until = call.approval_until or read_at
+    minutes = max(0.0, (until - read_at).total_seconds()) / 60
     return f"Waiting for approval ({minutes:.0f} min left)" if minutes >= 1 else "Waiting for approval"
 
 
@@ -56,7 +58,7 @@ def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
 
 def approve(call_id: UUID, *, by: int | None, reason: str) -> CallRecord | None:
     """Let a waiting call be an accepted one, whose job is queued next; None when it waits no longer."""
-    now = timezone.now()
+    now = database_clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
     if not approved.update(state=State.ACCEPTED, enqueued_at=now, **decision):
@@ -66,14 +68,14 @@ def approve(call_id: UUID, *, by: int | None, reason: str) -> CallRecord | None:
 
 def refuse(call_id: UUID, *, by: int | None, reason: str, answer: bytes) -> bool:
     """End a waiting call with an answer that says so; False when it waits no longer."""
-    now = timezone.now()
+    now = database_clock.now()
     refused = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     return _end(refused, answer, _decision(Call.Decision.REFUSED, now, by, reason))
 
 
 def expire(call_id: UUID, answer: bytes) -> bool:
     """End a call about which nobody decided in time; False when somebody did."""
-    now = timezone.now()
+    now = database_clock.now()
     late = _waiting().filter(pk=call_id, approval_until__lte=now)
     return _end(late, answer, _decision(Call.Decision.EXPIRED, now, None, ""))
 
@@ -82,7 +84,7 @@ def _waiting() -> Any:
     return Call.objects.filter(state=State.APPROVAL_NEEDED)
 
 
-def _decision(decision: str, now: datetime, by: int | None, reason: str) -> dict[str, Any]:
+def _decision(decision: str, now: Any, by: int | None, reason: str) -> dict[str, Any]:
     words = records.storable(reason, LONGEST_REASON)
     return {"decision": decision, "decided_at": now, "decided_by_id": by, "decision_reason": words}
 
@@ -102,7 +104,7 @@ def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
 
 def overdue(limit: int = 100) -> list[CallRecord]:
     """Calls that have waited for as long as they may."""
-    rows = _waiting().filter(approval_until__lte=timezone.now()).order_by("approval_until")
+    rows = _waiting().filter(approval_until__lte=database_clock.now()).order_by("approval_until")
     return [call_record.record(row) for row in rows[:limit]]
 
 
@@ -114,9 +116,10 @@ def deserted(limit: int = 100) -> list[CallRecord]:
 
 def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
     """Calls whose clients were last told so many seconds ago that they wait; each for one process only."""
-    now = timezone.now()
-    silent = _waiting().filter(reminded_at__lte=now - timedelta(seconds=after))
-    for row in silent.defer("arguments", "answer").order_by("reminded_at")[:limit]:
+    now = database_clock.now()
+    silent = _waiting().filter(reminded_at__lte=database_clock.now(-after))
+    shown = silent.annotate(**database_clock.read_at()).defer("arguments", "answer")
+    for row in shown.order_by("reminded_at")[:limit]:
         if silent.filter(pk=row.pk).update(reminded_at=now):
             yield Waiting(
                 tool=row.tool,
@@ -126,4 +129,5 @@ def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
                 session_fields=row.session_fields,
                 accepted_at=row.accepted_at,
                 approval_until=row.approval_until,
+                read_at=row.read_at,
             )

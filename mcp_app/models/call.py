@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -95,6 +96,9 @@ class Call(models.Model):
 
     task_until = models.DateTimeField(null=True, help_text="A task: until when its client may ask for it.")
     progress_at = models.DateTimeField(null=True, help_text="When a task last told its client of progress.")
+
+    # What the database's clock said when this was read, in rows that were asked for with it.
+    read_at: datetime | None = None
 
     class Meta:
         ordering: ClassVar[Any] = ["-accepted_at"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import orjson
@@ -13,10 +14,11 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.execution import reaper, records
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, enqueue, waiting
+from mcp_app.execution.reaper import Well
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
@@ -28,6 +30,7 @@ pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 LONG_AGO = timedelta(seconds=30)
 QUEUE = "reaper-tests"
+WELL = Well(0.0, timezone.now(), 0.0, 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -159,12 +162,12 @@ def test_a_broker_that_goes_away_in_the_middle_is_a_broker_that_is_away(
 def test_a_sweep_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = []
 
-    def turn(since: float | None) -> float:
-        turns.append(since)
+    def turn(well: Well | None) -> Well:
+        turns.append(well)
         if len(turns) == 1:
             raise RuntimeError("odd")
         stop.set()
-        return 1.0
+        return WELL
 
     stop = threading.Event()
     monkeypatch.setattr(reaper, "turn", turn)
@@ -173,22 +176,31 @@ def test_a_sweep_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> 
     assert turns == [None, None]
 
 
-def test_after_a_sleep_of_the_machine_the_living_get_time_to_renew(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[float | None] = []
-    clock = iter([100.0, 101.0, 101.0, 102.0, 102.0, 150.0, 150.0])
+# What the sweep before saw, when time went on as it should since then, and when it did not.
+SEEN: dict[str, Callable[[Well], Well]] = {
+    "all went well": lambda well: well,
+    "this process slept": lambda well: replace(well, swept_at=well.swept_at - 60.0),
+    "the database's clock was set forward": lambda well: replace(well, said=well.said - timedelta(hours=1)),
+    "the database's clock was set back": lambda well: replace(well, said=well.said + timedelta(hours=1)),
+}
 
-    def turn(since: float | None) -> float:
-        turns.append(since)
-        if len(turns) == 3:
-            stop.set()
-        return 7.0
 
-    stop = threading.Event()
-    monkeypatch.setattr(reaper, "turn", turn)
-    monkeypatch.setattr(reaper, "SWEEP_SECONDS", 0.01)
-    monkeypatch.setattr(reaper.time, "time", lambda: next(clock))
-    reaper.run_forever(stop)
-    assert turns == [None, 7.0, None]
+@pytest.mark.parametrize("what", SEEN)
+def test_after_a_jump_of_time_the_living_get_a_moment_to_renew(what: str) -> None:
+    call = lost()
+    well = reaper.turn(None)
+    assert well is not None
+    seen = SEEN[what](replace(well, judges_from=0.0))
+    assert reaper.turn(seen) is not None
+    jumped = what != "all went well"
+    assert Call.objects.get(pk=call.id).state == (State.RUNNING if jumped else State.ACCEPTED)
+
+
+def test_a_lease_from_before_the_clock_of_the_database_was_set_back_is_out_at_once() -> None:
+    call = claimed(queue=QUEUE)
+    Call.objects.filter(pk=call.id).update(lease_until=database_clock.now(3_600))
+    assert reaper.sweep() == 1
+    assert Call.objects.get(pk=call.id).state == State.ACCEPTED
 
 
 def test_a_stored_answer_is_published_once_however_often_is_swept() -> None:
@@ -203,10 +215,10 @@ def test_a_stored_answer_is_published_once_however_often_is_swept() -> None:
 
 def test_nobody_is_taken_for_dead_by_the_first_sweep_nor_right_after_an_outage() -> None:
     call = lost()
-    since = reaper.turn(None)
-    assert since is not None
+    well = reaper.turn(None)
+    assert well is not None
     assert Call.objects.get(pk=call.id).state == State.RUNNING
-    assert reaper.turn(since - reaper.RENEWAL_SECONDS) is not None
+    assert reaper.turn(replace(well, judges_from=well.judges_from - reaper.RENEWAL_SECONDS)) is not None
     assert Call.objects.get(pk=call.id).state == State.ACCEPTED
 
 
@@ -215,4 +227,4 @@ def test_a_sweep_without_a_database_starts_the_wait_anew() -> None:
         raise OperationalError("away")
 
     with connection.execute_wrapper(away):
-        assert reaper.turn(0.0) is None
+        assert reaper.turn(WELL) is None

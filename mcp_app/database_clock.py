@@ -1,0 +1,59 @@
+"""The one clock that rows are written and judged by: the database's. No process compares its own with a row.
+
+Two machines may be seconds or hours apart. A lease written by one and judged by another would then be taken
+for lost while its call runs well.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import DurationField, Value
+from django.db.models.functions import Now
+from django.db.models.sql import Query
+
+# Django gives SQLite's time with three digits and stores times with six, and SQLite compares them as text. A
+# sum with a duration, be it 0, is always written as Django stores it.
+
+
+def now(plus: float = 0.0) -> Any:
+    """An expression: what the database's clock says when a statement begins, and ``plus`` seconds later.
+
+    When the statement begins, not its transaction: transactions may be long.
+    """
+    return Now() + Value(timedelta(seconds=plus), output_field=DurationField())
+
+
+def read_at() -> dict[str, Any]:
+    """For ``annotate``: each row's ``read_at`` is what the clock said when it was read."""
+    return {"read_at": now()}
+
+
+def in_sql() -> str:
+    """``now`` as SQL of the database in use, with one ``%s`` in it for ``seconds``."""
+    query = Query(None)
+    sql, _ = query.get_compiler(connection=connection).compile(now().resolve_expression(query))
+    return str(sql)
+
+
+def seconds(plus: float | None) -> Any:
+    """The parameter of ``in_sql``; None gives NULL."""
+    later = None if plus is None else timedelta(seconds=plus)
+    return DurationField().get_db_prep_value(later, connection)
+
+
+def moment(said: Any) -> datetime:
+    """The value of ``in_sql``, as the database gave it."""
+    for convert in connection.ops.get_db_converters(now()):
+        said = convert(said, None, connection)
+    told: datetime = said
+    return told
+
+
+def read() -> datetime:
+    """What the database's clock says. Asks it; raises DatabaseError."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {in_sql()}", [seconds(0)])
+        return moment(cursor.fetchone()[0])

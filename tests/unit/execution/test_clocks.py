@@ -1,0 +1,159 @@
+"""The clock of this process says nothing about rows: only the database's does, whoever asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from mcp_app import database_clock
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.execution import approval, client_tasks, records, statements, task_records, undecided
+from mcp_app.execution.call_record import CallRecord
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from tests.unit.execution.attempts import claimed, new_call
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+DAY = 86_400.0
+
+
+@pytest.fixture(params=[-3_600, -30, 30, 3_600], ids="{:+}s".format)
+def _clock_is_off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process takes it to be earlier or later than it is."""
+    off, true_time, true_now = request.param, time.time, timezone.now
+    monkeypatch.setattr(time, "time", lambda: true_time() + off)
+    monkeypatch.setattr(timezone, "now", lambda: true_now() + timedelta(seconds=off))
+
+
+def accepted(**changed: Any) -> CallRecord:
+    return records.accept(new_call(**changed))[0]
+
+
+def waiting() -> CallRecord:
+    return accepted(approval_minutes=10)
+
+
+def over() -> CallRecord:
+    call = claimed()
+    assert records.finish(call.id, 1, State.COMPLETED, "ok", b"{}")
+    return call
+
+
+def ages(call: CallRecord, **seconds: float) -> CallRecord:
+    """Put moments of a call so many seconds into the past, by the database's clock."""
+    moments = {name: database_clock.now(-age) for name, age in seconds.items()}
+    Call.objects.filter(pk=call.id).update(**moments)
+    return call
+
+
+def ended_as_lost(call: CallRecord) -> bool:
+    return records.finish(
+        call.id, call.attempt, State.FAILED, "tool_error", b"{}", statement=statements.FINISH_LOST
+    )
+
+
+def reminds(call: CallRecord) -> bool:
+    return bool(list(undecided.to_remind(approval.REMIND_SECONDS)))
+
+
+def told_of_task(call: CallRecord) -> bool:
+    return client_tasks.find(str(call.id), LOOPBACK.key, core=True) is not None
+
+
+def renewed() -> CallRecord:
+    call = ages(claimed(), lease_until=9)
+    assert records.renew(call.id, call.attempt, None).held
+    return call
+
+
+def approved(call: CallRecord) -> bool:
+    return undecided.approve(call.id, by=None, reason="") is not None
+
+
+# What is asked, of which call the answer is no, and of which it is yes.
+Asked = tuple[Callable[[CallRecord], bool], Callable[[], CallRecord], Callable[[], CallRecord]]
+QUESTIONS: dict[str, Asked] = {
+    "lease is out": (lambda _: bool(records.expired()), claimed, lambda: ages(claimed(), lease_until=2)),
+    "renewed lease is out": (
+        lambda _: bool(records.expired()), renewed, lambda: ages(renewed(), lease_until=2)
+    ),
+    "may be released": (
+        lambda call: records.release(call.id, 1), claimed, lambda: ages(claimed(), lease_until=2)
+    ),
+    "may end as lost": (ended_as_lost, claimed, lambda: ages(claimed(), lease_until=2)),
+    "job is lost": (
+        lambda _: bool(records.not_enqueued(10)),
+        accepted,
+        lambda: ages(accepted(), accepted_at=80, enqueued_at=75),
+    ),
+    "waits long": (lambda _: bool(records.waiting(10)), accepted, lambda: ages(accepted(), enqueued_at=12)),
+    "is unpublished": (lambda _: bool(records.unpublished(2)), over, lambda: ages(over(), finished_at=4)),
+    "is purged": (
+        lambda _: bool(records.purge()),
+        lambda: ages(over(), finished_at=6.99 * DAY),
+        lambda: ages(over(), finished_at=7.01 * DAY),
+    ),
+    "approval is overdue": (
+        lambda _: bool(undecided.overdue()), waiting, lambda: ages(waiting(), approval_until=2)
+    ),
+    "may be approved": (approved, lambda: ages(waiting(), approval_until=2), waiting),
+    "is reminded": (reminds, waiting, lambda: ages(waiting(), reminded_at=17)),
+    "task is outlived": (
+        lambda _: bool(task_records.outlived()),
+        lambda: accepted(task_seconds=20.0),
+        lambda: ages(accepted(task_seconds=20.0), task_until=2),
+    ),
+    "task is known": (
+        told_of_task,
+        lambda: ages(accepted(task_seconds=20.0), task_until=2),
+        lambda: accepted(task_seconds=20.0),
+    ),
+    "task is listed": (
+        lambda _: bool(client_tasks.page(LOOPBACK.key, None, 5)),
+        lambda: ages(accepted(task_seconds=20.0), task_until=2),
+        lambda: accepted(task_seconds=20.0),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("_clock_is_off")
+@pytest.mark.parametrize("expected", [False, True])
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_rows_are_judged_by_the_clock_of_the_database(question: str, expected: bool) -> None:
+    ask, *calls = QUESTIONS[question]
+    assert ask(calls[expected]()) is expected
+
+
+@pytest.mark.usefixtures("_clock_is_off")
+def test_what_a_client_is_told_of_time_is_the_database_s() -> None:
+    call = waiting()
+    assert undecided.waiting_words(call) == "Waiting for approval (10 min left)"
+    ages(call, approval_until=-200, accepted_at=400, reminded_at=400)
+    (told,) = undecided.to_remind(approval.REMIND_SECONDS)
+    assert undecided.waiting_words(told) == "Waiting for approval (3 min left)"
+    assert told.read_at is not None
+    assert 395 < (told.read_at - told.accepted_at).total_seconds() < 460
+
+
+def test_times_of_the_database_are_stored_as_django_stores_its_own() -> None:
+    """SQLite compares them as text."""
+    call = accepted()
+    at = call.accepted_at
+    assert Call.objects.filter(accepted_at=at).exists()
+    assert not Call.objects.filter(accepted_at__lt=at).exists()
+    assert not Call.objects.filter(accepted_at__gt=at).exists()
+    Call.objects.filter(pk=call.id).update(accepted_at=database_clock.now())
+    row = Call.objects.get(pk=call.id)
+    assert Call.objects.filter(accepted_at=row.accepted_at).exists()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT CAST(accepted_at AS TEXT) FROM mcp_app_call")
+        (stored,) = cursor.fetchone()
+    if connection.vendor == "sqlite":
+        assert stored == str(row.accepted_at.replace(tzinfo=None))
