@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from typing import Any
 
 from billiard.util import get_logger as multiprocessing_logger
@@ -14,9 +15,11 @@ from celery.signals import (
     beat_embedded_init,
     beat_init,
     celeryd_init,
+    worker_init,
 )
 
 from mcp_app.observability.logs import PROCESS
+from mcpsite.supervised import SECONDS, signs_of_life
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
@@ -48,3 +51,20 @@ def name_worker(sender: str = "worker", **_: Any) -> None:
 def name_beat(**_: Any) -> None:
     """Also the beat of a worker with ``--beat``, which is a process of its own."""
     os.environ[PROCESS] = "beat"
+
+
+@worker_init.connect
+def show_life(**_: Any) -> None:
+    """Tell the supervisor that the main process does not stand still.
+
+    From a thread, and from the start: Celery waits for Redis while that is away, and is well all the same.
+    """
+    if signs_of_life.wanted:
+        threading.Thread(target=_give_for_ever, name="signs-of-life", daemon=True).start()
+
+
+def _give_for_ever() -> None:
+    pause = threading.Event()
+    while True:
+        signs_of_life.give()
+        pause.wait(SECONDS)

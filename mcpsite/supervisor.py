@@ -24,11 +24,19 @@ LINE_LIMIT = 64 * 1024
 HEALTHY_SECONDS = 10.0
 BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 TICK_SECONDS = 0.5
+# A turn that took longer was slow because we were, or the whole machine: no child can be blamed for it.
+TURN_SECONDS_MAX = 1.0
+# How long a program may take to its first sign of life, where its signs are looked for.
+START_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One child to keep alive; programs of a higher ``stage`` are stopped before those of a lower one."""
+    """One child to keep alive; programs of a higher ``stage`` are stopped before those of a lower one.
+
+    One that ``announces_ready`` writes a byte to the descriptor ``READY_FD`` when it serves. With
+    ``silence_seconds`` it goes on writing one each second, and is replaced when none came for so long.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -37,6 +45,7 @@ class Program:
     descriptors: tuple[int, ...] = ()
     grace_seconds: float = 5.0
     announces_ready: bool = False
+    silence_seconds: float = 0.0
 
 
 class CrashLoop(Exception):
@@ -50,9 +59,11 @@ class Child:
         self.program = program
         self.process: subprocess.Popen[bytes] | None = None
         self.ready = False
+        self.silent = 0.0
         self.started_at = 0.0
         self.start_at = 0.0
         self.quick_deaths = 0
+        self.restarted = False
         self.partial = b""
 
     @property
@@ -65,6 +76,17 @@ class Child:
         if self.process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
+
+    def hear_nothing(self, seconds: float) -> bool:
+        """Count more silence; whether it has been too long by now."""
+        self.silent += seconds
+        return 0.0 < self.silence_limit < self.silent
+
+    @property
+    def silence_limit(self) -> float:
+        """How many seconds it may be silent now; 0 for ever."""
+        limit = self.program.silence_seconds
+        return limit if self.ready or not limit else START_SECONDS
 
     def delay_after_death(self, now: float) -> float:
         """Seconds to wait before the next start: none for a single death, growing in a crash loop."""
@@ -101,6 +123,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._stops = 0
         self._stopping = False
+        self._turned_at = time.monotonic()
         self._wake_read, self._wake_write = os.pipe()
         for descriptor in (self._wake_read, self._wake_write):
             os.set_blocking(descriptor, False)
@@ -205,9 +228,12 @@ class Supervisor:
         )
         self._pid_files.write(program.name, child.process.pid)
         child.started_at = time.monotonic()
-        child.ready = False
+        child.ready, child.silent = False, 0.0
         os.close(ready_write)
-        self._selector.register(ready_read, selectors.EVENT_READ, lambda: self._on_ready(child, ready_read))
+        process = child.process
+        self._selector.register(
+            ready_read, selectors.EVENT_READ, lambda: self._on_sign_of_life(child, process, ready_read)
+        )
         output = child.process.stdout
         if output is not None:
             os.set_blocking(output.fileno(), False)
@@ -217,8 +243,11 @@ class Supervisor:
         """Wait for something to happen, at most ``seconds``; then reap and restart."""
         for key, _ in self._selector.select(self._wait(seconds)):
             key.data()
+        now = time.monotonic()
+        passed, self._turned_at = min(now - self._turned_at, TURN_SECONDS_MAX), now
         for child in self._children:
             self._reap(child)
+            self._end_silent(child, passed)
             if not child.alive and not self._stopping and not self.stop_requested and _due(child):
                 self._spawn(child)
 
@@ -244,9 +273,17 @@ class Supervisor:
             return
         now = time.monotonic()
         delay = child.delay_after_death(now)
+        child.restarted = True
         child.start_at = now + delay
         wait = f" in {delay:g} s" if delay else ""
         self.say("up", f"{child.program.name} ended with {process.returncode}; starting it again{wait}")
+
+    def _end_silent(self, child: Child, passed: float) -> None:
+        """End a process that stands still (SIGSTOP, a stuck event loop): the kernel still accepts for it."""
+        if child.alive and not (self._stopping or self.stop_requested) and child.hear_nothing(passed):
+            self.say("up", f"{child.program.name} stood still for {child.silence_limit:g} s and is ended")
+            child.ready, child.silent = False, 0.0
+            child.signal_group(signal.SIGKILL)
 
     def _on_output(self, child: Child, output: IO[bytes]) -> None:
         try:
@@ -264,10 +301,15 @@ class Supervisor:
         for line in lines:
             self.say(child.program.name, line.decode(errors="replace").rstrip("\r"))
 
-    def _on_ready(self, child: Child, descriptor: int) -> None:
-        child.ready = bool(os.read(descriptor, 1)) or child.ready
-        self._selector.unregister(descriptor)
-        os.close(descriptor)
+    def _on_sign_of_life(self, child: Child, process: subprocess.Popen[bytes], descriptor: int) -> None:
+        # The pipe of a process before it may be held open by what that left behind.
+        if os.read(descriptor, LINE_LIMIT) and child.process is process:
+            if not child.ready and child.restarted:
+                self.say("up", f"{child.program.name} serves again")
+            child.ready, child.silent = True, 0.0
+        else:
+            self._selector.unregister(descriptor)
+            os.close(descriptor)
 
     def _on_stop_signal(self, number: int, frame: FrameType | None) -> None:
         self._stops += 1

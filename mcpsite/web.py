@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
 from mcpsite.quick import QuickAnswers
+from mcpsite.supervised import signs_of_life
 
 STATUS_LINES = b"HTTP/1.1 "
 CONTENT_LENGTH = b"\r\ncontent-length: "
@@ -169,7 +170,7 @@ class BoundedHeaders(QuickAnswers):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that says when it listens, closes slow senders and lets event streams end before it waits."""
+    """Uvicorn that says that it lives, closes slow senders and lets event streams end before it waits."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; then tell the supervisor."""
@@ -177,7 +178,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         spare_the_collector()
         self.answer_quickly()
-        announce_ready()
+        signs_of_life.give()
 
     def answer_quickly(self) -> None:
         """The service runs: let it answer what it can without waiting."""
@@ -189,6 +190,8 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second; the sweep costs one comparison per connection every two seconds."""
+        if counter % 10 == 0:
+            signs_of_life.give()
         if counter % int(SWEEP_SECONDS * 10) == 0:
             self.close_slow_senders()
         return await super().on_tick(counter)
@@ -226,14 +229,6 @@ def spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, 20, 20)
-
-
-def announce_ready() -> None:
-    """Tell the supervisor, if there is one, that this process answers."""
-    descriptor = os.environ.pop("READY_FD", "")
-    if descriptor:
-        os.write(int(descriptor), b"1")
-        os.close(int(descriptor))
 
 
 def configuration(settings: environment.Environment) -> uvicorn.Config:

@@ -21,6 +21,10 @@ pytestmark = pytest.mark.process
 
 SLEEPER = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
+SHOWS_LIFE = (
+    "import os, time; print('here', flush=True)\n"
+    "while True: os.write(int(os.environ['READY_FD']), b'1'); time.sleep(0.1)"
+)
 PARENT = (
     "import subprocess, sys, time; "
     "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
@@ -146,6 +150,33 @@ def test_a_program_is_ready_when_it_says_so(bench: Bench) -> None:
     bench.supervisor.start(Program("web", (sys.executable, "-c", code), 0, announces_ready=True))
     assert not bench.supervisor.ready()
     assert bench.supervisor.run_until(bench.supervisor.ready, 20.0)
+
+
+def test_a_child_that_stands_still_is_replaced_and_one_that_shows_life_is_not(bench: Bench) -> None:
+    for name in ("still", "well"):
+        argv = (sys.executable, "-c", SHOWS_LIFE)
+        bench.supervisor.start(Program(name, argv, 0, announces_ready=True, silence_seconds=3.0))
+    bench.wait("here", count=2)
+    still, well = bench.pid("still"), bench.pid("well")
+    assert bench.supervisor.run_until(bench.supervisor.ready, 20.0)
+    os.kill(still, signal.SIGSTOP)
+    bench.wait("here", count=3)
+    assert not alive(still)
+    assert bench.pid("well") == well
+    assert "still stood still for 3 s and is ended" in bench.printed.getvalue()
+
+
+def test_a_pause_of_the_supervisor_is_not_counted_as_silence_of_its_children(bench: Bench) -> None:
+    argv = (sys.executable, "-c", SHOWS_LIFE)
+    bench.supervisor.start(Program("web", argv, 0, announces_ready=True, silence_seconds=3.0))
+    assert bench.supervisor.run_until(bench.supervisor.ready, 20.0)
+    pid = bench.pid("web")
+    # Everything stands still as a paused machine does, this thread with its supervisor as well.
+    os.kill(pid, signal.SIGSTOP)
+    threading.Event().wait(4.0)
+    os.kill(pid, signal.SIGCONT)
+    bench.supervisor.run_until(lambda: bench.pid("web") != pid, 2.0)
+    assert bench.pid("web") == pid
 
 
 def test_a_second_supervisor_on_the_same_folder_is_told_who_is_there(bench: Bench) -> None:

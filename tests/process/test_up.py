@@ -127,6 +127,21 @@ def test_a_killed_child_is_replaced_within_two_seconds_and_all_is_well_again(
     wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
 
 
+@pytest.mark.parametrize("name", ["web-1", "worker"])
+def test_a_child_that_stands_still_is_replaced_and_all_is_well_again(
+    running: Installation, name: str
+) -> None:
+    deaths = running.output.count(f"{name} ended")
+    wait_until(lambda: running.output.count(f"{name} serves again") == deaths, 30.0, f"{name} serves")
+    old = running.pid(name)
+    os.kill(old, signal.SIGSTOP)
+    # Ten seconds of silence and two for the replacement; the machine may have much else to do.
+    wait_until(lambda: running.pid(name) not in (0, old), 12.0 + 18.0, f"{name} is replaced")
+    running.remember()
+    wait_until(lambda: opens_a_session(running.port), 30.0, "a session opens again")
+    wait_until(lambda: status_of(running.port, "/readyz") == 200, 30.0, "ready again")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_wish_to_stop_ends_web_worker_and_redis_in_that_order_and_leaves_no_process(
     installation: Installation, number: signal.Signals

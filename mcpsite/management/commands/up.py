@@ -30,6 +30,8 @@ from mcpsite.web import CannotListen, bind
 
 REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
+# A machine that has ten times too much to do lets no process wait for so long.
+SILENCE_SECONDS = 10.0
 
 
 class Command(BaseCommand):
@@ -110,6 +112,8 @@ def worker(environment: Environment, redis_url: str) -> Program:
         # TERM then gives running jobs back to the queue after two seconds instead of waiting for their end.
         environment={"REDIS_URL": redis_url, "REMAP_SIGTERM": "SIGQUIT"},
         grace_seconds=8.0,
+        announces_ready=True,
+        silence_seconds=SILENCE_SECONDS,
     )
 
 
@@ -123,6 +127,7 @@ def web(number: int, redis_url: str, listening: socket.socket) -> Program:
         descriptors=(listening.fileno(),),
         grace_seconds=8.0,
         announces_ready=True,
+        silence_seconds=SILENCE_SECONDS,
     )
 
 
