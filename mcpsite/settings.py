@@ -206,12 +206,14 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": _LINES[ENVIRONMENT.log_format]}},
+    "filters": {"refusals": {"()": "mcp_app.observability.logs.BriefRefusals"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django.server": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
         # A wrong Host is answered 400; anybody can send one, and each would leave a traceback in the log.
         "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "django.request": {"filters": ["refusals"]},
         "axes": {"level": "WARNING"},
     },
 }

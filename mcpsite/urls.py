@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from django.contrib import admin
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import include, path
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic import RedirectView
 
 from mcp_app import views
@@ -11,8 +17,19 @@ from mcp_app import views
 # What is refused before any view is asked, in the words of the place that was asked.
 handler400 = "mcp_app.api.problems.bad_request"
 
+
+def login(request: HttpRequest) -> HttpResponse:
+    """The admin's login. Where to go next is checked as it reads once it is decoded, too."""
+    wanted = request.POST.get(REDIRECT_FIELD_NAME, request.GET.get(REDIRECT_FIELD_NAME, ""))
+    hosts = {request.get_host()}
+    if wanted and not url_has_allowed_host_and_scheme(unquote(wanted), hosts, request.is_secure()):
+        return redirect("admin:login")
+    return admin.site.login(request)
+
+
 urlpatterns = [
     path("", RedirectView.as_view(url="/admin/")),
+    path("admin/login/", login),
     path("admin/", admin.site.urls),
     path("console/", include("mcp_app.console.urls")),
     path("api/", include("mcp_app.api.urls")),

@@ -19,10 +19,13 @@ from mcp_app.admin.transfer import TransferPages
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.building import without_arguments
 from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.revisions import LIMITS
 from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.strict_json import parse_json
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.templatetags.mcp_text import visible
+
+APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
 
 
 def _copied(entry: Any, *names: str) -> dict[str, Any]:
@@ -37,16 +40,8 @@ class ToolAdmin(TransferPages, EntryAdmin):
     kind = "tool"
     form = ToolForm
     own_fields = ("preset_of", "fixed_arguments")
-    limit_fields = (
-        "timeout_seconds",
-        "calls_per_minute",
-        "background",
-        "retries",
-        "queue",
-        "priority",
-        "max_running",
-    )
-    approval_fields = ("needs_approval", "approval_minutes", "four_eyes")
+    limit_fields = tuple(name for name in LIMITS if name not in APPROVAL)
+    approval_fields = APPROVAL
     definition_fields = (
         "name",
         "code_description",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from rest_framework.exceptions import ValidationError
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -65,6 +66,17 @@ class Guarded:
         done: Any = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[misc]
         done.headers.setdefault("Cache-Control", "no-store")
         return done
+
+
+class Given(Serializer[Any]):
+    """A body: a member that nobody knows is refused, for it may have been meant to say something."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """The checked values; raises ValidationError by field."""
+        if isinstance(data, Mapping) and (unknown := sorted(data.keys() - self.fields.keys())):
+            text = f"There is no such field; there are: {', '.join(self.fields)}."
+            raise ValidationError({name: [text] for name in unknown})
+        return super().to_internal_value(data)
 
 
 class ApiView(Guarded, APIView):

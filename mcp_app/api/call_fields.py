@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from mcp_app.api.base import Given
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 
@@ -74,7 +75,7 @@ def value_of(text: str) -> Any:
         return text
 
 
-class CallGiven(serializers.Serializer[Any]):
+class CallGiven(Given):
     """What to call."""
 
     tool = serializers.CharField(max_length=128)

@@ -8,24 +8,12 @@ from typing import Any
 from rest_framework import serializers
 
 from mcp_app.catalogue import revisions
+from mcp_app.catalogue.revisions import DRESS, LIMITS, OWN
 from mcp_app.catalogue.row_checks import permission_exists
 from mcp_app.catalogue.transfer.fields import read_value, service_values
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 
-DRESS = ("title", "description", "enabled", "permission", "position", "icons", "meta")
-LIMITS = (
-    "timeout_seconds",
-    "calls_per_minute",
-    "background",
-    "retries",
-    "queue",
-    "priority",
-    "max_running",
-)
 FACTS = ("source", "definition", "code_path", "missing", "drifted", "created_at", "updated_at", "updated_by")
-PRESET = ("name", "preset_of", "fixed_arguments")
-PROMPT = ("name", "template", "arguments")
-RESOURCE = ("uri", "name", "mime_type", "annotations", "text", "file")
 
 
 class ToolShown(serializers.ModelSerializer[Tool]):
@@ -37,7 +25,7 @@ class ToolShown(serializers.ModelSerializer[Tool]):
 
     class Meta:
         model = Tool
-        fields = ("id", *PRESET, *DRESS, *LIMITS, "input_schema", "output_schema", "annotations", *FACTS)
+        fields = ("id", *OWN[Tool], *DRESS, *LIMITS, "input_schema", "output_schema", "annotations", *FACTS)
 
 
 class PromptShown(serializers.ModelSerializer[Prompt]):
@@ -48,7 +36,7 @@ class PromptShown(serializers.ModelSerializer[Prompt]):
 
     class Meta:
         model = Prompt
-        fields = ("id", *PROMPT, *DRESS, *FACTS)
+        fields = ("id", *OWN[Prompt], *DRESS, *FACTS)
 
 
 class ResourceShown(serializers.ModelSerializer[Resource]):
@@ -60,7 +48,7 @@ class ResourceShown(serializers.ModelSerializer[Resource]):
 
     class Meta:
         model = Resource
-        fields = ("id", *RESOURCE, *DRESS, *FACTS)
+        fields = ("id", *OWN[Resource], *DRESS, *FACTS)
 
     def get_file(self, resource: Resource) -> str | None:
         """The name, without the folder it is kept in."""
@@ -141,7 +129,7 @@ class ToolGiven(EntryGiven):
 
     class Meta:
         model = Tool
-        fields = (*PRESET, *DRESS, *LIMITS)
+        fields = (*OWN[Tool], *DRESS, *LIMITS)
 
 
 class PromptGiven(EntryGiven):
@@ -149,7 +137,7 @@ class PromptGiven(EntryGiven):
 
     class Meta:
         model = Prompt
-        fields = (*PROMPT, *DRESS)
+        fields = (*OWN[Prompt], *DRESS)
 
 
 class ResourceGiven(EntryGiven):
@@ -159,7 +147,7 @@ class ResourceGiven(EntryGiven):
 
     class Meta:
         model = Resource
-        fields = (*RESOURCE, *DRESS)
+        fields = (*OWN[Resource], *DRESS)
 
 
 class TemplateGiven(EntryGiven):

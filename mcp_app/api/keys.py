@@ -11,7 +11,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from mcp_app.api.base import ApiViewSet
+from mcp_app.api.base import ApiViewSet, Given
 from mcp_app.api.described import described
 from mcp_app.api.filtering import AuditFilter, KeyFilter
 from mcp_app.api.permissions import seeing, to
@@ -42,7 +42,7 @@ class KeyIssued(KeyShown):
         fields = (*KeyShown.Meta.fields, "secret")
 
 
-class KeyGiven(serializers.Serializer[Any]):
+class KeyGiven(Given):
     """What a new key is."""
 
     name = serializers.CharField(max_length=MAX_NAME)

@@ -25,28 +25,30 @@ Row = Tool | Prompt | Resource | ResourceTemplate
 KIND_OF = {Tool: "tool", Prompt: "prompt", Resource: "resource", ResourceTemplate: "template"}
 KEY_OF = {Tool: "name", Prompt: "name", Resource: "uri", ResourceTemplate: "uri_template"}
 _LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
-_SHARED = (
-    "source", "enabled", "title", "description", "permission", "icons", "meta", "position", "definition",
-    "definition_hash", "missing",
-)  # fmt: skip
-_OWN: dict[type[Any], tuple[str, ...]] = {
-    Tool: (
-        "name",
-        "timeout_seconds",
-        "calls_per_minute",
-        "background",
-        "retries",
-        "queue",
-        "priority",
-        "max_running",
-        "needs_approval",
-        "approval_minutes",
-        "four_eyes",
-        "preset_of_id",
-        "fixed_arguments",
-    ),
-    Prompt: ("name", "arguments", "template"),
+# What an administrator may set, in the order it is shown in: of any entry, of tools, of one's own entries.
+DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
+LIMITS: Final = (
+    "timeout_seconds",
+    "calls_per_minute",
+    "background",
+    "retries",
+    "queue",
+    "priority",
+    "max_running",
+    "needs_approval",
+    "approval_minutes",
+    "four_eyes",
+)
+OWN: Final[dict[type[Any], tuple[str, ...]]] = {
+    Tool: ("name", "preset_of", "fixed_arguments"),
+    Prompt: ("name", "template", "arguments"),
     Resource: ("uri", "name", "mime_type", "annotations", "text", "file"),
+}
+_SHARED = ("source", *DRESS, "definition", "definition_hash", "missing")
+_KEPT: dict[type[Any], tuple[str, ...]] = {
+    Tool: ("name", *LIMITS, "preset_of_id", "fixed_arguments"),
+    Prompt: OWN[Prompt],
+    Resource: OWN[Resource],
     ResourceTemplate: ("uri_template", "name", "mime_type"),
 }
 
@@ -82,7 +84,7 @@ def key_of(row: Row) -> str:
 
 def state_of(row: Row) -> dict[str, Any]:
     """What history keeps of a row."""
-    state = {name: getattr(row, name) for name in (*_SHARED, *_OWN[type(row)])}
+    state = {name: getattr(row, name) for name in (*_SHARED, *_KEPT[type(row)])}
     if "file" in state:
         state["file"] = state["file"].name or ""
     if isinstance(row, Tool):

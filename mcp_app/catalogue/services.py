@@ -17,34 +17,13 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 
 from mcp_app.catalogue import revisions, row_checks, waiting
-from mcp_app.catalogue.revisions import Row
+from mcp_app.catalogue.revisions import DRESS, LIMITS, OWN, Row
 from mcp_app.models import Prompt, Resource, Source, Tool
 
 R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
 
 PUBLISH: Final = "mcp_app.publish_entries"
-
-_DRESS: Final = frozenset({"title", "description", "enabled", "permission", "position", "icons", "meta"})
-_LIMITS: Final = frozenset(
-    {
-        "timeout_seconds",
-        "calls_per_minute",
-        "background",
-        "retries",
-        "queue",
-        "priority",
-        "max_running",
-        "needs_approval",
-        "approval_minutes",
-        "four_eyes",
-    }
-)
-_OWN: Final[dict[type[Any], frozenset[str]]] = {
-    Tool: _DRESS | _LIMITS | {"name", "preset_of", "fixed_arguments"},
-    Prompt: _DRESS | {"name", "arguments", "template"},
-    Resource: _DRESS | {"uri", "name", "mime_type", "annotations", "text", "file"},
-}
 
 
 class ChangedMeanwhile(ValidationError):
@@ -90,9 +69,10 @@ def refuse_unless_publisher(actor: Any) -> None:
 
 def editable(kind: type[Any], source: str) -> frozenset[str]:
     """The fields an administrator may set of an entry of this kind from this source."""
-    if source == Source.ADMIN:
-        return _OWN.get(kind, frozenset())
-    return _DRESS | _LIMITS if kind is Tool else _DRESS
+    dress = (*DRESS, *LIMITS) if kind is Tool else DRESS
+    if source != Source.ADMIN:
+        return frozenset(dress)
+    return frozenset((*dress, *OWN[kind])) if kind in OWN else frozenset()
 
 
 def save_prompt(

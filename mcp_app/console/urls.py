@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
 
 from mcp_app.console import views
+
+
+class _SessionId(StringConverter):
+    """No address is made with a line break, so a page about such an id could not be made either."""
+
+    regex = r"[^/\x00-\x1f\x7f]+"
+
+
+register_converter(_SessionId, "session_id")
 
 app_name = "mcp_console"
 urlpatterns = [
@@ -14,8 +24,8 @@ urlpatterns = [
     path("messages/lines.json", views.lines, name="lines"),
     path("messages/one.json", views.message, name="message"),
     path("messages/download/", views.download, name="download"),
-    path("sessions/<str:session_id>/", views.session, name="session"),
-    path("sessions/<str:session_id>/now.json", views.session_now, name="session_now"),
-    path("sessions/<str:session_id>/cancel/", views.cancel, name="cancel"),
-    path("sessions/<str:session_id>/end/", views.end, name="end"),
+    path("sessions/<session_id:session_id>/", views.session, name="session"),
+    path("sessions/<session_id:session_id>/now.json", views.session_now, name="session_now"),
+    path("sessions/<session_id:session_id>/cancel/", views.cancel, name="cancel"),
+    path("sessions/<session_id:session_id>/end/", views.end, name="end"),
 ]

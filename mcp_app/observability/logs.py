@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,6 +49,16 @@ def _ids(record: logging.LogRecord) -> dict[str, str | int]:
         "trace_id": found.trace_id,
     }
     return {name: value for name, value in ids.items() if value is not None and value != ""}
+
+
+class BriefRefusals(logging.Filter):
+    """Takes the traceback off a refused request: that a person lacks a right is no fault of any code."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always True; ``status_code`` is what Django says of the answer."""
+        if HTTPStatus.BAD_REQUEST <= getattr(record, "status_code", 0) < HTTPStatus.INTERNAL_SERVER_ERROR:
+            record.exc_info = None
+        return True
 
 
 class _Lines(logging.Formatter):

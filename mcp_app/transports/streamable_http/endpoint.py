@@ -41,7 +41,7 @@ CORS_HEADERS = (
 PARAM_HEADER = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 MAX_PARAM_HEADERS = 50
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
-FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
+FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 Scope = MutableMapping[str, Any]
 Verbs = dict[str, Callable[..., Awaitable[None]]]
 

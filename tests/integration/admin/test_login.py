@@ -62,3 +62,25 @@ def test_guessing_fills_no_table() -> None:
     for number in range(100):
         log_in("192.0.2.1", "wrong", f"name-{number}")
     assert AccessAttempt.objects.count() <= LIMIT
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "//evil.example",
+        "%2f%2fevil.example",
+        "%2F/evil.example",
+        "https:%2f%2fevil.example",
+        "%5c%5cevil.example",
+    ],
+)
+def test_nobody_is_sent_elsewhere_after_the_login_in_whatever_form_it_is_asked_for(wanted: str) -> None:
+    form = {"username": "root", "password": RIGHT, "next": wanted}
+    assert "evil" not in Client().post("/admin/login/", form)["Location"]
+    in_address = Client().post("/admin/login/", {**form, "next": ""}, query_params={"next": wanted})
+    assert "evil" not in in_address["Location"]
+
+
+def test_who_was_on_the_way_to_a_page_gets_there() -> None:
+    form = {"username": "root", "password": RIGHT, "next": "/admin/mcp_app/tool/?q=a%2Fb"}
+    assert Client().post("/admin/login/", form)["Location"] == "/admin/mcp_app/tool/?q=a%2Fb"

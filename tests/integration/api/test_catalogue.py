@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
+from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
+from mcp_app.catalogue import revisions
+from mcp_app.catalogue.services import editable
+from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Source, Tool
 from tests.admin_seed import Seed
 from tests.integration.api.conftest import send
 
@@ -47,6 +50,25 @@ def test_a_resource_takes_text_or_a_file_in_base64(root: Client, seeded: Seed) -
         assert stored.read() == b"hello"
     address = f"/api/resources/{row.pk}/"
     assert send(root, "PATCH", address, {"file": None, "text": "now text"}).json()["file"] is None
+
+
+def test_a_tool_is_set_to_wait_for_approval_and_shows_it(root: Client, seeded: Seed) -> None:
+    address = f"/api/tools/{seeded.echo.pk}/"
+    wanted = {"needs_approval": True, "approval_minutes": 9, "four_eyes": True}
+    assert send(root, "PATCH", address, wanted).status_code == 200
+    shown = root.get(address).json()
+    assert {name: shown[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize("kind", [Tool, Prompt, Resource, ResourceTemplate])
+def test_the_api_shows_and_takes_every_field_that_an_administrator_may_set(kind: type[Any]) -> None:
+    own = Source.CODE if kind is ResourceTemplate else Source.ADMIN
+    views = {view.queryset.model: view for view in (ToolViews, PromptViews, ResourceViews, TemplateViews)}
+    given, shown = views[kind].given(), views[kind].serializer_class()
+    assert set(given.fields) == editable(kind, own)
+    assert editable(kind, own) <= set(shown.fields)
+    # What history keeps is what a roll back can bring again.
+    assert editable(kind, own) <= set(revisions.state_of(kind(source=own)))
 
 
 def test_of_an_entry_from_code_only_what_an_administrator_may_is_changed(root: Client, seeded: Seed) -> None:

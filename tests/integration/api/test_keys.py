@@ -58,6 +58,8 @@ def test_only_superusers_issue_keys_for_others_and_nobody_learns_who_exists(
         ({"name": "x", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
         ({"name": "x", "expires_at": "soon"}, "expires_at"),
         ({"name": "x", "user": "nobody-of-that-name"}, "user"),
+        ({"name": "x", "user_id": 1}, "user_id"),
+        ({"name": "x", "secret_hash": "0" * 64}, "secret_hash"),
         ({"name": "x", "user": "asleep"}, "user"),
     ],
 )

@@ -367,6 +367,15 @@ def test_what_is_no_request_id_stops_nothing(request_id: str, root: Client, seed
     assert root.post(address, {"request": request_id}).status_code == 400
 
 
+@pytest.mark.parametrize("place", ["", "now.json", "cancel/", "end/"])
+@pytest.mark.parametrize("written", ["%0a", "a%0ab", "%0d%0aX", "%00", "%7f"])
+def test_an_id_that_no_session_can_have_is_not_found(
+    place: str, written: str, root: Client, seeded: Seed
+) -> None:
+    for ask in (root.get, root.post):
+        assert ask(f"/console/sessions/{written}/{place}").status_code == 404
+
+
 def test_a_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
     address = reverse("mcp_console:end", args=[seeded.session.pk])
     notes = [json.loads(root.post(address).content)["note"] for _ in range(2)]

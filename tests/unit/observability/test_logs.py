@@ -13,7 +13,7 @@ import pytest
 
 from mcp_app.observability.correlation import CURRENT, Correlation, correlated
 from mcp_app.observability.hidden import HIDDEN, escaped
-from mcp_app.observability.logs import LINE_BYTES, PROCESS, JsonLines, TextLines, json_line
+from mcp_app.observability.logs import LINE_BYTES, PROCESS, BriefRefusals, JsonLines, TextLines, json_line
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN
 
 CALL = Correlation("0123456789abcdef0123", "a-call", 7, "user:1/key:2", "4bf92f3577b34da6a3ce929d0e0e4736")
@@ -167,3 +167,18 @@ def test_a_line_of_another_program_is_wrapped() -> None:
 def test_an_escape_of_a_character_beyond_sixteen_bits_is_one_json_understands() -> None:
     assert json.loads(f'"{escaped(chr(0xE0041))}"') == "\U000e0041"
     assert HIDDEN.isprintable() is False
+
+
+@pytest.mark.parametrize(("status", "brief"), [(400, True), (403, True), (404, True), (500, False)])
+def test_a_refused_request_is_one_line_and_a_failed_one_keeps_its_traceback(status: int, brief: bool) -> None:
+    """As Django logs them: with the exception that led to the answer."""
+    try:
+        raise PermissionError("no right")
+    except PermissionError as error:
+        record = logging.LogRecord(
+            "django.request", logging.WARNING, __file__, 1, "Refused: %s", ("/x",), None
+        )
+        record.exc_info = (type(error), error, error.__traceback__)
+    record.status_code = status
+    assert BriefRefusals().filter(record)
+    assert ("\n" not in TextLines().format(record)) == brief

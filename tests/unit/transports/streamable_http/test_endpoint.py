@@ -138,6 +138,7 @@ async def test_an_allowed_origin_may_read_refusals_and_answers(streams: Streams)
         ({"headers": {"forwarded": "for=127.0.0.1"}}, False),
         ({"headers": {"x-real-ip": "127.0.0.1"}}, False),
         ({"headers": {"x-forwarded-host": "a.example"}}, False),
+        ({"headers": {"via": "1.1 proxy"}}, False),
         ({"headers": {"host": "service.example"}}, False),
     ],
 )
