@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,19 +116,24 @@ class Cluster(LiveServer):
             held.execute("ROLLBACK")
 
     def freeze_group(self, number: int) -> None:
-        """Stop a worker's processes as a pause of their machine would, but not in the middle of a write.
+        """Stop a worker's processes as a pause of their machine would, but not in the middle of a write."""
+        self._freeze(self.worker_processes[number].signal_group, f"worker group {number}")
 
-        A process that stands still with the lock of the SQLite file keeps everybody out until it goes on.
-        That is SQLite's own limit, which ``docs/guarantees.md`` names, and no fault of ours.
-        """
-        worker = self.worker_processes[number]
+    def freeze_web(self, number: int) -> None:
+        """Stop a web process, but not in the middle of a write; ``SIGCONT`` lets it go on."""
+        pid = self.processes[number].pid
+        self._freeze(lambda signal_number: os.kill(pid, signal_number), f"web {number}")
+
+    def _freeze(self, send: Callable[[signal.Signals], object], what: str) -> None:
+        # A process that stands still with the lock of the SQLite file keeps everybody out until it goes on.
+        # That is SQLite's own limit, which ``docs/guarantees.md`` names, and no fault of ours.
         for _ in range(20):
-            worker.signal_group(signal.SIGSTOP)
+            send(signal.SIGSTOP)
             if self._is_writable():
-                self.strike(f"stop worker group {number}")
+                self.strike(f"stop {what}")
                 return
-            worker.signal_group(signal.SIGCONT)
-        raise AssertionError("The worker was in the middle of a write each time it was stopped.")
+            send(signal.SIGCONT)
+        raise AssertionError(f"{what} was in the middle of a write each time it was stopped.")
 
     def _is_writable(self) -> bool:
         """Whether nobody holds the lock of the database file for long."""
