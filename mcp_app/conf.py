@@ -64,6 +64,9 @@ class Settings:
     max_running_calls_per_principal: int = 100
     max_waiting_approvals_per_principal: int = 50
     max_open_background_calls_per_principal: int = 1_000
+    max_kept_bytes_per_principal: int = 64 * 1024 * 1024
+    max_kept_percent_per_principal: int = 25
+    max_kept_percent: int = 80
     max_subscriptions: int = 100
     completions_per_minute: int = 600
     core_task_requests_per_minute: int = 6_000

@@ -42,6 +42,7 @@ from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import Session
@@ -183,7 +184,7 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve one request: a quick one at once, others as a stream."""
-        reply = Reply(self.streams, session.id, 1)
+        reply = Reply(self.streams, session.id, 1, owner=session.principal_key)
         error = await self._serve(session, principal, request, payload, reply, trace_fields)
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
@@ -253,8 +254,10 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
+        if self.streams.kept.refused(session.principal_key):
+            await admit(self.streams, session.principal_key)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
-        reply = Reply(self.streams, session.id, len(answered), shared=True)
+        reply = Reply(self.streams, session.id, len(answered), shared=True, owner=session.principal_key)
         for member in members:
             payload = jsonrpc.encode_member(member)
             if isinstance(member, jsonrpc.Request):

@@ -96,7 +96,7 @@ class AttemptReply:
         failpoints.reach("before-append")
         try:
             await self._streams.log.append(
-                call.session_id, call.stream, encoded, kind=kind, fence=call.attempt
+                call.session_id, call.stream, encoded, kind=kind, fence=call.attempt, owner=call.principal
             )
         except StreamFinished:
             self.abandoned = True  # A newer attempt writes this stream, or its session is over.
@@ -201,7 +201,7 @@ def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
 
 async def _append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     try:
-        await streams.log.finish(call.session_id, call.stream, encoded)
+        await streams.log.finish(call.session_id, call.stream, encoded, owner=call.principal)
     except StreamFinished:
         pass  # The session is over: nobody may read the stream any more.
     except StreamsError:

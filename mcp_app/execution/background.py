@@ -34,8 +34,9 @@ from mcp_app.execution.task_results import TaskResults
 from mcp_app.execution.task_waits import PREFIX as WAIT
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import UNSTARTED
-from mcp_app.protocol.errors import InvalidRequest, TooManyRequests, Unavailable
+from mcp_app.protocol.errors import InvalidRequest, McpError, TooManyRequests, Unavailable
 from mcp_app.protocol.tasks import Task
+from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
@@ -74,8 +75,16 @@ class Background:
         that waits for approval gets no job here. Raises InvalidRequest when the id was used for other work
         (R7), TooManyRequests, Unavailable and StreamsUnavailable.
         """
+        try:
+            await admit(self._streams, new.principal)
+        except McpError:
+            # R7: as above a full backlog, what repeats a call adds none.
+            present = await self._present(new)
+            if present is None:
+                raise
+            return await self._attached(present, new)
         position, _ = await asyncio.gather(
-            self._streams.log.open(new.session_id, new.stream),
+            self._streams.log.open(new.session_id, new.stream, owner=new.principal),
             self._streams.sessions.update(new.session_id, {HAD_CALLS: "1"}),
         )
         try:
@@ -91,6 +100,17 @@ class Background:
                 await approval.tell(self._streams, call, undecided.waiting_words(call))
             return call, position
         await self._streams.log.drop(new.session_id, new.stream)
+        return await self._attached(call, new)
+
+    async def _present(self, new: NewCall) -> CallRecord | None:
+        """The call that was accepted by the same request before."""
+        try:
+            return await aquery(records.find_request, new.session_id, new.request_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def _attached(self, call: CallRecord, new: NewCall) -> tuple[CallRecord, Position]:
+        """The call that a repeated request attaches to, if it asks for the same work."""
         if call.digest != call_record.digest(new.tool, new.arguments):
             raise InvalidRequest(
                 f"Request id {new.request_id!r} was used for another call in this session.",
@@ -194,7 +214,7 @@ class Background:
 
     async def restore(self, call: CallRecord) -> Position:
         """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
-        position = await self._streams.log.open(call.session_id, call.stream)
+        position = await self._streams.log.open(call.session_id, call.stream, owner=call.principal)
         if call.is_over:
             # Also where a stream is: a Redis that was set back in time has one without its end.
             await publish(self._streams, call, call.answer)

@@ -8,7 +8,9 @@ import secrets
 from collections import deque
 from typing import Protocol
 
-from mcp_app.streams.base import StreamFinished, StreamsError
+from mcp_app.protocol.errors import McpError
+from mcp_app.sessions.keeping import admit
+from mcp_app.streams.base import ANSWER, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -47,6 +49,7 @@ class Reply:
     __slots__ = (
         "_expected",
         "_outbox",
+        "_owner",
         "_pump",
         "_settled",
         "_streams",
@@ -59,10 +62,13 @@ class Reply:
         "stream",
     )
 
-    def __init__(self, streams: Streams, session_id: str, expected: int, *, shared: bool = False) -> None:
-        """``expected`` answers will come; ``shared`` by the members of a batch."""
+    def __init__(
+        self, streams: Streams, session_id: str, expected: int, *, shared: bool = False, owner: str = ""
+    ) -> None:
+        """``expected`` answers will come, ``shared`` by a batch; a stream is on the account of ``owner``."""
         self._streams = streams
         self._expected = expected
+        self._owner = owner
         self._outbox: deque[tuple[str, bytes]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._settled: asyncio.Future[None] | None = None
@@ -170,10 +176,11 @@ class Reply:
 
     async def _create(self) -> bool:
         try:
-            self.epoch = (await self._streams.log.open(self.session_id, self.stream))[0]
-        except StreamsError:
-            # No stream can be had, Redis is away or the session ended: the answer is still worth waiting for,
-            # as one JSON body.
+            await admit(self._streams, self._owner)
+            self.epoch = (await self._streams.log.open(self.session_id, self.stream, owner=self._owner))[0]
+        except (StreamsError, McpError):
+            # No stream can be had, Redis is away or full, the principal has his share of it, or the session
+            # ended: the answer is still worth waiting for, as one JSON body.
             self.broken = True
             self.answers.extend(data for kind, data in self._outbox if kind in ("answer", "final"))
             self._outbox.clear()
@@ -188,7 +195,9 @@ class Reply:
             await self._append_answer(kind, encoded)
             return
         try:
-            await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind)
+            await self._streams.log.append(
+                self.session_id, self.stream, encoded, kind=kind, owner=self._owner
+            )
         except StreamFinished:
             return  # The session ended meanwhile.
         except StreamsError:
@@ -200,9 +209,9 @@ class Reply:
         for pause in (*FINISH_RETRY_SECONDS, None):
             try:
                 if kind == "final":
-                    await events.finish(self.session_id, self.stream, encoded)
+                    await events.finish(self.session_id, self.stream, encoded, owner=self._owner)
                 else:
-                    await events.append(self.session_id, self.stream, encoded)
+                    await events.append(self.session_id, self.stream, encoded, kind=ANSWER, owner=self._owner)
             except StreamFinished:
                 return  # The session ended meanwhile; nobody may read this stream any more.
             except StreamsError:

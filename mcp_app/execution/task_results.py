@@ -8,6 +8,7 @@ from mcp_app.database import aquery
 from mcp_app.execution import core_tasks, records, task_waits
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.task_waits import Wait
+from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position
@@ -24,8 +25,9 @@ class TaskResults:
     async def begin(self, call: CallRecord, session_id: str, request_id: str | int) -> tuple[str, Position]:
         """Wait for a task; returns the stream of the session on which the answer will be, and its start.
 
-        The row is stored before the task is looked at, so that its end is not missed.
+        The row is stored before the task is looked at, so that its end is not missed. Raises as ``admit``.
         """
+        await admit(self._streams, call.principal)
         wait = Wait(call.id, session_id, request_id, task_waits.PREFIX + secrets.token_hex(9))
         position = await self._streams.log.open(session_id, wait.stream)
         await self._streams.sessions.update(session_id, {HAD_CALLS: "1"})

@@ -13,6 +13,7 @@ from django.db import Error as DatabaseFault
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
+from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import HAD_CALLS, Session, stored_fields
 from mcp_app.streams.base import SessionEnded
@@ -69,7 +70,8 @@ class Sessions:
         announced: int,
         transport: str = "",
     ) -> Session:
-        """Open a session; raises TooManyRequests at the cap and Unavailable without Redis."""
+        """Open a session; raises TooManyRequests at a cap and Unavailable when Redis is nearly full."""
+        await admit(self._streams, principal_key)
         session_id = secrets.token_urlsafe(24)
         if not await self._admit(session_id, principal_key):
             raise TooManyRequests("Too many open sessions: end unused ones with DELETE.", retry_after=30)

@@ -12,7 +12,7 @@ import redis
 from mcp_app import conf
 from mcp_app.streams import scripts
 from mcp_app.streams.client import Endpoint, sync_client
-from mcp_app.streams.keys import EVERYONE, Channels, places_key, session_keys
+from mcp_app.streams.keys import EVERYONE, KEPT, Channels, places_key, session_keys
 
 TOMBSTONE_SECONDS = 86_400
 
@@ -50,7 +50,7 @@ def end_session(session: str, reason: str) -> None:
     try:
         stored: Any = client.hget(keys.session, "principal")
         principal = (stored or b"").decode()
-        client.eval(
+        streams: Any = client.eval(
             scripts.END_SESSION.source,
             3,
             keys.session,
@@ -61,6 +61,8 @@ def end_session(session: str, reason: str) -> None:
             channels.wake(session),
             EVERYONE,
         )
+        gone = [f"{session}/{stream.decode()}" for stream in streams]
+        client.eval(scripts.KEPT.source, len(KEPT), *KEPT, "", "0", "", "0", "0", *gone)
         for register in ("sessions", f"sessions/{principal}"):
             client.zrem(places_key(register), session)
     except redis.RedisError as error:

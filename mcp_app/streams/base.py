@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 PAGE_EVENTS: Final = 16
 
 MESSAGE, CLOSE, FOLLOW, FINAL = "message", "close", "follow", "final"
+# How to append an answer when others are still to come on the stream; it is read as a message.
+ANSWER: Final = "answer"
 
 
 class StreamsError(Exception):
@@ -27,6 +29,10 @@ class StreamsUnavailable(StreamsError):
 
 class StreamsFull(StreamsUnavailable):
     """Redis has reached its memory limit and refuses to take more."""
+
+
+class KeptFull(StreamsError):
+    """As much is kept for this owner as may be."""
 
 
 class StreamUnknown(StreamsError):
@@ -78,7 +84,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Bounds of what is kept. Times are seconds, sizes bytes."""
+    """Bounds of what is kept. Times are seconds, sizes bytes.
+
+    ``kept_bytes`` and ``kept_percent`` (of the memory Redis may use) bound what is kept for one owner; beyond
+    ``full_percent`` of that memory nobody is admitted. 0 is no bound.
+    """
 
     events: int = 1_000
     event_bytes: int = 1024 * 1024
@@ -88,6 +98,9 @@ class StreamLimits:
     log_batches: int = 512
     log_batch_bytes: int = 1024 * 1024
     log_ttl: int = 7 * 86_400
+    kept_bytes: int = 64 * 1024 * 1024
+    kept_percent: int = 25
+    full_percent: int = 80
 
 
 class EventLog(Protocol):
@@ -96,17 +109,19 @@ class EventLog(Protocol):
     limits: StreamLimits
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
+        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
     ) -> Position:
         """Add an event (creating the stream) and wake its readers.
 
+        An ANSWER is never trimmed. ``owner``: on whose account the stream is kept if it is created; if empty,
+        on that of its session's principal.
         ``fence`` is the attempt number of the writer: once a higher one has written, a lower one is refused.
         Raises StreamFinished (also after the session ended) and StreamsFull.
         """
         ...
 
     async def finish(
-        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         """Add the one final event (creating the stream); works also when the store is full.
 
@@ -114,7 +129,7 @@ class EventLog(Protocol):
         """
         ...
 
-    async def open(self, session: str, stream: str) -> Position:
+    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
         """Create the stream when absent and return the position before its first event (offset 0).
 
         Raises StreamFinished when the session ended.
@@ -135,6 +150,25 @@ class EventLog(Protocol):
 
     async def drop(self, session: str, stream: str) -> None:
         """Forget the stream at once."""
+        ...
+
+
+class Kept(Protocol):
+    """What the streams of each owner hold, judged by the store's own clock; right again after each expiry."""
+
+    async def held(self, owner: str) -> int:
+        """Bytes that are kept for an owner, with what they cost besides their data."""
+        ...
+
+    async def admit(self, owner: str) -> None:
+        """Let begin what will keep more for an owner.
+
+        Raises KeptFull above his share, StreamsFull when all owners together have nearly filled the store.
+        """
+        ...
+
+    def refused(self, owner: str) -> bool:
+        """Whether the owner had his share when ``admit`` was asked last in this process. Asks nobody."""
         ...
 
 

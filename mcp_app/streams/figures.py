@@ -12,6 +12,7 @@ from typing import Any
 from mcp_app.streams import scripts
 from mcp_app.streams.base import Increment, Totals
 from mcp_app.streams.batch import Batch
+from mcp_app.streams.kept import memory
 from mcp_app.streams.keys import FIGURES
 
 # A process that has not reported for so long is not running.
@@ -59,9 +60,7 @@ class RedisFigures:
 
     async def memory(self) -> tuple[int, int] | None:
         """See ``Figures.memory``."""
-        text = (await self._batch.command("INFO", "memory")).decode()
-        facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-        return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+        return await memory(self._batch)
 
 
 class MemoryFigures:

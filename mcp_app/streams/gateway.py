@@ -10,6 +10,7 @@ from mcp_app.streams.base import (
     EventLog,
     Figures,
     Hub,
+    Kept,
     MessageQueue,
     MessageTail,
     RequestStore,
@@ -23,6 +24,7 @@ from mcp_app.streams.batch import Batch
 from mcp_app.streams.client import Endpoint
 from mcp_app.streams.figures import MemoryFigures, RedisFigures
 from mcp_app.streams.hub import RedisHub
+from mcp_app.streams.kept import RedisKept
 from mcp_app.streams.keys import HEALTH, Channels
 from mcp_app.streams.memory import MemoryHub, MemoryLog
 from mcp_app.streams.memory_stores import (
@@ -49,6 +51,7 @@ class Streams:
     """
 
     log: EventLog
+    kept: Kept
     hub: Hub
     sessions: SessionStore
     requests: RequestStore
@@ -66,14 +69,16 @@ class Streams:
         limits = _limits(limits)
         endpoint = Endpoint.parse(url)
         batch, channels = Batch(endpoint), Channels(endpoint.database)
-        log = RedisLog(batch, channels, limits)
+        kept = RedisKept(batch, limits)
+        log = RedisLog(batch, channels, kept, limits)
         hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
         # Readers that found Redis away look again as soon as it can answer them.
         batch.on_up = hub.watchers.wake_all
         return cls(
             log=log,
             hub=hub,
-            sessions=RedisSessions(batch, channels, limits),
+            kept=kept,
+            sessions=RedisSessions(batch, channels, kept, limits),
             requests=RedisRequests(batch, hub, channels, limits),
             windows=RedisWindows(batch),
             messages=RedisMessages(batch, limits),
@@ -90,12 +95,13 @@ class Streams:
         limits = _limits(limits)
         hub = MemoryHub()
         sessions = MemorySessions(hub, limits)
-        log = MemoryLog(hub, limits, is_ended=sessions.is_ended)
+        log = MemoryLog(hub, limits, is_ended=sessions.is_ended, principal_of=sessions.principal_of)
         requests = MemoryRequests(hub, is_ended=sessions.is_ended)
         sessions.on_end = (log.drop_session, requests.drop_session)
         messages = MemoryMessages(limits)
         return cls(
             log=log,
+            kept=log,
             hub=hub,
             sessions=sessions,
             requests=requests,
@@ -160,4 +166,7 @@ def _limits(given: StreamLimits | Settings | None) -> StreamLimits:
         ttl=given.stream_ttl_seconds,
         session_ttl=given.session_max_seconds,
         slow_poll=given.slow_poll_seconds,
+        kept_bytes=given.max_kept_bytes_per_principal,
+        kept_percent=given.max_kept_percent_per_principal,
+        full_percent=given.max_kept_percent,
     )

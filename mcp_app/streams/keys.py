@@ -7,7 +7,7 @@ mcp:{<session>}:session              hash    fields given by the session code   
 mcp:{<session>}:subscriptions        set     limit of add_subscription            limits.session_ttl
 mcp:{<session>}:index                zset    streams and requests still alive     limits.session_ttl
 mcp:{<session>}:stream:<name>        stream  limits.events, limits.event_bytes    limits.ttl after a write
-mcp:{<session>}:meta:<name>          hash    seven fields                         limits.ttl, less up to 1/8
+mcp:{<session>}:meta:<name>          hash    ten fields                           limits.ttl, less up to 1/8
 mcp:{<session>}:request:<id>         string  one answer                           ttl of open
 mcp:subscribers:<digest of the URI>  set     sessions (dead ones are swept)       limits.session_ttl
 mcp:window:<key>                     string  one number                           the window
@@ -20,6 +20,9 @@ mcp:{figures}:totals                 hash    200 names, some fields for each    
 mcp:{figures}:names                  set     200 names                            7 days after a write
 mcp:{figures}:reports                hash    processes of an hour                 7 days after a write
 mcp:{figures}:processes              zset    processes of an hour                 7 days after a write
+mcp:{kept}:due                       zset    streams alive (others are swept)     limits.ttl after a write
+mcp:{kept}:streams                   hash    the same streams                     limits.ttl after a write
+mcp:{kept}:owners                    hash    their owners                         limits.ttl after a write
 ===================================  ======  ===================================  ==========================
 
 Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number
@@ -41,6 +44,7 @@ HEALTH = "mcp:health"
 WORKER = "mcp:worker"
 WORKERS = "mcp:workers"
 FIGURES = tuple(f"mcp:{{figures}}:{name}" for name in ("totals", "names", "reports", "processes"))
+KEPT = tuple(f"mcp:{{kept}}:{name}" for name in ("due", "streams", "owners"))
 EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
 
 # A brace, colon or space in a session id would let a client choose the hash tag or forge another key.
@@ -59,6 +63,7 @@ PATTERNS = tuple(
         r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
         r"mcp:messages|mcp:health|mcp:workers?",
         r"mcp:\{figures\}:(totals|names|reports|processes)",
+        r"mcp:\{kept\}:(due|streams|owners)",
     )
 )
 

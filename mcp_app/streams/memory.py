@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from mcp_app.streams.base import (
+    ANSWER,
     CLOSE,
     FINAL,
     FOLLOW,
@@ -26,10 +27,13 @@ from mcp_app.streams.base import (
     StreamLimits,
     StreamUnknown,
 )
+from mcp_app.streams.kept import check
 from mcp_app.streams.keys import stream_keys
 from mcp_app.streams.watch import Waiter, Watchers
 
 Clock = Callable[[], float]
+# As in lua/stream.lua.
+EVENT_COST, STREAM_COST = 64, 5_000
 SWEEP_EVERY = 256  # writes between two looks for expired streams
 
 
@@ -82,15 +86,26 @@ class _Stream:
     size: int = 0
     fence: int = 0
     final: bool = False
+    owner: str = ""
+    answers: set[int] = field(default_factory=set)
     events: deque[Event] = field(default_factory=deque)
+
+    @property
+    def cost(self) -> int:
+        """About what it takes to keep it."""
+        return STREAM_COST + sum(EVENT_COST + len(event.data) for event in self.events)
 
 
 def _no_session_ended(_: str) -> bool:
     return False
 
 
+def _nobody(_: str) -> str:
+    return ""
+
+
 class MemoryLog:
-    """``base.EventLog`` within one process; ``clock`` gives seconds that never go back."""
+    """``base.EventLog`` and ``base.Kept`` within one process; ``clock`` gives seconds that never go back."""
 
     def __init__(
         self,
@@ -98,20 +113,23 @@ class MemoryLog:
         limits: StreamLimits,
         *,
         is_ended: Callable[[str], bool] = _no_session_ended,
+        principal_of: Callable[[str], str] = _nobody,
         clock: Clock = time.monotonic,
     ) -> None:
         self._hub, self._is_ended, self._clock = hub, is_ended, clock
+        self._principal_of = principal_of
         self.limits = limits
         self._streams: dict[str, dict[str, _Stream]] = {}
         self._writes = 0
+        self._refused: set[str] = set()
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
+        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
     ) -> Position:
         """See ``EventLog.append``."""
-        if kind not in (MESSAGE, CLOSE, FOLLOW):
+        if kind not in (MESSAGE, CLOSE, FOLLOW, ANSWER):
             raise ValueError("Only finish() may add the final event.")
-        found = self._writable(session, stream)
+        found = self._writable(session, stream, owner)
         if found.final:
             raise StreamFinished("The stream is final.")
         if fence < found.fence:
@@ -120,21 +138,21 @@ class MemoryLog:
         return self._add(session, stream, found, kind, data)
 
     async def finish(
-        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         """See ``EventLog.finish``."""
         if self._is_ended(session):
             return None
-        found = self._writable(session, stream)
+        found = self._writable(session, stream, owner)
         if found.final or (fence is not None and fence < found.fence):
             return None
         found.final = True
         found.fence = found.fence if fence is None else fence
         return self._add(session, stream, found, FINAL, data)
 
-    async def open(self, session: str, stream: str) -> Position:
+    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
         """See ``EventLog.open``."""
-        return Position(self._writable(session, stream).epoch, 0)
+        return Position(self._writable(session, stream, owner).epoch, 0)
 
     async def head(self, session: str, stream: str) -> Position | None:
         """See ``EventLog.head``."""
@@ -148,7 +166,9 @@ class MemoryLog:
             raise StreamUnknown("There is no such stream, or not any more.")
         events = [event for event in found.events if event.offset > after][:count]
         if events:
-            return Page(events, finished=events[-1].kind == FINAL, gap=events[0].offset > after + 1)
+            return Page(
+                events, finished=events[-1].kind == FINAL, gap=events[-1].offset > after + len(events)
+            )
         return Page(events, finished=found.final and after >= found.last, gap=False)
 
     async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
@@ -176,27 +196,53 @@ class MemoryLog:
             return None
         return found
 
-    def _writable(self, session: str, stream: str) -> _Stream:
+    def _writable(self, session: str, stream: str, owner: str) -> _Stream:
         if self._is_ended(session):
             raise StreamFinished("The session ended.")
         found = self._find(session, stream)
         if found is None:
             self._sweep()
-            found = _Stream(int.from_bytes(os.urandom(6)) | 1)
+            found = _Stream(int.from_bytes(os.urandom(6)) | 1, owner=owner or self._principal_of(session))
             self._streams.setdefault(session, {})[stream] = found
         found.expires = self._clock() + self.limits.ttl
         return found
 
     def _add(self, session: str, stream: str, found: _Stream, kind: str, data: bytes) -> Position:
         found.last += 1
-        found.events.append(Event(found.epoch, found.last, kind, data))
-        found.size += len(data)
-        while len(found.events) > 1 and (
-            len(found.events) > self.limits.events or found.size > self.limits.event_bytes
-        ):
-            found.size -= len(found.events.popleft().data)
+        found.events.append(Event(found.epoch, found.last, MESSAGE if kind == ANSWER else kind, data))
+        if kind in (ANSWER, FINAL):
+            found.answers.add(found.last)
+        else:
+            found.size += len(data)
+        self._trim(found)
         self._hub.watchers.wake(session, stream)
         return Position(found.epoch, found.last)
+
+    def _trim(self, found: _Stream) -> None:
+        """Make room by what is no answer, oldest first; the newest event always stays."""
+        limits = self.limits
+        while len(found.events) - len(found.answers) > limits.events or found.size > limits.event_bytes:
+            oldest = next(event for event in found.events if event.offset not in found.answers)
+            if oldest.offset == found.last:
+                return
+            found.size -= len(oldest.data)
+            found.events.remove(oldest)
+
+    async def held(self, owner: str) -> int:
+        """See ``Kept.held``."""
+        now = self._clock()
+        kept = (found for streams in self._streams.values() for found in streams.values())
+        return sum(found.cost for found in kept if found.owner == owner and found.expires > now)
+
+    async def admit(self, owner: str) -> None:
+        """See ``Kept.admit``; there is no Redis whose memory could be full."""
+        self._refused.add(owner)
+        check(await self.held(owner), 0, self.limits)
+        self._refused.discard(owner)
+
+    def refused(self, owner: str) -> bool:
+        """See ``Kept.refused``."""
+        return owner in self._refused
 
     def _forget(self, session: str, stream: str) -> None:
         streams = self._streams[session]

@@ -107,6 +107,11 @@ class MemorySessions:
         found = self._find(session)
         return found is not None and found.fields is None
 
+    def principal_of(self, session: str) -> str:
+        """Who a living session belongs to; empty when it is not known."""
+        found = self._find(session)
+        return (found.fields or {}).get("principal", "") if found is not None else ""
+
     def _find(self, session: str) -> _Session | None:
         found = self._sessions.get(session)
         if found is not None and found.expires <= self._clock():

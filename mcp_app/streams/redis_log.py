@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp_app.streams import scripts
 from mcp_app.streams.base import (
+    ANSWER,
     MESSAGE,
     PAGE_EVENTS,
     Event,
@@ -16,11 +17,13 @@ from mcp_app.streams.base import (
     StreamLimits,
     StreamUnknown,
 )
-from mcp_app.streams.batch import Batch
+from mcp_app.streams.batch import Argument, Batch
+from mcp_app.streams.kept import RedisKept
 from mcp_app.streams.keys import Channels, stream_keys
+from mcp_app.streams.scripts import Script
 
-_SHORT = {"message": "m", "close": "c", "follow": "w"}
-_LONG = {b"m": "message", b"c": "close", b"w": "follow", b"f": "final"}
+_SHORT = {MESSAGE: "m", "close": "c", "follow": "w", ANSWER: "a"}
+_LONG = {b"m": "message", b"a": "message", b"c": "close", b"w": "follow", b"f": "final"}
 _REASONS = {
     b"final": "The stream is final.",
     b"ended": "The session ended.",
@@ -31,22 +34,24 @@ _REASONS = {
 class RedisLog:
     """``base.EventLog`` on Redis. An event's entry id is ``<epoch>-<offset>``, never a time."""
 
-    def __init__(self, batch: Batch, channels: Channels, limits: StreamLimits) -> None:
+    def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
         self._batch = batch
+        self._kept = kept
         self._channels = channels
         self.limits = limits
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0
+        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
     ) -> Position:
         """See ``EventLog.append``."""
         if kind not in _SHORT:
             raise ValueError("Only finish() may add the final event.")
         limits = self.limits
-        reply = await self._batch.script(
+        reply = await self._run(
             scripts.APPEND,
-            stream_keys(session, stream),
-            *self._common(session, stream),
+            session,
+            stream,
+            owner,
             _SHORT[kind],
             data,
             fence,
@@ -56,14 +61,15 @@ class RedisLog:
         return _position(reply)
 
     async def finish(
-        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         """See ``EventLog.finish``."""
         limits = self.limits
-        reply = await self._batch.script(
+        reply = await self._run(
             scripts.FINISH,
-            stream_keys(session, stream),
-            *self._common(session, stream),
+            session,
+            stream,
+            owner,
             data,
             "" if fence is None else fence,
             limits.events,
@@ -71,10 +77,9 @@ class RedisLog:
         )
         return _position(reply) if isinstance(reply, list) else None
 
-    async def open(self, session: str, stream: str) -> Position:
+    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
         """See ``EventLog.open``."""
-        keys = stream_keys(session, stream)
-        return _position(await self._batch.script(scripts.OPEN, keys, *self._common(session, stream)))
+        return _position(await self._run(scripts.OPEN, session, stream, owner))
 
     async def head(self, session: str, stream: str) -> Position | None:
         """See ``EventLog.head``."""
@@ -106,8 +111,7 @@ class RedisLog:
 
     async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         """See ``EventLog.keep``."""
-        keys = stream_keys(session, stream)
-        await self._batch.script(scripts.KEEP, keys, *self._common(session, stream), fence)
+        await self._run(scripts.KEEP, session, stream, "", fence)
 
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""
@@ -119,11 +123,25 @@ class RedisLog:
                 ("PUBLISH", self._channels.wake(session), stream),
             ]
         )
+        await self._kept.forget(session, [stream])
 
-    def _common(self, session: str, stream: str) -> tuple[str | int, ...]:
+    async def _run(self, script: Script, session: str, stream: str, owner: str, *arguments: Argument) -> Any:
+        """Run a script that writes a stream, and tell the account what it says about it."""
         limits = self.limits
-        epoch = int.from_bytes(os.urandom(6)) | 1  # 48 bits, never 0
-        return (epoch, stream, limits.ttl, max(limits.session_ttl, limits.ttl), self._channels.wake(session))
+        reply = await self._batch.script(
+            script,
+            stream_keys(session, stream),
+            int.from_bytes(os.urandom(6)) | 1,  # the epoch: 48 bits, never 0
+            stream,
+            limits.ttl,
+            max(limits.session_ttl, limits.ttl),
+            self._channels.wake(session),
+            owner,
+            *arguments,
+        )
+        if isinstance(reply, list) and len(reply) > 2:
+            await self._kept.note(reply[2], session, stream, reply[3])
+        return reply
 
 
 def _position(reply: Any) -> Position:
@@ -142,5 +160,5 @@ def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:
 def _page(entries: list[Any], after: int, *, last: int, final: bool) -> Page:
     events = [event_of(entry_id, fields[1], fields[3]) for entry_id, fields in entries]
     if events:
-        return Page(events, finished=events[-1].kind == "final", gap=events[0].offset > after + 1)
+        return Page(events, finished=events[-1].kind == "final", gap=events[-1].offset > after + len(events))
     return Page(events, finished=final and after >= last, gap=False)

@@ -37,6 +37,7 @@ HIT = _script("hit")
 ACQUIRE = _script("acquire")
 HELD = _script("held")
 ADD_FIGURES = _script("add_figures")
+KEPT = _script("kept")
 
 ALL = (
     APPEND,
@@ -53,4 +54,5 @@ ALL = (
     ACQUIRE,
     HELD,
     ADD_FIGURES,
+    KEPT,
 )

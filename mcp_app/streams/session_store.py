@@ -7,6 +7,7 @@ import asyncio
 from mcp_app.streams import scripts
 from mcp_app.streams.base import BadName, SessionEnded, StreamLimits
 from mcp_app.streams.batch import Batch
+from mcp_app.streams.kept import RedisKept
 from mcp_app.streams.keys import (
     EVERYONE,
     Channels,
@@ -24,8 +25,8 @@ _ENDED = "The session was ended."
 class RedisSessions:
     """``base.SessionStore`` on Redis. An ended session leaves a tombstone in the place of its fields."""
 
-    def __init__(self, batch: Batch, channels: Channels, limits: StreamLimits) -> None:
-        self._batch, self._channels, self._limits = batch, channels, limits
+    def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
+        self._batch, self._channels, self._kept, self._limits = batch, channels, kept, limits
 
     async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
         """See ``SessionStore.admit``."""
@@ -71,7 +72,7 @@ class RedisSessions:
         """See ``SessionStore.end``."""
         keys = session_keys(session)
         principal = await self._principal(keys.session)
-        await self._batch.script(
+        streams = await self._batch.script(
             scripts.END_SESSION,
             [keys.session, keys.subscriptions, keys.members],
             keys.base,
@@ -79,6 +80,7 @@ class RedisSessions:
             self._channels.wake(session),
             EVERYONE,
         )
+        await self._kept.forget(session, [stream.decode() for stream in streams])
         await self._batch.many([("ZREM", key, session) for key in _registers(principal)])
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:

@@ -3,10 +3,13 @@
 -- KEYS[1] the session (hash)    KEYS[2] its subscriptions    KEYS[3] its index (zset)
 -- ARGV[1] what all keys of the session begin with (they share KEYS[1]'s hash tag, hence its slot)
 -- ARGV[2] seconds the tombstone stands    ARGV[3] channel that wakes watchers    ARGV[4] payload for all of them
+-- Returns the names of the streams that are gone.
 
+local streams = {}
 for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   redis.call('UNLINK', ARGV[1] .. member)
   if string.sub(member, 1, 7) == 'stream:' then
+    table.insert(streams, string.sub(member, 8))
     redis.call('UNLINK', ARGV[1] .. 'meta:' .. string.sub(member, 8))
   end
 end
@@ -14,4 +17,4 @@ redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'ended', 1)
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], ARGV[4])
-return 1
+return streams

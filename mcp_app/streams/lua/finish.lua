@@ -1,12 +1,12 @@
 -- Append the one final event of a stream, at most once, also when memory is full. Begins with stream.lua.
 --
--- ARGV[6] data    ARGV[7] attempt number of the writer, or "" to finish whatever the attempt
--- ARGV[8] most events kept        ARGV[9] most bytes kept
--- Returns {epoch, offset}, or the reason for the refusal: "ended", "final", "stale".
+-- ARGV[7] data    ARGV[8] attempt number of the writer, or "" to finish whatever the attempt
+-- ARGV[9] most events kept        ARGV[10] most bytes kept
+-- Returns what placed() does, or the reason for the refusal: "ended", "final", "stale".
 
 if ended() then return 'ended' end
 local facts = load()
-local fence = tonumber(ARGV[7])
+local fence = tonumber(ARGV[8])
 if facts and facts.final == 1 then return 'final' end
 if facts and fence and fence < facts.fence then return 'stale' end
 -- A full Redis refuses a script's first write only if that write may need memory; EXPIRE does not, and what
@@ -15,8 +15,9 @@ redis.call('EXPIRE', KEYS[2], ARGV[3])
 facts = facts or create()
 if fence then facts.fence = fence end
 facts.final = 1
-add(facts, 'f', ARGV[6])
-trim(facts, tonumber(ARGV[8]), tonumber(ARGV[9]))
+add(facts, 'f', ARGV[7])
+trim(facts, tonumber(ARGV[9]), tonumber(ARGV[10]))
+local place = placed(facts, true)
 keep(facts)
 redis.call('PUBLISH', ARGV[5], ARGV[2])
-return {facts.epoch, facts.last}
+return place

@@ -25,6 +25,7 @@ from mcp_app.protocol.errors import (
 from mcp_app.protocol.http_headers import accepts_sse
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
+from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session
 from mcp_app.streams.base import FOLLOW
 from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
@@ -102,6 +103,7 @@ class HttpSse:
         elif isinstance(message, jsonrpc.Response):
             await self._dispatcher.response(session, message, body)
         else:
+            await admit(self._dispatcher.streams, principal.key)  # Every answer is kept until it is read.
             await self._answer(session, principal, message, body, address_of(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 202, "headers": headers})

@@ -156,3 +156,21 @@ def test_an_id_used_twice_in_one_array_is_refused_once(client: Mcp) -> None:
     with open_batch(client, batch) as stream:
         outcomes = sorted("error" if "error" in message else "result" for message in stream.messages())
     assert outcomes == ["error", "result"]
+
+
+@pytest.mark.requirement("BATCH-04", "T-RES-08")
+def test_every_answer_of_a_batch_is_kept_for_who_resumes_however_large_they_are_together(
+    client: Mcp,
+) -> None:
+    size = 800_000  # Two are more than a stream keeps of messages.
+    batch = [calling(number, "large", size=size) for number in range(3)]
+    stream = open_batch(client, [*batch, calling("slow", "steps", count=3, delay_seconds=0.2)])
+    first = stream.message()
+    position = stream.last_event_id
+    stream.cut()
+    with client.get_stream(position) as resumed:
+        messages = [first, *resumed.messages()]
+    answers = {message["id"]: message for message in messages if "id" in message}
+    assert sorted(map(str, answers)) == ["0", "1", "2", "slow"]
+    for number in range(3):
+        assert len(answers[number]["result"]["content"][0]["text"]) == size

@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from mcp_app.streams import Position, StreamLimits, Streams, StreamsFull, StreamsUnavailable, StreamUnknown
+from mcp_app.streams.kept import RedisKept
 from mcp_app.streams.keys import Channels
 from mcp_app.streams.redis_log import RedisLog
 from mcpsite.redis_server import RedisServer
@@ -211,7 +212,8 @@ async def test_a_reader_whose_wake_up_was_lost_gets_its_event_by_the_slow_poll(
     for _ in range(3):  # the reader has looked and found nothing
         await streams.log.head("s", "a")
     assert streams._batch is not None
-    deaf = RedisLog(streams._batch, Channels(77), streams.limits)  # announces where nobody listens
+    kept = RedisKept(streams._batch, streams.limits)
+    deaf = RedisLog(streams._batch, Channels(77), kept, streams.limits)  # announces where nobody listens
     await deaf.append("s", "a", b"unannounced")
     assert [event.data for event in await waiting] == expected
     reader.close()

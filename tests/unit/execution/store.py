@@ -27,21 +27,28 @@ class MoodyLog:
         if fault is not None:
             raise fault
 
-    async def open(self, session: str, stream: str) -> Position:
+    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
         await self._mood(stream)
-        return await self._inner.open(session, stream)
+        return await self._inner.open(session, stream, owner=owner)
 
     async def append(
-        self, session: str, stream: str, data: bytes, *, kind: str = "message", fence: int = 0
+        self,
+        session: str,
+        stream: str,
+        data: bytes,
+        *,
+        kind: str = "message",
+        fence: int = 0,
+        owner: str = "",
     ) -> Position:
         await self._mood(stream)
-        return await self._inner.append(session, stream, data, kind=kind, fence=fence)
+        return await self._inner.append(session, stream, data, kind=kind, fence=fence, owner=owner)
 
     async def finish(
-        self, session: str, stream: str, data: bytes, *, fence: int | None = None
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         await self._mood(stream)
-        return await self._inner.finish(session, stream, data, fence=fence)
+        return await self._inner.finish(session, stream, data, fence=fence, owner=owner)
 
     async def read(self, session: str, stream: str, epoch: int, after: int, count: int = 200) -> Page:
         return await self._inner.read(session, stream, epoch, after, count)

@@ -1,0 +1,25 @@
+"""Who may begin what Redis has to keep: not who has his share there, and nobody when it is nearly full."""
+
+from __future__ import annotations
+
+from mcp_app.protocol.errors import TooManyRequests, Unavailable
+from mcp_app.streams.base import KeptFull, StreamsFull
+from mcp_app.streams.gateway import Streams
+
+# Streams are forgotten one by one, each a while after its last event.
+RETRY_SECONDS = 60
+TOO_MUCH = (
+    "Too much is kept for you: end sessions you no longer use with DELETE, or wait until older answers are "
+    "forgotten. Calls that are answered at once go on."
+)
+NEARLY_FULL = "The server's Redis is nearly full. Calls that are answered at once go on; try others later."
+
+
+async def admit(streams: Streams, principal: str) -> None:
+    """Let a principal begin what keeps more. Raises TooManyRequests, Unavailable and StreamsUnavailable."""
+    try:
+        await streams.kept.admit(principal)
+    except KeptFull:
+        raise TooManyRequests(TOO_MUCH, retry_after=RETRY_SECONDS) from None
+    except StreamsFull:
+        raise Unavailable(NEARLY_FULL, retry_after=RETRY_SECONDS) from None

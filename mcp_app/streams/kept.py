@@ -1,0 +1,99 @@
+"""Owns the account of what event streams hold for each owner in Redis, and who may have more kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from mcp_app.streams import scripts
+from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull
+from mcp_app.streams.batch import Argument, Batch
+from mcp_app.streams.keys import KEPT
+
+# Expired streams that one look forgets: a few milliseconds of Redis' time.
+SWEEP = 1_000
+# How long what Redis said of its memory is good: much less than it takes to fill what is left then.
+MEMORY_SECONDS = 0.1
+# Refused owners that one process knows of.
+REMEMBERED = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class RedisKept:
+    """``base.Kept`` on Redis.
+
+    The account is in a slot of its own on a cluster, so it is told after the stream was written. What is lost
+    between the two is put right by the next note of that stream, at the latest by its expiry.
+    """
+
+    def __init__(self, batch: Batch, limits: StreamLimits) -> None:
+        self._batch, self._limits = batch, limits
+        self._memory = (0, 0)
+        self._refused: set[str] = set()
+        self._looked_at = float("-inf")
+
+    async def held(self, owner: str) -> int:
+        """See ``Kept.held``."""
+        more = True
+        while more:
+            held, more = await self._batch.script(scripts.KEPT, KEPT, owner, SWEEP, "", 0, 0)
+        return int(held)
+
+    async def admit(self, owner: str) -> None:
+        """See ``Kept.admit``."""
+        used, most = await self._look()
+        full = self._limits.full_percent
+        if most and full and used * 100 > most * full:
+            raise StreamsFull(f"Redis uses {used} of its {most} bytes.")
+        self._refused.discard(owner)
+        try:
+            check(await self.held(owner), most, self._limits)
+        except KeptFull:
+            if len(self._refused) >= REMEMBERED:
+                self._refused.clear()
+            self._refused.add(owner)
+            raise
+
+    def refused(self, owner: str) -> bool:
+        """See ``Kept.refused``."""
+        return owner in self._refused
+
+    async def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
+        """Replace what the account says of a stream. Never fails: it comes after what it tells of."""
+        await self._tell(owner, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
+
+    async def forget(self, session: str, streams: list[str]) -> None:
+        """Take streams that are gone from the account. Never fails, either."""
+        for start in range(0, len(streams), SWEEP):
+            names = (f"{session}/{stream}" for stream in streams[start : start + SWEEP])
+            await self._tell("", SWEEP, "", 0, 0, *names)
+
+    async def _tell(self, *arguments: Argument) -> None:
+        try:
+            await self._batch.script(scripts.KEPT, KEPT, *arguments)
+        except StreamsError as error:
+            log.info("The account of kept streams was not told: %s", error)
+
+    async def _look(self) -> tuple[int, int]:
+        """Bytes Redis uses, and may use; 0 for no limit."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at > MEMORY_SECONDS:
+            self._looked_at = now
+            self._memory = await memory(self._batch)
+        return self._memory
+
+
+async def memory(batch: Batch) -> tuple[int, int]:
+    """Bytes Redis uses, and may use (0: no limit, or it does not tell)."""
+    text = (await batch.command("INFO", "memory")).decode()
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+
+
+def check(held: int, memory: int, limits: StreamLimits) -> None:
+    """Raise KeptFull when an owner's ``held`` bytes are his share of ``memory`` (0: no limit) or more."""
+    bounds = [limits.kept_bytes, memory * limits.kept_percent // 100]
+    bound = min((each for each in bounds if each), default=0)
+    if bound and held >= bound:
+        raise KeptFull(f"{held} bytes are kept, and {bound} may be.")

@@ -1,0 +1,132 @@
+"""What Redis keeps for one principal is bounded: the one who fills it is refused, and nobody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+import redis
+
+from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of, unexplained
+from tests.integration.http.other_process import OtherProcess
+from tests.raw_http import Answer, Mcp
+
+SHARE = 2_000_000
+LARGE = 300_000
+ENV = {"LEDGER_MCP": json.dumps({"AUTH": "required", "MAX_KEPT_BYTES_PER_PRINCIPAL": SHARE})}
+OpenAs = Callable[..., Mcp]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Installation]:
+    with Installation(2, settings="tests.ledger_app.settings", worker=True, env=ENV) as server:
+        assert isinstance(server, Installation)
+        yield server
+        assert not unexplained(server), server.logs()[-4000:]
+
+
+@pytest.fixture
+def open_as(server: Installation) -> Iterator[OpenAs]:
+    """Open a session of a user by name; his key, and so his account, is the same each time."""
+    with ExitStack() as stack:
+        other = stack.enter_context(OtherProcess(server))
+        keys: dict[str, str] = {}
+
+        def opened(user: str, version: str = "2025-11-25", process: int = 0) -> Mcp:
+            key = keys[user] = keys.get(user) or other.issue_key(user)
+            client = stack.enter_context(closing(server.mcp(process, key)))
+            client.initialize(version, CAPABILITIES)
+            return client
+
+        yield opened
+
+
+def again(client: Mcp, server: Installation) -> Mcp:
+    """Another client with the same key, without a session yet."""
+    return server.mcp(0, client.token)
+
+
+def calling(identifier: Any, tool: str, **arguments: Any) -> dict[str, Any]:
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}
+
+
+def batch(round_: int) -> list[dict[str, Any]]:
+    """Large answers, and a member that makes their batch a stream."""
+    slow = calling(f"slow-{round_}", "work", nonce=f"batch-{round_}", steps=3, delay=0.1)
+    return [*(calling(f"{round_}-{number}", "fill", size=LARGE) for number in range(2)), slow]
+
+
+def kept(server: Installation) -> int:
+    """The sum of all accounts."""
+    with redis.Redis.from_url(server.redis.url, protocol=2) as client:
+        return sum(map(int, client.hvals("mcp:{kept}:owners")))  # type: ignore[arg-type]
+
+
+def check_refused(answer: Answer, client: Mcp) -> None:
+    assert answer.status == 429, answer.body
+    assert int(answer.headers["retry-after"]) > 0
+    assert "Too much is kept for you" in answer.json()["error"]["message"]
+
+
+def fill_by_batches(client: Mcp) -> Answer:
+    """Send batches until one is refused; all before it are answered in full."""
+    for round_ in range(SHARE // LARGE + 5):
+        answer = client.post(batch(round_))
+        if answer.status != 200:
+            return answer
+        assert answer.body.count(b"x" * LARGE) == 2
+        assert answer.body.count(b'"id"') == 3
+    raise AssertionError("Nothing was refused.")
+
+
+def fill_by_background_calls(client: Mcp) -> Answer:
+    for round_ in range(SHARE // LARGE + 5):
+        answer = client.post(calling(f"fill-{round_}", "fill", size=LARGE))
+        if answer.status != 200:
+            return answer
+        assert answer.body.count(b"x" * LARGE) == 1
+    raise AssertionError("Nothing was refused.")
+
+
+@pytest.mark.parametrize("how", ["batches", "background calls"])
+def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_end(
+    server: Installation, open_as: OpenAs, how: str
+) -> None:
+    user = how.replace(" ", "-")
+    filler = open_as(user, "2025-03-26" if how == "batches" else "2025-11-25")
+    second, other = open_as(user), open_as("other")
+    refused = fill_by_batches(filler) if how == "batches" else fill_by_background_calls(filler)
+    check_refused(refused, filler)
+    assert SHARE <= kept(server) < SHARE + 4 * LARGE
+
+    # Everything that would keep more, through any session and process of his.
+    check_refused(second.post(calling("b", "fill", size=10)), second)
+    elsewhere = second.via(server.ports[1])
+    check_refused(elsewhere.post(calling("e", "fill", size=10)), elsewhere)
+    elsewhere.close()
+    third = again(filler, server)
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    check_refused(third.post(third.request_message("initialize", params)), third)
+    # What keeps nothing goes on.
+    assert text_of(second.tool("quick", nonce="q"))
+    assert kept(server) < SHARE + 4 * LARGE
+
+    # Nobody else notices.
+    with start_call(other, "work", nonce=f"other-{user}", steps=3) as stream:
+        messages = stream.messages()
+    assert len(messages) > 1
+    assert "result" in messages[-1]
+
+    assert filler.delete().status == 204
+    third.initialize()
+    assert text_of(second.tool("fill", size=10)) == "x" * 10
+    assert third.delete().status == 204
+    third.close()

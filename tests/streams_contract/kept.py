@@ -1,0 +1,128 @@
+"""What every account of kept streams must do."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcp_app.streams import Streams
+from mcp_app.streams.base import ANSWER, KeptFull
+from tests.streams_contract.waiting import Connect, limits, until
+
+LARGE = b"x" * 100_000
+OWNER, OTHER = "user:1", "user:2"
+
+
+async def session_of(streams: Streams, name: str, owner: str) -> None:
+    await streams.sessions.create(name, {"principal": owner}, 60)
+
+
+async def test_what_a_session_holds_is_on_its_principals_account(streams: Streams) -> None:
+    await session_of(streams, "one", OWNER)
+    await session_of(streams, "two", OTHER)
+    await streams.log.open("one", "a")
+    for _ in range(3):
+        await streams.log.append("one", "a", LARGE)
+    await streams.log.finish("one", "b", LARGE)
+    await streams.log.append("two", "a", b"small")
+    assert 4 * len(LARGE) < await streams.kept.held(OWNER) < 5 * len(LARGE)
+    assert 0 < await streams.kept.held(OTHER) < 10_000
+    assert await streams.kept.held("user:3") == 0
+
+
+async def test_a_stream_without_a_session_is_on_the_account_that_was_named(streams: Streams) -> None:
+    await streams.log.open("x-1", "a", owner=OWNER)
+    await streams.log.append("x-1", "a", LARGE)
+    await streams.log.append("x-2", "a", LARGE, owner=OWNER)
+    await streams.log.finish("x-3", "a", LARGE, owner=OWNER)
+    await streams.log.finish("x-4", "a", LARGE)
+    assert 3 * len(LARGE) < await streams.kept.held(OWNER) < 4 * len(LARGE)
+
+
+async def test_what_is_trimmed_is_on_no_account(connect: Connect) -> None:
+    streams = await connect(limits(event_bytes=2 * len(LARGE)))
+    await session_of(streams, "one", OWNER)
+    for _ in range(10):
+        await streams.log.append("one", "a", LARGE)
+    assert await streams.kept.held(OWNER) < 3 * len(LARGE)
+
+
+@pytest.mark.parametrize("how", ["its session ends", "it is dropped"])
+async def test_what_is_gone_is_on_no_account(streams: Streams, how: str) -> None:
+    await session_of(streams, "one", OWNER)
+    for name in ("a", "b"):
+        await streams.log.finish("one", name, LARGE)
+    if how == "its session ends":
+        await streams.sessions.end("one", 60)
+    else:
+        for name in ("a", "b"):
+            await streams.log.drop("one", name)
+    assert await streams.kept.held(OWNER) == 0
+
+
+async def test_what_has_expired_is_on_no_account(connect: Connect) -> None:
+    streams = await connect(limits(ttl=1))
+    await session_of(streams, "one", OWNER)
+    await streams.log.finish("one", "a", LARGE)
+    assert await streams.kept.held(OWNER) > len(LARGE)
+
+    async def forgotten() -> bool:
+        return await streams.kept.held(OWNER) == 0
+
+    await until(forgotten, 20)
+
+
+async def test_a_stream_that_is_kept_on_stays_on_its_account(connect: Connect) -> None:
+    streams = await connect(limits(ttl=2))
+    await session_of(streams, "one", OWNER)
+    await session_of(streams, "two", OTHER)
+    await streams.log.append("one", "a", LARGE)
+    await streams.log.append("two", "a", LARGE)
+
+    async def forgotten() -> bool:
+        await streams.log.keep("one", "a")
+        return await streams.kept.held(OTHER) == 0
+
+    await until(forgotten, 20)
+    assert await streams.kept.held(OWNER) > len(LARGE)
+
+
+async def test_who_has_his_share_is_not_admitted_and_others_are(connect: Connect) -> None:
+    streams = await connect(limits(kept_bytes=250_000))
+    await session_of(streams, "one", OWNER)
+    for name in ("a", "b"):
+        await streams.kept.admit(OWNER)
+        await streams.log.finish("one", name, LARGE)
+    await streams.kept.admit(OWNER)
+    await streams.log.finish("one", "c", LARGE)
+    with pytest.raises(KeptFull, match="and 250000 may be"):
+        await streams.kept.admit(OWNER)
+    await streams.kept.admit(OTHER)
+    await streams.log.drop("one", "b")
+    await streams.kept.admit(OWNER)
+
+
+async def test_no_bound_admits_everybody(connect: Connect) -> None:
+    streams = await connect(limits(kept_bytes=0, kept_percent=0, full_percent=0))
+    await session_of(streams, "one", OWNER)
+    await streams.log.finish("one", "a", LARGE)
+    await streams.kept.admit(OWNER)
+
+
+@pytest.mark.requirement("T-RES-08")
+async def test_an_answer_is_never_trimmed_whatever_follows_it(connect: Connect) -> None:
+    streams = await connect(limits(events=3, event_bytes=2 * len(LARGE)))
+    epoch = (await streams.log.append("s", "a", b"first", kind=ANSWER)).epoch
+    for number in range(4):
+        await streams.log.append("s", "a", b"%d" % number)
+        await streams.log.append("s", "a", LARGE, kind=ANSWER)
+    await streams.log.append("s", "a", LARGE)
+    await streams.log.append("s", "a", LARGE)
+    await streams.log.append("s", "a", LARGE)
+    await streams.log.finish("s", "a", LARGE)
+    page = await streams.log.read("s", "a", epoch, 0, 100)
+    answers = [event.offset for event in page.events if event.offset in (1, 3, 5, 7, 9, 13)]
+    assert answers == [1, 3, 5, 7, 9, 13]
+    assert [event.offset for event in page.events] == [1, 3, 5, 7, 9, 11, 12, 13]
+    assert {event.kind for event in page.events} == {"message", "final"}
+    assert (page.finished, page.gap) == (True, True)
+    assert not (await streams.log.read("s", "a", epoch, 10, 100)).gap
