@@ -15,6 +15,7 @@ from mcp_app.protocol.versions import SERVED
 
 # As long as Django wants its own secret to be, or nearly.
 MIN_KEY = 32
+MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,10 @@ class Settings:
     max_kept_bytes_per_principal: int = 64 * 1024 * 1024
     max_kept_percent_per_principal: int = 25
     max_kept_percent: int = 80
+    # Over the whole installation; 0 is no limit.
+    max_running_background_calls_per_principal: int = 0
+    # "group=weight": how many turns a member of the group has for one of anybody else.
+    background_weights: tuple[str, ...] = ()
     max_subscriptions: int = 100
     completions_per_minute: int = 600
     core_task_requests_per_minute: int = 6_000
@@ -126,6 +131,28 @@ class Settings:
         )
     )
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """``background_weights`` by group."""
+        return _weights(self.background_weights)
+
+
+@lru_cache(maxsize=8)
+def _weights(told: tuple[str, ...]) -> dict[str, float]:
+    weights = {}
+    for item in told:
+        group, _, number = item.rpartition("=")
+        try:
+            weights[group] = float(number)
+        except ValueError:
+            group = ""
+        if not group or not MIN_WEIGHT <= weights[group] <= MAX_WEIGHT:
+            raise ImproperlyConfigured(
+                f"settings.MCP['BACKGROUND_WEIGHTS'] has {item!r}: say 'group=weight' with a weight from "
+                f"{MIN_WEIGHT:g} to {MAX_WEIGHT:g}."
+            )
+    return weights
+
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
     """One setting's value as its declared type; a value of the wrong type is named in the error."""
@@ -161,6 +188,7 @@ def load(values: dict[str, Any]) -> Settings:
         raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
     _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
     _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
+    _weights(converted.get("background_weights", ()))
     versions = converted.get("versions", SERVED)
     if not versions or not set(versions) <= set(SERVED):
         raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")

@@ -55,6 +55,7 @@ def new_call(
         max_attempts=1 + entry.retries,
         queue=entry.queue or DEFAULT_QUEUE,
         priority=entry.priority,
+        lane=entry.name if entry.max_running else "",
         retry_of=retry_of,
         retried_by=retried_by,
         retried_before=retried_before,

@@ -22,7 +22,8 @@ class NewCall:
     """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
 
     ``approved`` says that somebody has, before. With ``task_seconds`` it is a task, for which its client may
-    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them.
+    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them. ``lane`` is the
+    tool if only so many of its calls may run at once.
     """
 
     session_id: str
@@ -39,6 +40,7 @@ class NewCall:
     max_attempts: int = 1
     queue: str = DEFAULT_QUEUE
     priority: int = 0
+    lane: str = ""
     retry_of: UUID | None = None
     retried_by: int | None = None
     retried_before: tuple[str, ...] = ()
@@ -70,6 +72,7 @@ class CallRecord:
     timeout: float
     queue: str
     priority: int
+    lane: str
     digest: str
     answer: bytes
     cancel_reason: str
@@ -150,6 +153,7 @@ def record(row: Call) -> CallRecord:
         timeout=row.timeout,
         queue=row.queue,
         priority=row.priority,
+        lane=row.lane,
         digest=row.digest,
         answer=row.answer.encode(),
         cancel_reason=row.cancel_reason,

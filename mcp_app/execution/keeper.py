@@ -54,6 +54,7 @@ class Keeper:
         self.call: Call | None = None
         self._on_news = on_news
         self._noted: object = None
+        self.call_id = record.id
         self._record = record
         self._tell = tell
         self._may_exit = may_exit

@@ -7,21 +7,20 @@ processes may be hours apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import orjson
-from django.db import IntegrityError, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q
+from django.db import IntegrityError
+from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, When
 from django.db.models.functions import Coalesce
 
 from mcp_app import conf, database_clock
-from mcp_app.execution import statements
+from mcp_app.execution import fair_order, statements
 from mcp_app.execution.call_record import CallRecord, NewCall, digest, record, request_key
-from mcp_app.models import Call, Tool
+from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
 
 LEASE_SECONDS = 15.0
@@ -57,6 +56,8 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         max_attempts=new.max_attempts,
         queue=new.queue,
         priority=new.priority,
+        lane=new.lane,
+        start_tag=0.0,
         retry_of_id=new.retry_of,
         retried_by_id=new.retried_by,
         retried_before=orjson.dumps(new.retried_before).decode() if new.retried_before else None,
@@ -73,7 +74,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         "task_until": new.task_seconds,
     }
     try:
-        return record(statements.insert(row, moments)), True
+        return record(statements.insert(row, moments, 0.0 if waits else fair_order.step(new.user_id))), True
     except IntegrityError:
         return record(Call.objects.get(session_id=new.session_id, request_key=key)), False
 
@@ -82,6 +83,20 @@ def find(call_id: UUID | str) -> CallRecord | None:
     """The call with this id."""
     row = statements.find(call_id)
     return record(row) if row else None
+
+
+def new_start_tag(call_id: UUID | str) -> float:
+    """The place in the fair order of a stored call that starts to wait for a worker now."""
+    row = statements.find(call_id)
+    if row is None:
+        return 0.0
+    return fair_order.start_tag(
+        principal=row.principal,
+        queue=row.queue,
+        lane=row.lane,
+        priority=row.priority,
+        step=fair_order.step(row.user_id),
+    )
 
 
 def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
@@ -101,43 +116,13 @@ def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
-class TooManyRunning(Exception):
-    """As many calls of a tool run as may run at once; ``call`` has to wait, with ``waiting`` calls in all."""
-
-    def __init__(self, call: CallRecord, waiting: int) -> None:
-        super().__init__(f"{call.tool} runs as often as it may.")
-        self.call = call
-        self.waiting = waiting
-
-
-def claim(
-    call_id: UUID | str, worker: str, max_running: Mapping[str, int] | None = None
-) -> CallRecord | None:
+def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> CallRecord | None:
     """Start an attempt under a lease; None when the call is over, or another attempt holds it.
 
-    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes. Raises
-    TooManyRunning when ``max_running`` (by tool) leaves no place.
+    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes.
+    ``chosen`` is NEXT for the fairest call of the queue in which this one waits, or waited.
     """
-    if not max_running:
-        return _claim(call_id, worker)
-    with transaction.atomic():
-        call = find(call_id)
-        if call is not None and call.state == State.ACCEPTED and call.tool in max_running:
-            _await_place(call, max_running[call.tool])
-        return _claim(call_id, worker)
-
-
-def _await_place(call: CallRecord, limit: int) -> None:
-    # All claims of one tool take turns, or two of them would count the same free place. SQLite has no such
-    # lock and needs none: there a transaction that writes is alone from its beginning.
-    list(Tool.objects.select_for_update().filter(name=call.tool).values_list("pk"))
-    # One that waits for its client without a lease takes no place.
-    if Call.objects.filter(tool=call.tool, state__in=ACTIVE, lease_until__isnull=False).count() >= limit:
-        raise TooManyRunning(call, Call.objects.filter(tool=call.tool, state=State.ACCEPTED).count())
-
-
-def _claim(call_id: UUID | str, worker: str) -> CallRecord | None:
-    row = statements.claim(lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id)
+    row = statements.claim(chosen, lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id)
     return record(row) if row else None
 
 
@@ -262,6 +247,7 @@ def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
             lease_until=None,
             published=False,
             inputs=None,
+            start_tag=Case(When(started_at=None, then=0.0), default=F("start_tag")),
             cancel_requested_at=now,
             cancel_reason=storable(reason, 200),
         )

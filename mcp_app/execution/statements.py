@@ -14,25 +14,35 @@ from uuid import UUID
 from django.db import connection, transaction
 
 from mcp_app import database_clock
+from mcp_app.execution import fair_order
 from mcp_app.models import Call
 
 _CLAIM = """
     UPDATE mcp_app_call
     SET state = %(state)s, attempt = attempt + 1, lease_until = {lease}, started_at = {now},
         worker = %(worker)s
-    WHERE id = %(id)s AND state = 'accepted' AND attempt < max_attempts"""
+    WHERE id = {chosen} AND state = 'accepted' AND attempt < max_attempts"""
+THIS = "%(id)s"
+# The states are in the text, or SQLite would not use an index that has only rows of one.
+NEXT = """(
+        SELECT id FROM mcp_app_call
+        WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND state = 'accepted'
+        ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
 # What a person answered is kept for as long as it is needed.
 FINISH = """
     UPDATE mcp_app_call
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
         lease_until = NULL, published = %(published)s, inputs = NULL
     WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
-FINISH_UNSTARTED = FINISH.replace("IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')")
+# What was not begun takes no turn from what its principal asks for next.
+FINISH_UNSTARTED = FINISH.replace(
+    "IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')"
+).replace(
+    "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
+)
 # Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
 # and who lives has renewed it by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{now}} OR lease_until > {{lease}})"
-
-RETURNING = ("sqlite", "postgresql")
 
 
 def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
@@ -42,11 +52,13 @@ def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
         return int(cursor.rowcount)
 
 
-def claim(*, lease: float, **values: Any) -> Call | None:
-    """The row with this ``id`` as it is once it was claimed with the other ``values``; None if it was not."""
-    if connection.vendor in RETURNING:
-        return _one(_worded(connection.vendor, f"{_CLAIM} RETURNING {{columns}}"), _stored(values, lease))
-    return find(values["id"]) if execute(_CLAIM, lease=lease, **values) else None
+def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
+    """A row as it is once it was claimed with the ``values`` but ``id``; None if it was not.
+
+    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue.
+    """
+    sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
+    return _one(_worded(connection.vendor, sql), _stored(values, lease))
 
 
 def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
@@ -62,30 +74,30 @@ def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
 def _worded(vendor: str, sql: str) -> str:
     now = database_clock.in_sql()
     none, lease = (now.replace("%s", f"%({name})s") for name in ("none", "lease"))
-    return sql.format(now=none, lease=lease, columns=f"{_columns(vendor)}, {none}")
+    lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
+    return sql.format(now=none, lease=lease, lock=lock, columns=f"{_columns(vendor)}, {none}")
 
 
-def insert(row: Call, moments: Mapping[str, float | None]) -> Call:
+def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) -> Call:
     """Store a new row and return it as it was stored.
 
-    ``moments`` gives fields the database's time, so many seconds from now. Raises IntegrityError, which
-    leaves a transaction around this usable.
+    ``moments`` gives fields the database's time, so many seconds from now. With a ``step`` it waits in the
+    fair order, so far after the call of its principal before it. Raises IntegrityError, which leaves a
+    transaction around this usable.
     """
-    values = [
-        database_clock.seconds(moments[field.attname])
+    values: dict[str, Any] = {
+        field.attname: database_clock.seconds(moments[field.attname])
         if field.attname in moments
         else field.get_db_prep_save(getattr(row, field.attname), connection)
         for field in Call._meta.concrete_fields
-    ]
+    }
     around = transaction.atomic() if connection.in_atomic_block else nullcontext()
-    sql = _insert(connection.vendor, tuple(moments))
+    sql = _insert(connection.vendor, tuple(moments), bool(step))
     with around, connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        told = cursor.fetchone() if connection.vendor in RETURNING else None
-    if told is None:
-        stored = find(row.pk)
-        assert stored is not None
-        return stored
+        cursor.execute(sql, {**values, "step": step})
+        if step and connection.vendor == "postgresql":
+            cursor.nextset()
+        told = cursor.fetchone()
     for name, moment in zip(moments, told, strict=True):
         setattr(row, name, None if moment is None else database_clock.moment(moment))
     row.read_at = row.accepted_at
@@ -93,11 +105,17 @@ def insert(row: Call, moments: Mapping[str, float | None]) -> Call:
 
 
 @cache
-def _insert(vendor: str, moments: tuple[str, ...]) -> str:
-    now, fields = database_clock.in_sql(), Call._meta.concrete_fields
-    marks = ", ".join(now if field.attname in moments else "%s" for field in fields)
-    sql = f"INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({marks})"  # noqa: S608 - our own names
-    return f"{sql} RETURNING {', '.join(moments)}" if vendor in RETURNING else sql
+def _insert(vendor: str, moments: tuple[str, ...], waits: bool) -> str:
+    now = database_clock.in_sql()
+    marks = {field.attname: f"%({field.attname})s" for field in Call._meta.concrete_fields}
+    marks |= {name: now.replace("%s", marks[name]) for name in moments}
+    before = ""
+    if waits:
+        marks["start_tag"] = fair_order.start_tag_sql(vendor)
+        # Two statements in one message: a transaction, in which the second sees what the lock waited for.
+        before = f"{fair_order.LOCK}; " if vendor == "postgresql" else ""
+    values, told = ", ".join(marks.values()), ", ".join(moments)
+    return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {told}"  # noqa: S608
 
 
 def find(call_id: UUID | str) -> Call | None:

@@ -55,6 +55,8 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
                 "state": State.ACCEPTED,
                 "max_attempts": F("max_attempts") + 1,
                 "enqueued_at": now,
+                # As a call that comes now: who answers a hundred tasks at once has a hundred turns to wait.
+                "start_tag": records.new_start_tag(call_id),
             }
         # What is not as it was read was changed by another answer, or the task is over: look again.
         same = Call.objects.filter(

@@ -61,7 +61,10 @@ def approve(call_id: UUID, *, by: int | None, reason: str) -> CallRecord | None:
     now = database_clock.now()
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
-    if not approved.update(state=State.ACCEPTED, enqueued_at=now, **decision):
+    # Its place among what waits for a worker is that of a call which comes now.
+    if not approved.update(
+        state=State.ACCEPTED, enqueued_at=now, start_tag=records.new_start_tag(call_id), **decision
+    ):
         return None
     return records.find(call_id)
 

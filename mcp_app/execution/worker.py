@@ -24,7 +24,7 @@ from mcp_app.auth.services import principal_of
 from mcp_app.catalogue import current as catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import query
-from mcp_app.execution import call_record, failpoints, records
+from mcp_app.execution import call_record, failpoints
 from mcp_app.execution.attempt_reply import AttemptReply, fence_off, reported_progress, tell_of_task
 from mcp_app.execution.call import Call, attempt
 from mcp_app.execution.call_record import CallRecord
@@ -33,9 +33,9 @@ from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.keeper import Keeper
+from mcp_app.execution.places import Limits, TooManyRunning, take
 from mcp_app.execution.published import Published
 from mcp_app.execution.reading import read_for
-from mcp_app.execution.records import TooManyRunning
 from mcp_app.execution.results import error_result
 from mcp_app.execution.runner import Runner
 from mcp_app.observability import spans
@@ -89,18 +89,24 @@ class Worker:
         self._begin(self._start()).result()
 
     def run(self, call_id: UUID | str) -> str:
-        """Run one attempt of a call; returns its outcome, or "" when there was nothing to do. Blocks."""
+        """Run one attempt of the call whose turn it is in the queue of this one, often the same. Blocks.
+
+        Returns its outcome, or "" when there was nothing to do.
+        """
         failpoints.reach("before-claim")
-        with correlated(Correlation(call=str(call_id))):
-            try:
-                attempt = self._claim(call_id)
-            except TooManyRunning as full:
-                query(_wait_for_a_place, full)
-                return ""
-            return "" if attempt is None else attempt[0].watch(attempt[1])
+        try:
+            attempt = self._claim(call_id)
+        except TooManyRunning as full:
+            query(_wait_for_a_place, full)
+            return ""
+        if attempt is None:
+            return ""
+        keeper, work = attempt
+        with correlated(Correlation(call=str(keeper.call_id))):
+            return keeper.watch(work)
 
     def _claim(self, call_id: UUID | str) -> tuple[Keeper, Future[str]] | None:
-        """Take the call, also when the database is away for a while: its job comes only once (R15)."""
+        """Take a call, also when the database is away for a while: the job comes only once (R15)."""
         deadline = monotonic() + CLAIM_SECONDS
         claimed: list[tuple[CallRecord, float]] = []
         while True:
@@ -109,7 +115,7 @@ class Worker:
             except DatabaseError as error:
                 if monotonic() > deadline:
                     raise
-                log.warning("Call %s waits for the database: %s", call_id, error)
+                log.warning("The turn of call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
 
     def _claim_now(
@@ -120,7 +126,8 @@ class Worker:
             offered = catalogue.refresh_now()
             # S14: the schema of a tool may have marked more arguments as secret since the last call.
             self._log.keep_secret(offered.secret_names)
-            record = records.claim(call_id, self.name, offered.max_running)
+            limits = Limits(offered.max_running, self._settings.max_running_background_calls_per_principal)
+            record = take(call_id, self.name, limits)
             if record is None:
                 return None
             claimed.append((record, monotonic()))

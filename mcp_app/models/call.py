@@ -33,7 +33,7 @@ class Call(models.Model):
     # JSON as text: PostgreSQL's own JSON type refuses the NUL that a hostile client may put into a string.
     request_id = models.TextField(help_text="The JSON-RPC id as JSON, so that 1 is not '1'.")
     request_key = models.CharField(max_length=64, help_text="Digest of the JSON-RPC id.")
-    principal = models.CharField(max_length=120, db_index=True)
+    principal = models.CharField(max_length=120)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="mcp_calls"
     )
@@ -55,6 +55,16 @@ class Call(models.Model):
     timeout = models.FloatField(help_text="Seconds one attempt may run.")
     queue = models.CharField(max_length=100, default="celery")
     priority = models.PositiveSmallIntegerField(default=0)
+    # Defaults of the database: a process of the version before inserts rows without them.
+    lane = models.CharField(
+        max_length=128,
+        blank=True,
+        db_default="",
+        help_text="The tool, if only so many of its calls may run at once: they wait for each other.",
+    )
+    start_tag = models.FloatField(
+        db_default=0.0, help_text="Place in the fair order of waiting calls: the lowest is begun next."
+    )
     accepted_at = models.DateTimeField(db_index=True)
     enqueued_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
@@ -111,6 +121,20 @@ class Call(models.Model):
             models.Index(fields=["state", "lease_until"]),
             models.Index(fields=["session_id", "stream"]),
             models.Index(fields=["published", "finished_at"]),
+            # The fair order: a principal's last tag, the next call to begin, the tag that was begun last.
+            models.Index(
+                fields=["principal", "queue", "lane", "priority", "start_tag"], name="call_of_principal"
+            ),
+            models.Index(
+                fields=["queue", "lane", "-priority", "start_tag", "accepted_at"],
+                name="call_next",
+                condition=models.Q(state=State.ACCEPTED.value),
+            ),
+            models.Index(
+                fields=["queue", "lane", "priority", "start_tag"],
+                name="call_begun",
+                condition=models.Q(started_at__isnull=False),
+            ),
             # Few calls are tasks; the others do not pay for it.
             models.Index(
                 fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)

@@ -24,6 +24,7 @@ from mcp_app.execution.background import Background
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import waiting
 from mcp_app.execution.decisions import DecisionRefused, approve_call, refuse_call
+from mcp_app.execution.places import Limits, take
 from mcp_app.execution.services import cancel_call
 from mcp_app.models import AuditEvent, Call, Session
 from mcp_app.protocol.call_state import State
@@ -103,7 +104,7 @@ def test_a_call_that_needs_approval_is_stored_without_a_job_and_no_worker_can_cl
     assert stored.four_eyes
     assert stored.approval_until == stored.accepted_at + timedelta(hours=1)
     assert records.claim(call.id, "worker") is None
-    assert records.claim(call.id, "worker", {"work": 5}) is None
+    assert take(call.id, "worker", Limits({"work": 5})) is None
     assert call.waits_for_approval
     assert not call.approved
 

@@ -1,0 +1,283 @@
+"""Waiting calls of one principal delay another's by no more than a turn, whatever is queued and skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from itertools import count
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mcp_app.execution import fair_order, records, statements, task_records, undecided
+from mcp_app.execution.call_record import CallRecord, NewCall
+from mcp_app.execution.places import Limits, TooManyRunning, take
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from tests.racing import at_once
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+NONE = Limits()
+
+
+def new(principal: str, **changed: Any) -> NewCall:
+    values: dict[str, Any] = {
+        "session_id": uuid4().hex,
+        "request_id": 1,
+        "principal": principal,
+        "user_id": None,
+        "api_key_id": None,
+        "tool": "work",
+        "arguments": {},
+        "meta": {},
+        "session_fields": {"version": "2025-11-25"},
+        "stream": f"call-{uuid4().hex}",
+        "timeout": 60,
+    }
+    return NewCall(**values | changed)
+
+
+def accepted(principal: str = "a", **changed: Any) -> UUID:
+    return records.accept(new(principal, **changed))[0].id
+
+
+def begun(job: UUID, limits: Limits = NONE) -> CallRecord:
+    call = take(job, "w", limits)
+    assert call is not None
+    return call
+
+
+def order(jobs: list[UUID], limits: Limits = NONE) -> str:
+    """Whose calls are begun, one job after the other."""
+    return "".join(begun(job, limits).principal for job in jobs)
+
+
+def finish(call: CallRecord) -> None:
+    assert records.finish(call.id, call.attempt, State.COMPLETED, "ok", b"{}")
+
+
+def test_one_call_behind_a_hundred_of_another_principal_is_the_next_but_one() -> None:
+    jobs = [accepted("a") for _ in range(100)]
+    assert order(jobs[:1]) == "a"
+    late = accepted("b")
+    assert order(jobs[1:4]) == "baa"
+    assert records.find(late).state == State.RUNNING  # type: ignore[union-attr]
+
+
+def test_principals_that_both_queue_many_take_turns() -> None:
+    jobs = [accepted("a") for _ in range(20)] + [accepted("b") for _ in range(5)]
+    assert order(jobs)[:10].count("b") == 5
+
+
+def test_who_was_served_alone_for_long_is_not_behind_for_it() -> None:
+    for _ in range(30):
+        finish(begun(accepted("a")))
+    jobs = [accepted(principal) for principal in "bbbbbaaaaa"]
+    assert order(jobs)[:6].count("a") >= 2
+
+
+def test_sending_one_call_after_the_other_gets_no_more_turns_than_a_queue() -> None:
+    jobs = [accepted("a") for _ in range(20)]
+    served = ""
+    for job in jobs:
+        accepted("b")
+        served += order([job])
+    assert 9 <= served.count("b") <= 11
+
+
+def test_a_higher_priority_goes_first_and_does_not_age_those_that_wait_below() -> None:
+    jobs = [accepted("a") for _ in range(10)]
+    for _ in range(50):
+        urgent = accepted("c", priority=5)
+        assert begun(jobs[0]).id == urgent
+    accepted("b")
+    assert "b" in order(jobs[:2])
+
+
+def test_a_queue_is_served_by_its_own_jobs_only() -> None:
+    slow, fast = accepted("a", queue="gpu"), accepted("b")
+    assert begun(slow).id == slow
+    assert take(slow, "w", NONE) is None
+    assert begun(fast).id == fast
+
+
+def test_a_job_without_a_call_that_waits_and_an_unknown_one_do_nothing() -> None:
+    job = accepted()
+    finish(begun(job))
+    assert take(job, "w", NONE) is None
+    assert take(uuid4(), "w", NONE) is None
+
+
+def test_a_call_that_was_lost_goes_on_before_what_came_after_it() -> None:
+    lost = begun(accepted("a", max_attempts=2))
+    jobs = [accepted("a"), accepted("b")]
+    Call.objects.filter(pk=lost.id).update(lease_until=lost.accepted_at)
+    assert records.release(lost.id, lost.attempt)
+    assert begun(jobs[0]).id == lost.id
+
+
+def test_cancelled_calls_put_their_principal_back_by_nothing() -> None:
+    first = [accepted("b") for _ in range(4)]
+    for _ in range(50):
+        call = records.find(accepted("a"))
+        assert call is not None
+        assert records.cancel_idle(call, b"{}")
+    assert "a" in order([accepted("a"), *first][:3])
+
+
+def test_an_approval_gives_the_turn_of_a_call_that_comes_now() -> None:
+    """Or many approvals at once would be many calls before everybody else's."""
+    held = [undecided.accept(new("a", approval_minutes=10), 100)[0].id for _ in range(10)]
+    jobs = [accepted("b") for _ in range(6)]
+    assert order(jobs[:3]) == "bbb"
+    for call in held:
+        assert undecided.approve(call, by=None, reason="")
+    assert order([*jobs[3:], *held])[:6].count("b") >= 2
+
+
+def test_answered_tasks_wait_their_turn_like_calls_that_come_now() -> None:
+    tasks = [begun(accepted("a", task_seconds=600)) for _ in range(10)]
+    kept = {"open": {"name": {"key": "name", "request": {}}}, "responses": {}, "remembered": {}, "used": []}
+    for task in tasks:
+        assert task_records.suspend(task.id, task.attempt, kept)
+    jobs = [accepted("b") for _ in range(6)]
+    assert order(jobs[:3]) == "bbb"
+    for task in tasks:
+        assert task_records.answer(task.id, {"name": {"action": "accept"}})
+    assert order([*jobs[3:], *(task.id for task in tasks)])[:6].count("b") >= 2
+
+
+def test_a_limited_tool_that_is_full_blocks_neither_other_tools_nor_a_later_principal() -> None:
+    limits = Limits({"slow": 1})
+    jobs = [accepted("a", tool="slow", lane="slow") for _ in range(20)]
+    running = begun(jobs[0], limits)
+    others = [accepted("b") for _ in range(30)]
+    for job in others:
+        finish(begun(job, limits))
+    accepted("b", tool="slow", lane="slow")
+    with pytest.raises(TooManyRunning):
+        take(jobs[1], "w", limits)
+    finish(running)
+    assert begun(jobs[1], limits).principal == "b"
+
+
+def test_a_limit_that_was_set_or_taken_away_while_calls_wait_strands_none() -> None:
+    before, after = [accepted() for _ in range(3)], [accepted(lane="work") for _ in range(3)]
+    limits = Limits({"work": 2})
+    assert order([before[0], after[0]], limits) == "aa"
+    with pytest.raises(TooManyRunning) as full:
+        take(after[1], "w", limits)
+    assert full.value.waiting == 4
+    assert order([*before[1:], *after[1:]]) == "aaaa"
+    assert take(after[0], "w", NONE) is None
+
+
+def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None:
+    limits = Limits(of_principal=2)
+    jobs = [accepted("a") for _ in range(5)]
+    running = [begun(job, limits) for job in jobs[:2]]
+    with pytest.raises(TooManyRunning) as full:
+        take(jobs[2], "w", limits)
+    assert (full.value.call.principal, full.value.waiting) == ("a", 3)
+    accepted("b")
+    assert begun(jobs[2], limits).principal == "b"
+    finish(running[0])
+    assert begun(jobs[3], limits).principal == "a"
+
+
+def test_a_group_with_a_weight_has_so_many_turns_for_one_of_the_others(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "BACKGROUND_WEIGHTS": ["crew=3"]}
+    heavy = get_user_model().objects.create_user("heavy")
+    heavy.groups.add(Group.objects.create(name="crew"))
+    jobs = [accepted("a") for _ in range(30)] + [accepted("b", user_id=heavy.pk) for _ in range(30)]
+    assert 28 <= order(jobs[:40]).count("b") <= 30
+
+
+STEPS = st.lists(st.one_of(st.sampled_from("abc"), st.none()), max_size=80)
+
+
+@given(STEPS)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_comes_two_that_wait_all_along_are_served_within_a_turn_of_each_other(
+    steps: list[str | None],
+) -> None:
+    """The theorem of start-time fair queueing, for weights of one: services differ by two at most."""
+    Call.objects.all().delete()
+    jobs: list[UUID] = []
+    waiting: Counter[str] = Counter()
+    # What each principal was given since this pair has been waiting together.
+    since: dict[frozenset[str], Counter[str]] = {}
+    pairs = [frozenset("ab"), frozenset("bc"), frozenset("ac")]
+    for step in steps:
+        if step is not None:
+            jobs.append(accepted(step))
+            waiting[step] += 1
+        elif jobs:
+            served = begun(jobs.pop()).principal
+            waiting[served] -= 1
+            for counts in since.values():
+                counts[served] += 1
+        for pair in pairs:
+            if all(waiting[principal] for principal in pair):
+                one, other = pair
+                counts = since.setdefault(pair, Counter())
+                assert abs(counts[one] - counts[other]) <= 2, steps
+            else:
+                since.pop(pair, None)
+
+
+def test_choosing_and_tagging_look_at_no_more_rows_when_ten_thousand_wait() -> None:
+    sample = Call.objects.get(pk=accepted("a"))
+    fields = {field.attname: getattr(sample, field.attname) for field in Call._meta.concrete_fields}
+    del fields["id"]
+    tags = count(1)
+    rows = (
+        Call(**{**fields, "session_id": uuid4().hex, "stream": uuid4().hex, "start_tag": float(next(tags))})
+        for _ in range(10_000)
+    )
+    Call.objects.bulk_create(rows, batch_size=500)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    late = accepted("b")
+    assert begun(late).principal == "a"
+    assert begun(late).id == late
+    for plan in _plans(late):
+        assert "SCAN mcp_app_call\n" not in f"{plan}\n", plan
+        assert "Seq Scan" not in plan, plan
+        assert "Sort" not in plan, plan
+        assert "TEMP B-TREE" not in plan, plan
+
+
+def _plans(job: UUID) -> list[str]:
+    vendor = connection.vendor
+    values = {"queue": "celery", "lane": "", "priority": 0, "principal": "a", "step": 1.0}
+    lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
+    key = Call._meta.pk.get_db_prep_value(job, connection)
+    found = []
+    for sql in (statements.NEXT.format(lock=lock)[1:-1], f"SELECT {fair_order.start_tag_sql(vendor)}"):
+        with connection.cursor() as cursor:
+            explain = "EXPLAIN " if vendor == "postgresql" else "EXPLAIN QUERY PLAN "
+            cursor.execute(explain + sql, {**values, "id": key})
+            found.append("\n".join(str(row[-1]) for row in cursor.fetchall()))
+    return found
+
+
+@pytest.mark.django_db(transaction=True)
+def test_jobs_in_the_same_instant_begin_each_call_once_and_none_is_left() -> None:
+    jobs = [accepted(principal) for principal in "aaaabbbb"]
+    claims = at_once([partial(take, job, "w", NONE) for job in jobs])
+    assert sorted(str(claim.id) for claim in claims) == sorted(map(str, jobs))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_calls_accepted_in_the_same_instant_get_turns_one_after_the_other() -> None:
+    at_once([partial(accepted, "a") for _ in range(8)])
+    tags = sorted(Call.objects.values_list("start_tag", flat=True))
+    assert tags == [float(number) for number in range(8)]
