@@ -8,13 +8,20 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
-from billiard import current_process
+from billiard import active_children, current_process
 from celery import shared_task
-from celery.signals import heartbeat_sent, worker_process_shutdown, worker_ready, worker_shutting_down
+from celery.signals import (
+    heartbeat_sent,
+    worker_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutting_down,
+)
 from celery.worker import state
 
 from mcp_app import conf
 from mcp_app.execution import reaper, records
+from mcp_app.execution.descendants import Orphans, adopt_orphans
 from mcp_app.execution.lost_jobs import LostJobs
 from mcp_app.execution.worker import Worker
 from mcp_app.sessions import drain, retention, rollups
@@ -25,6 +32,7 @@ log = logging.getLogger("mcp.worker")
 
 _stop = threading.Event()
 _lost_jobs = LostJobs()
+_orphans = Orphans()
 _presence: list[Callable[[], None]] = []
 
 
@@ -73,6 +81,20 @@ def say_alive(**_: Any) -> None:
             log.warning("%s", error)
 
 
+@worker_init.connect
+def inherit_orphans(**_: Any) -> None:
+    """What a child's tools started comes to the main process when the child is killed."""
+    adopt_orphans()
+
+
+@heartbeat_sent.connect
+def end_orphans(**_: Any) -> None:
+    """Nobody waits any more for the programs of a tool whose process is gone (R32)."""
+    ended = _orphans.end([child.pid for child in active_children()])
+    if ended:
+        log.warning("%d programs of tools outlived their process and are ended", len(ended))
+
+
 @heartbeat_sent.connect
 def give_back_lost_jobs(**_: Any) -> None:
     """Put jobs whose child is gone back into their queue; a job must bear being run twice."""
@@ -99,4 +121,7 @@ def close_worker(**_: Any) -> None:
 def _worker() -> Worker:
     """This process's worker; made at its first job, because threads do not survive the fork."""
     # Only a prefork child has nobody but its one job to hit when it ends itself.
-    return Worker(conf.get(), may_exit=bool(current_process().daemon))
+    alone = bool(current_process().daemon)
+    if alone:
+        adopt_orphans()
+    return Worker(conf.get(), may_exit=alone)

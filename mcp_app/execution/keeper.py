@@ -20,6 +20,7 @@ from django.db import DatabaseError, close_old_connections
 from mcp_app.execution import records
 from mcp_app.execution.call import Call
 from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.descendants import Zombies, descendants, end_descendants
 from mcp_app.execution.records import Renewal
 
 TICK_SECONDS = 0.25
@@ -30,6 +31,7 @@ GRACE_SECONDS = 5.4
 EXIT_STATUS = 70
 
 T = TypeVar("T")
+_zombies = Zombies()
 
 log = logging.getLogger("mcp.worker")
 
@@ -58,6 +60,8 @@ class Keeper:
         self._record = record
         self._tell = tell
         self._may_exit = may_exit
+        # Only a process that runs one attempt at a time knows whose programs run below it.
+        self._started_before = descendants() if may_exit else {}
         self._stopped_at: float | None = None
         self._looked_at = time.monotonic()
         self._renewed_at = self._looked_at if claimed_at is None else claimed_at
@@ -74,7 +78,22 @@ class Keeper:
                     self._check(self.call, time.monotonic())
             return attempt.result()
         finally:
+            if self._may_exit:
+                self._end_programs()
             close_old_connections()
+
+    def _end_programs(self) -> None:
+        """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""
+        if self.call is not None and self.call.stopped and not self.call.suspended:
+            self._say_ended(end_descendants(self._started_before))
+        _zombies.collect()
+
+    def _say_ended(self, ended: list[int]) -> None:
+        if ended:
+            record = self._record
+            log.info(
+                "Call %s (%s) was stopped: %d programs of it are ended", record.id, record.tool, len(ended)
+            )
 
     def _check(self, call: Call, now: float) -> None:
         self._look(call, now)
@@ -139,4 +158,6 @@ class Keeper:
             self._gave_up = True
             return
         log.error("Call %s (%s) %s: its process ends itself", self._record.id, self._record.tool, why)
+        # Before this process: they would be nobody's after it.
+        self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

@@ -22,6 +22,8 @@ WARM = 100
 AT_ONCE = 24
 KILL_SECONDS = 4.0
 CANCELLED = 0.1
+# How many of those are tools that start programs.
+PROGRAMS = 0.3
 QUIET_SECONDS = 60.0
 # What Celery keeps for itself: its queue and the names of its exchanges.
 BROKER_KEYS = ("_kombu.", "unacked", "celery")
@@ -45,8 +47,12 @@ def _make_calls(cluster: Cluster, mark: str, count: int) -> None:
         steps = {"steps": rng.randint(1, 3), "delay": 0.02}
         caller = Caller(cluster, session, f"{mark}-{number}", "work", steps, patience=120, cuts=0.02)
         caller.retry_refused, caller.rng = True, rng
-        cancel = threading.Timer(rng.uniform(0, 0.3), caller.cancel) if rng.random() < CANCELLED else None
-        if cancel is not None:
+        patience, cancel = 0.3, None
+        if (is_cancelled := rng.random() < CANCELLED) and rng.random() < PROGRAMS:
+            # Its programs take a while to start, and it ends them itself in the end.
+            caller.tool, caller.arguments, patience = "forget_programs", {"seconds": 2}, 3.0
+        if is_cancelled:
+            cancel = threading.Timer(rng.uniform(0, patience), caller.cancel)
             cancel.start()
         caller.run()
         assert caller.answered, caller.nonce
@@ -109,8 +115,19 @@ def test_thousands_of_calls_under_kills_and_cancels_leave_nothing_over(
     with suppress(AssertionError):
         eventually(lambda: not _grown(cluster, before), QUIET_SECONDS)
     assert _grown(cluster, before) == []
+    programs = [line.number for line in cluster.lines(what="program")]
+    assert programs
+    eventually(lambda: not [pid for pid in programs if _sleeps(pid)], QUIET_SECONDS, "the end of programs")
     worker.stop()
     assert cluster.left_behind() == []
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether it is a program of a tool still; its number may be another's by now."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE or "time.sleep(600)" in " ".join(process.cmdline())
+    return False
 
 
 def _noise(cluster: Cluster) -> list[str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -185,6 +189,43 @@ async def ignore(nonce: str, seconds: float) -> str:
                 await asyncio.sleep(ALIVE_SECONDS)
             run.note("alive")
         return f"{nonce} {run.name}"
+
+
+def _start_programs(run: Run) -> list[int]:
+    """One program below this process, one in a session of its own, and one whose parent has ended."""
+    sleep = "import time; time.sleep(600)"
+    daemon = (
+        "import subprocess, sys; "
+        f"print(subprocess.Popen([sys.executable, '-c', {sleep!r}], stdout=2, start_new_session=True).pid)"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", sleep], start_new_session=is_own).pid
+        for is_own in (False, True)
+    ]
+    orphan = subprocess.run([sys.executable, "-c", daemon], stdout=subprocess.PIPE, check=True)
+    started.append(int(orphan.stdout))
+    for pid in started:
+        run.note("program", pid)
+    run.note("alive", os.getpid())
+    return started
+
+
+@tool(background=True, idempotent=False, timeout=120)
+def run_programs(nonce: str) -> str:
+    """Starts programs, and looks at nothing until the first of them ends."""
+    with _run(nonce) as run:
+        return str(os.waitpid(_start_programs(run)[0], 0))
+
+
+@tool(background=True, idempotent=False, timeout=120)
+async def forget_programs(nonce: str, seconds: float = 90) -> str:
+    """Starts programs and ends them; but leaves them running when it is cancelled."""
+    with _run(nonce) as run:
+        started = _start_programs(run)
+        await asyncio.sleep(seconds)
+        for pid in started:
+            os.kill(pid, signal.SIGKILL)
+        return nonce
 
 
 @resource("ledger://read")

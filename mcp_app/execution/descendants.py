@@ -1,0 +1,139 @@
+"""The programs that tools start, and what those start in turn: what a stopped call leaves is ended (R32).
+
+On Linux, where a process can ask to inherit the orphans among its descendants, so that none escapes by ending
+its own parent or by a session of its own. Elsewhere none are seen, and none are ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+# What starts others while it is being ended is found in a further round.
+ROUNDS = 50
+ROUND_SECONDS = 0.02
+
+# Numbers are given out again, a number with a time of birth is not.
+Kin = dict[int, str]
+
+log = logging.getLogger("mcp.worker")
+
+
+def adopt_orphans() -> None:
+    """From now on descendants whose parent ends become children of this process."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants() -> Kin:
+    """All that run below this process now."""
+    found: Kin = {}
+    waiting = [*_children(os.getpid())]
+    while waiting:
+        pid = waiting.pop()
+        waiting += _children(pid)
+        state, born = _state(pid)
+        if born and state not in "ZX":
+            found[pid] = born
+    return found
+
+
+def end_descendants(spare: Mapping[int, str]) -> list[int]:
+    """Kill all that run below this process but ``spare``; returns whom. Takes a second at most."""
+    ended: list[int] = []
+    for _ in range(ROUNDS):
+        found = [pid for pid, born in descendants().items() if spare.get(pid) != born]
+        if not found:
+            break
+        ended += (pid for pid in found if pid not in ended)
+        for pid in found:
+            _kill(pid)
+        time.sleep(ROUND_SECONDS)
+    for pid in ended:
+        # Its own parent may have waited for it, and the parent's was perhaps not this process.
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return ended
+
+
+class Zombies:
+    """Collects the dead children that nobody waits for; who started one has time to wait for it first."""
+
+    def __init__(self) -> None:
+        self._before: Kin = {}
+
+    def collect(self, own: Collection[int] = ()) -> None:
+        """Collect who was dead at the last look already, but ``own``."""
+        dead: Kin = {}
+        for pid in _children(os.getpid()):
+            state, born = _state(pid)
+            if state == "Z" and pid not in own:
+                dead[pid] = born
+        for pid in [pid for pid, born in dead.items() if self._before.get(pid) == born]:
+            del dead[pid]
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        self._before = dead
+
+
+class Orphans:
+    """Of a worker's main process: what a child that was killed had started is ended after it."""
+
+    def __init__(self) -> None:
+        self._before: Kin = {}
+        self._own: set[int] = set()
+        self._zombies = Zombies()
+
+    def end(self, own: Collection[int]) -> list[int]:
+        """Look for them. ``own``: the children that this process started; returns whom it killed."""
+        alive = {
+            pid: born for pid in _children(os.getpid()) for state, born in (_state(pid),) if state != "Z"
+        }
+        ended: list[int] = []
+        if self._own - alive.keys():
+            # Only who came with the death of a child: this process may have started something itself.
+            came = [pid for pid, born in alive.items() if pid not in own and self._before.get(pid) != born]
+            for pid in came:
+                ended += end_tree(pid)
+        self._own = {pid for pid in own if pid in alive}
+        self._before = {pid: born for pid, born in alive.items() if pid not in ended}
+        self._zombies.collect(own)
+        return ended
+
+
+def end_tree(pid: int) -> list[int]:
+    """Kill a child and all below it; returns whom. What is missed becomes a child of this process."""
+    below = [each for child in _children(pid) for each in end_tree(child)]
+    return [*below, *([pid] if _kill(pid) else [])]
+
+
+def _kill(pid: int) -> bool:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+        return True
+    return False
+
+
+def _children(pid: int) -> Iterator[int]:
+    """The children of a process, by those of its threads that started them."""
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                yield from map(int, (thread / "children").read_text().split())
+
+
+def _state(pid: int) -> tuple[str, str]:
+    """The state of a process, as one letter, and its time of birth; both empty when there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return "", ""
+    return fields[0], fields[19]

@@ -1,0 +1,54 @@
+"""R32: what a tool started ends with it, when it is cancelled and when its process is killed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import call, open_session
+from tests.live import eventually
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of descendants")
+
+# A tool that stops when it is told to, one that never looks, one whose process is killed; and air for a busy
+# machine.
+BOUNDS = {"forget_programs": 2.0, "run_programs": 7.0, "killed": 7.0}
+AIR_SECONDS = 15.0
+
+
+def alive(pid: int) -> bool:
+    """Whether a program runs, or has ended without anybody to collect it."""
+    return psutil.pid_exists(pid)
+
+
+def test_programs_of_cancelled_and_killed_tools_end_and_those_of_their_neighbour_go_on(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster(concurrency=len(BOUNDS) + 1)
+    session = open_session(cluster)
+    tools = {"killed": "run_programs", "neighbour": "forget_programs"}
+    nonces = (*BOUNDS, "neighbour")
+    callers = {nonce: call(cluster, session, nonce, tools.get(nonce, nonce)) for nonce in nonces}
+    places = {nonce: cluster.wait_for(nonce).number for nonce in nonces}
+    programs = {nonce: [line.number for line in cluster.lines(nonce, "program")] for nonce in nonces}
+    assert all(len(found) == 3 and all(map(alive, found)) for found in programs.values())
+    for nonce in ("forget_programs", "run_programs"):
+        callers[nonce].cancel()
+    cluster.kill(places["killed"], "worker child")
+    for nonce, seconds in BOUNDS.items():
+        eventually(
+            lambda nonce=nonce: not any(map(alive, programs[nonce])),  # type: ignore[misc]
+            seconds + AIR_SECONDS,
+            f"the end of all programs of {nonce}",
+        )
+        callers[nonce].join()
+    assert all(map(alive, programs["neighbour"]))
+    callers["neighbour"].cancel()
+    callers["neighbour"].join()
+    eventually(
+        lambda: not any(map(alive, programs["neighbour"])), AIR_SECONDS, "the end of the last programs"
+    )
