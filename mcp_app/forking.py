@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from socket import socket
 
 # How long a fork waits for work to pause; rather a risky fork than a process that stands still itself.
 FORK_SECONDS = 5.0
@@ -46,3 +47,23 @@ def _in_child() -> None:
 
 
 os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_child=_in_child)
+
+
+def keep_from_children(listening: Iterable[socket]) -> None:
+    """Let no child of this process hold these sockets: one that outlives it would keep the port for nobody.
+
+    What a tool forks has nothing in their place; what it starts as a program never sees them.
+    """
+    sockets = tuple(listening)
+    for each in sockets:
+        each.set_inheritable(False)
+
+    def let_go() -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for each in sockets:
+            if each.fileno() >= 0:
+                # Not closed: others here know the number, and would close it once more when it is another's.
+                os.dup2(nothing, each.fileno(), inheritable=False)
+        os.close(nothing)
+
+    os.register_at_fork(after_in_child=let_go)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
+from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
 from mcpsite.quick import QuickAnswers
@@ -175,6 +176,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; then tell the supervisor."""
         allow_many_connections()
+        keep_from_children(sockets or ())
         await super().startup(sockets)
         spare_the_collector()
         self.answer_quickly()

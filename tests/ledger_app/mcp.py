@@ -298,6 +298,17 @@ async def approved_by_another(nonce: str) -> str:
 
 
 @tool
+def fork(nonce: str) -> int:
+    """Forks in the web process, and leaves the child running."""
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            time.sleep(600)
+        os._exit(0)
+    return child
+
+
+@tool
 async def quick(nonce: str) -> str:
     """Answers at once in the web process."""
     return nonce
