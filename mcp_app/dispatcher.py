@@ -9,7 +9,6 @@ import asyncio
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
@@ -27,7 +26,7 @@ from mcp_app.execution.background import Background
 from mcp_app.execution.calls import Calls
 from mcp_app.execution.exchange_reply import ExchangeReply
 from mcp_app.execution.figures import Figures
-from mcp_app.execution.reply import Reply
+from mcp_app.execution.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.execution.results import unexpected
 from mcp_app.execution.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
@@ -53,29 +52,6 @@ from mcp_app.streams.gateway import Streams
 log = logging.getLogger("mcp.dispatcher")
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """One body to send back, or none (202)."""
-
-    body: bytes
-    status: int = 200
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-    session_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StreamReference:
-    """A stream to follow from a position on; what came up to ``replayed`` was there before the connection."""
-
-    stream: str
-    epoch: int
-    after: int
-    replayed: int = 0
-
-
-ACCEPTED = Answered(b"", 202)
-
-
 class Dispatcher:
     """Everything one process needs to serve messages; transports hold exactly one."""
 
@@ -90,6 +66,8 @@ class Dispatcher:
         self.clients = Clients(self.log)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self._stop = threading.Event()
+        # Sessions and streams on which answers of calls that run here are still to come.
+        self.writing: set[tuple[str, str]] = set()
         self.upkeep = Upkeep()
         self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
         # By revision: extensions add theirs, so it is not known before every app is loaded.
@@ -184,7 +162,7 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve one request: a quick one at once, others as a stream."""
-        reply = Reply(self.streams, session.id, 1, owner=session.principal_key)
+        reply = Reply(self.streams, session, 1, self.writing)
         error = await self._serve(session, principal, request, payload, reply, trace_fields)
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
@@ -257,7 +235,7 @@ class Dispatcher:
         if self.streams.kept.refused(session.principal_key):
             await admit(self.streams, session.principal_key)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
-        reply = Reply(self.streams, session.id, len(answered), shared=True, owner=session.principal_key)
+        reply = Reply(self.streams, session, len(answered), self.writing, shared=True)
         for member in members:
             payload = jsonrpc.encode_member(member)
             if isinstance(member, jsonrpc.Request):

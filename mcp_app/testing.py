@@ -18,7 +18,8 @@ from mcp_app.catalogue import current, loading
 from mcp_app.catalogue.entries import ToolEntry
 from mcp_app.catalogue.snapshot import Catalogue
 from mcp_app.database import aquery
-from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.reply import Answered, StreamReference
 from mcp_app.protocol import envelope, jsonrpc
 from mcp_app.protocol.capabilities import extensions_member
 from mcp_app.protocol.versions import LEGACY, is_modern

@@ -6,16 +6,42 @@ import asyncio
 import logging
 import secrets
 from collections import deque
+from dataclasses import dataclass
 from typing import Protocol
 
 from mcp_app.protocol.errors import McpError
 from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.session import Session
 from mcp_app.streams.base import ANSWER, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 
 log = logging.getLogger("mcp.reply")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One body to send back, or none (202)."""
+
+    body: bytes
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamReference:
+    """A stream to follow from a position on; what came up to ``replayed`` was there before the connection."""
+
+    stream: str
+    epoch: int
+    after: int
+    replayed: int = 0
+    gap: bool = False  # what the client has not seen of what came before is lost
+
+
+ACCEPTED = Answered(b"", 202)
 
 
 class Watched(Protocol):
@@ -53,6 +79,7 @@ class Reply:
         "_pump",
         "_settled",
         "_streams",
+        "_writing",
         "answers",
         "broken",
         "calls",
@@ -63,16 +90,26 @@ class Reply:
     )
 
     def __init__(
-        self, streams: Streams, session_id: str, expected: int, *, shared: bool = False, owner: str = ""
+        self,
+        streams: Streams,
+        session: Session,
+        expected: int,
+        writing: set[tuple[str, str]] | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
-        """``expected`` answers will come, ``shared`` by a batch; a stream is on the account of ``owner``."""
+        """``expected`` answers will come, ``shared`` by the members of a batch.
+
+        The stream is in ``writing``, with its session, as long as this process has more to say there.
+        """
         self._streams = streams
         self._expected = expected
-        self._owner = owner
+        self._owner = session.principal_key
+        self._writing = set() if writing is None else writing
         self._outbox: deque[tuple[str, bytes]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._settled: asyncio.Future[None] | None = None
-        self.session_id = session_id
+        self.session_id = session.id
         self.answers: list[bytes] = []
         self.calls: list[Watched] = []
         self.stream = ""
@@ -187,12 +224,15 @@ class Reply:
             if self._expected == 0:
                 self._settle()
             return False
+        self._writing.add((self.session_id, self.stream))
         self._settle()
         return True
 
     async def _append(self, kind: str, encoded: bytes) -> None:
         if kind in ("answer", "final"):
             await self._append_answer(kind, encoded)
+            if kind == "final":
+                self._writing.discard((self.session_id, self.stream))
             return
         try:
             await self._streams.log.append(

@@ -61,6 +61,12 @@ class Reader:
                 break
         return []
 
+    def restart(self, epoch: int) -> None:
+        """Go on from the beginning of the stream's new life; what was not read of the old one is a gap."""
+        self.epoch, self.cursor = epoch, 0
+        self.finished, self.gap = False, True
+        self._kept = asyncio.get_running_loop().time()
+
     def poke(self) -> None:
         """Have ``next`` return soon, also without events: its caller has something else to look at."""
         self._poked = True

@@ -151,6 +151,10 @@ class Caller:
     def _message(self, client: Mcp, message: dict[str, Any], event_id: str) -> None:
         method = message.get("method")
         if method == "notifications/message":
+            if (
+                message["params"]["logger"] == "mcp.stream"
+            ):  # A gap is announced; that is not what a tool says.
+                return
             about, run, number = message["params"]["data"].split()[:3]
             self._note("message", about=about, run=run, number=float(number), event_id=event_id)
         elif method == "notifications/progress":

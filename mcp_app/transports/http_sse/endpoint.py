@@ -12,7 +12,8 @@ from urllib.parse import parse_qs
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
-from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.reply import Answered, StreamReference
 from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     Forbidden,

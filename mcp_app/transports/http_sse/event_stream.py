@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from mcp_app.dispatcher import StreamReference
+from mcp_app.execution.reply import StreamReference
 from mcp_app.protocol import sse
-from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError
+from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
 from mcp_app.transports.connections import Connection
 from mcp_app.transports.streamable_http.event_stream import EventStream, Stalled
 
@@ -91,6 +91,10 @@ class HttpSseStream(EventStream):
     def _encode(self, message: bytes) -> bytes:
         """SSE1-02."""
         return sse.encode_event(message, event="message")
+
+    async def _found_again(self, stream: str) -> int:
+        """The streams that belonged in here are lost with the one that named them."""
+        raise StreamUnknown("Redis has lost the streams of this connection.")
 
     async def _tell_gap(self) -> None:
         """An answer may be among what was trimmed: better no connection than one that waits for it."""

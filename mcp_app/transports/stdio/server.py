@@ -10,7 +10,8 @@ import logging
 from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Answered, Dispatcher, StreamReference
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.reply import Answered, StreamReference
 from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (
     InvalidRequest,

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import NO_REDIS, Answered, Dispatcher
+from mcp_app.dispatcher import NO_REDIS, Dispatcher
+from mcp_app.execution.reply import Answered
 from mcp_app.execution.results import unexpected
 from mcp_app.protocol import dialects, jsonrpc
 from mcp_app.protocol.errors import (

@@ -10,14 +10,15 @@ from collections.abc import Awaitable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher, StreamReference
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.reply import StreamReference
 from mcp_app.protocol import jsonrpc, sse
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.event_id import EventId
 from mcp_app.protocol.logging import at_least
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
-from mcp_app.streams.base import Event, StreamsError, StreamUnknown
+from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnknown
 from mcp_app.streams.reader import Reader
 from mcp_app.transports import notices
 from mcp_app.transports.connections import Connection, Connections
@@ -90,6 +91,8 @@ class EventStream:
             scope[STREAMING] = True
             await send({"type": "http.response.start", "status": 200, "headers": [*START_HEADERS, *extra]})
             await self._prime(reference)
+            if reference.gap:
+                await self._tell_gap()
             await self._follow(reader, reference.stream, connection, gone)
             if not gone.done():
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -111,9 +114,9 @@ class EventStream:
             if connection.standalone:
                 await self._announce_catalogue()
             try:
-                events = await reader.next(self._pause(clock))
-            except StreamUnknown:
-                return  # The session ended, or everything in it expired.
+                events = await self._next(reader, stream, self._pause(clock))
+            except (StreamUnknown, StreamFinished, McpError):
+                return  # The session ended, or nobody writes the stream any more.
             except StreamsError:
                 await asyncio.sleep(1)
                 events = []
@@ -130,6 +133,24 @@ class EventStream:
             due = connection.stale or clock() - self._checked >= self._settings.keep_alive_seconds
             if due and not await self._check(connection):
                 return
+
+    async def _next(self, reader: Reader, stream: str, seconds: float) -> list[Event]:
+        """The next events; a stream that Redis has lost is read on from where it begins again (R12)."""
+        try:
+            return await reader.next(seconds)
+        except StreamUnknown:
+            reader.restart(await self._found_again(stream))
+            return []
+
+    async def _found_again(self, stream: str) -> int:
+        """A lost stream's new epoch, if it is still written; else StreamUnknown, StreamFinished, McpError."""
+        dispatcher, session = self._dispatcher, self._session
+        if stream == STANDALONE or (session.id, stream) in dispatcher.writing:
+            return (await dispatcher.streams.log.open(session.id, stream, owner=session.principal_key)).epoch
+        found = await dispatcher.services.background.lost_stream(session.id, stream)
+        if found is None:
+            raise StreamUnknown("Nobody has anything more to say on this stream.")
+        return found[1].epoch
 
     async def _write_events(self, stream: str, events: list[Event]) -> bool:
         """Write events in order; True when the connection is to be closed after them."""

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.current import current
-from mcp_app.dispatcher import ACCEPTED, Answered, Dispatcher, StreamReference
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.reply import ACCEPTED, Answered, StreamReference
 from mcp_app.protocol import dialects, event_id, interim_headers, jsonrpc
 from mcp_app.protocol.envelope import VERSION, VERSION_HEADER, header_version
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
@@ -142,6 +143,9 @@ class Legacy:
         """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
         position = event_id.parse(last.decode("latin-1"))
         head = await self._dispatcher.streams.log.head(session.id, position.stream)
+        known = head is not None and head.epoch == position.epoch and head.offset >= position.offset
+        if not known and position.stream == STANDALONE:
+            return await self._afresh(session)
         if head is None or head.epoch != position.epoch:
             return await self._restored(session, position.stream)
         if await self._dispatcher.services.background.complete(session.id, position.stream):
@@ -159,13 +163,31 @@ class Legacy:
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
 
+    async def _afresh(self, session: Session) -> tuple[Session, StreamReference, str]:
+        """The standalone stream for who knows an earlier life of it; Redis was emptied, or set back in time.
+
+        A refusal would be repeated for ever by a client that keeps the id it has. There is one such stream in
+        each session, so an id of another session's opens nothing but this session's own.
+        """
+        token = secrets.token_hex(8)
+        async with self._lease(session, token):
+            await self._dispatcher.standalone.listen(session, token, take_over=True)
+            position = await self._dispatcher.standalone.position(session)
+        return session, StreamReference(STANDALONE, *position, gap=True), token
+
     def _note_resumed(self, session: Session, last: bytes, replayed: int) -> None:
         """A mark in the message log: here the client had lost its connection and came back for the rest."""
         mark = jsonrpc.encode({"Last-Event-ID": last.decode("latin-1"), "replayed": replayed})
         self._dispatcher.log.single(session.id, session.principal_key, "in", "resumed", mark, "")
 
     async def _restored(self, session: Session, stream: str) -> tuple[Session, StreamReference, str]:
-        """A background call's stream that Redis lost: its answer is in the database (R12)."""
+        """A stream that Redis lost: of a background call, whose answer is in the database (R12), or one that
+        this process still writes. What else it was cannot be told any more: its writer is not here.
+        """
+        if (session.id, stream) in self._dispatcher.writing:
+            owner = session.principal_key
+            epoch, _ = await self._dispatcher.streams.log.open(session.id, stream, owner=owner)
+            return session, StreamReference(stream, epoch, 0, gap=True), ""
         found = await self._dispatcher.services.background.lost_stream(session.id, stream)
         if found is None:
             raise event_id.InvalidEventId(UNKNOWN_EVENT)

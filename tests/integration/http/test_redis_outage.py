@@ -7,8 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
+import redis
 
 from tests.bounds import SLACK
 from tests.integration.http.conftest import check_logs
@@ -157,3 +159,43 @@ def test_a_redis_that_hangs_delays_a_running_stream_and_loses_nothing_of_it(
 
 def ledger(server: LiveServer) -> list[str]:
     return (server.folder / "data" / "ledger").read_text(encoding="utf-8").splitlines()
+
+
+GAP = "Earlier messages of this stream are no longer kept."
+
+
+def warnings(messages: list[Any]) -> list[str]:
+    """What the server itself says of a stream."""
+    found = [each["params"] for each in messages if each.get("method") == "notifications/message"]
+    return [each["data"] for each in found if each["logger"] == "mcp.stream"]
+
+
+def empty(server: LiveServer) -> None:
+    with redis.Redis.from_url(server.redis.url, protocol=2) as client:
+        client.flushall()
+
+
+@pytest.mark.requirement("T-RES-08")
+def test_a_call_on_an_open_connection_is_answered_though_redis_was_emptied(
+    server: LiveServer, session: Mcp
+) -> None:
+    arguments = {"count": 12, "delay_seconds": 0.25}
+    with session.open_call("tools/call", {"name": "steps", "arguments": arguments}) as stream:
+        said = [stream.message() for _ in range(3)]
+        empty(server)
+        rest = stream.messages(30)
+    assert rest[-1]["result"]["content"][0]["text"] == "done"
+    assert warnings(rest) == [GAP]
+    numbers = [
+        int(each["params"]["data"].split()[0])
+        for each in [*said, *rest]
+        if "method" in each and each["params"]["logger"] != "mcp.stream"
+    ]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_silent_call_is_answered_though_redis_was_emptied(server: LiveServer, session: Mcp) -> None:
+    arguments = {"name": "silent", "seconds": 7.0}
+    with session.open_call("tools/call", {"name": "hold", "arguments": arguments}) as stream:
+        empty(server)
+        assert stream.messages(30)[-1]["result"]["content"][0]["text"] == "silent"

@@ -148,7 +148,6 @@ def test_resuming_one_stream_never_shows_events_of_another(live: LiveServer, cli
         "0",
         "",
         "post-0123456789abcdef01.abcdef.1",
-        "standalone.123456.0",
         "../standalone.1.1",
         "standalone.1.-1",
         "standalone.1.99999999999999999999",
@@ -190,15 +189,26 @@ def test_sessions_cannot_resume_each_others_streams(open_session: OpenSession) -
     owner = open_session()
     with owner.open_call("tools/call", call_of(3, 0.0)) as stream:
         events = [str(event.id) for event in stream]
-    with owner.get_stream() as standalone:
-        standalone.next()
-        events.append(str(standalone.last_event_id))
     for number in range(4):
         stranger = open_session(LEGACY[number % 3], process=number % 2)
         for identifier in events:
             answer = stranger.try_get_stream(identifier)
             assert isinstance(answer, Answer)
             assert answer.status == 400
+
+
+@pytest.mark.requirement("T-RES-05", "SEC-06")
+def test_the_id_of_a_foreign_standalone_stream_is_like_one_that_never_was(open_session: OpenSession) -> None:
+    owner, stranger = open_session(), open_session()
+    with owner.get_stream() as standalone:
+        standalone.next()
+        foreign = str(standalone.last_event_id)
+        found = []
+        for identifier in (foreign, "standalone.123456.0", "standalone.123456.7"):
+            with stranger.get_stream(identifier) as opened:
+                found.append([opened.next().data, opened.message()["params"]["data"]])  # type: ignore[union-attr]
+        assert found == 3 * [[b"", "Earlier messages of this stream are no longer kept."]]
+        assert standalone.quiet(1.5)
 
 
 @pytest.mark.requirement("T-RES-07", "T-POST-15")

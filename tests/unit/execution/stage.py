@@ -76,7 +76,7 @@ class Stage:
         return self.calls.start(
             session=self.session,
             principal=principal,
-            reply=reply or Reply(self.streams, self.session.id, 1),
+            reply=reply or Reply(self.streams, self.session, 1),
             request_id=request_id,
             method=method,
             target="target",

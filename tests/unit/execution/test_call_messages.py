@@ -99,7 +99,7 @@ async def test_a_call_is_silent_after_its_end(stage: Stage) -> None:
         context.info("before")
         return result()
 
-    reply = Reply(stage.streams, stage.session.id, 2)
+    reply = Reply(stage.streams, stage.session, 2)
     call = stage.start(work, reply=reply)
     other = stage.start(never, request_id=2, reply=reply)
     while not call.outcome:

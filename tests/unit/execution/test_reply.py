@@ -10,6 +10,7 @@ import pytest
 
 from mcp_app.execution import reply as module
 from mcp_app.execution.reply import Reply
+from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.store import events_of, moody, told
@@ -17,6 +18,14 @@ from tests.unit.execution.store import events_of, moody, told
 SESSION = "a-session-of-these-tests"
 NEVER = 3600.0
 AT_ONCE = 0.0
+
+
+def session() -> Session:
+    client = {"name": "tests", "version": "1"}
+    fields = stored_fields(
+        version="2025-11-25", principal="ada", client_info=client, capabilities={}, announced=0
+    )
+    return Session(SESSION, fields)
 
 
 class Clocked:
@@ -30,7 +39,7 @@ class Clocked:
 
 
 def reply_for(streams: Streams, expected: int = 1) -> Reply:
-    return Reply(streams, SESSION, expected)
+    return Reply(streams, session(), expected)
 
 
 async def told_by(reply: Reply, streams: Streams) -> list[tuple[str, bytes]]:

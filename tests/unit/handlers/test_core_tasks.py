@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.dispatcher import Answered
 from mcp_app.execution import reaper, records
 from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.reply import Answered
 from mcp_app.models import Call, TaskWait
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State

@@ -1,0 +1,78 @@
+"""Redis is emptied: what is still said on open streams is heard, and clients that come back are served."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+import redis
+
+from tests.integration.calls.conftest import CAPABILITIES, Installation, unexplained
+from tests.live import eventually
+from tests.raw_http import Answer, Mcp
+
+GAP = "Earlier messages of this stream are no longer kept."
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Installation]:
+    with Installation(2, settings="tests.integration.http.settings", worker=True) as server:
+        assert isinstance(server, Installation)
+        yield server
+        assert not unexplained(server), server.logs()[-4000:]
+
+
+@pytest.fixture
+def session(server: Installation) -> Iterator[Mcp]:
+    """A session whose record is in the database."""
+    with closing(server.mcp(0)) as client:
+        client.initialize(capabilities=CAPABILITIES)
+        with closing(sqlite3.connect(server.folder / "data" / "db.sqlite3")) as database:
+            query = "SELECT 1 FROM mcp_app_session WHERE id = ?"
+            found = lambda: database.execute(query, [client.session]).fetchone()  # noqa: E731
+            eventually(found, 20, "the session's record")
+        yield client
+
+
+def warnings(messages: list[Any]) -> list[str]:
+    """What the server itself says of a stream."""
+    found = [each["params"] for each in messages if each.get("method") == "notifications/message"]
+    return [each["data"] for each in found if each["logger"] == "mcp.stream"]
+
+
+def empty(server: Installation) -> None:
+    with redis.Redis.from_url(server.redis.url, protocol=2) as client:
+        client.flushall()
+
+
+def test_a_call_is_found_again_at_its_process_though_redis_was_emptied(
+    server: Installation, session: Mcp
+) -> None:
+    arguments = {"name": "resumed", "seconds": 4.0}
+    with session.open_call("tools/call", {"name": "hold", "arguments": arguments}) as stream:
+        stream.next()
+        position = str(stream.last_event_id)
+        empty(server)
+    answer = session.via(server.ports[1]).try_get_stream(position)
+    assert isinstance(answer, Answer)  # Nobody there can tell whether it will ever be answered.
+    assert answer.status == 400
+    with session.get_stream(position) as resumed:
+        messages = resumed.messages(30)
+    assert warnings(messages) == [GAP]
+    assert messages[-1]["result"]["content"][0]["text"] == "resumed"
+
+
+def test_a_standalone_stream_that_redis_lost_goes_on_with_a_notice_of_the_gap(
+    server: Installation, session: Mcp
+) -> None:
+    with session.get_stream() as stream:
+        stream.next()
+        position = str(stream.last_event_id)
+        empty(server)
+        assert warnings([stream.message(30)]) == [GAP]
+    for process in (0, 1):  # A client that keeps the id it has is served each time it comes.
+        with session.via(server.ports[process]).get_stream(position) as again:
+            assert warnings([again.message()]) == [GAP]
