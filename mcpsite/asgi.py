@@ -25,6 +25,7 @@ django: Any = get_asgi_application()
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
+from mcpsite.bodies import bounded  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
 
 
@@ -48,6 +49,8 @@ OTHERS: dict[str, Endpoint] = {
     "/messages/": mcp.http_sse,
     "/message": mcp.http_sse,
 }
+# They ask who it is before they read a body, and bound it in words of their own.
+BOUND_THEMSELVES = frozenset({"/mcp", *OTHERS})
 ROUTES: dict[str, Endpoint] = {
     "/mcp": first_request,
     **dict.fromkeys(OTHERS, first_request),
@@ -77,7 +80,11 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         if scope["type"] == "http":
-            await ROUTES.get(scope["path"], django)(scope, receive, send)
+            path = scope["path"]
+            if path in BOUND_THEMSELVES:
+                await ROUTES[path](scope, receive, send)
+            else:
+                await bounded(ROUTES.get(path, django), scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":

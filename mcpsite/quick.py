@@ -7,10 +7,13 @@ service does not answer at once goes the ordinary way, as if nothing had happene
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from mcpsite.connection import BoundedConnection, Refused
 
 PATH = b"/mcp"
 HEAD = (
@@ -18,11 +21,11 @@ HEAD = (
     b"content-length: %d\r\n\r\n%b"
 )
 # Headers, body and the client's address in, the JSON body of a 200 answer out; None: not at once.
-Quick = Callable[[list[tuple[bytes, bytes]], bytes, str], bytes | None]
+Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], bytes | None]
 
 
-class QuickAnswers(HttpToolsProtocol):
-    """Uvicorn's HTTP with a short cut; ``quick`` is set for the whole process when the service runs."""
+class QuickAnswers(BoundedConnection):
+    """HTTP with a short cut; ``quick`` is set for the whole process when the service runs."""
 
     quick: Quick | None = None
     held: list[bytes] | None = None
@@ -47,7 +50,7 @@ class QuickAnswers(HttpToolsProtocol):
         if self.held is not None:
             quick = type(self).quick
             address = self.client[0] if self.client else ""
-            answer = quick(self.headers, b"".join(self.held), address) if quick else None
+            answer = quick(self.scope["headers"], b"".join(self.held), address) if quick else None
             if answer is not None:
                 self.held = None
                 self._send(answer)
@@ -59,7 +62,8 @@ class QuickAnswers(HttpToolsProtocol):
         """Parse; a request that has not arrived whole is none to hold, its body has a time limit."""
         super().data_received(data)
         if self.held is not None:
-            self._let_go()
+            with suppress(Refused):
+                self._let_go()
 
     def _may_be_quick(self) -> bool:
         """An ordinary request, alone on its connection, whose client reads what it is sent."""
@@ -80,6 +84,7 @@ class QuickAnswers(HttpToolsProtocol):
     def _let_go(self) -> None:
         """The ordinary way, from where it was left."""
         held, self.held = self.held, None
+        self.expect_100_continue = False  # A trailer may have said so.
         super().on_headers_complete()
         for body in held or ():
             super().on_body(body)

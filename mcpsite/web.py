@@ -10,22 +10,18 @@ import socket
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
+from mcpsite.connection import BoundedConnection
 from mcpsite.quick import QuickAnswers
 from mcpsite.supervised import signs_of_life
 
-STATUS_LINES = b"HTTP/1.1 "
-CONTENT_LENGTH = b"\r\ncontent-length: "
 GC_ALLOCATIONS = 20_000
 BACKLOG = 2048
 MAX_DESCRIPTORS = 65_536
 TCP_USER_TIMEOUT_MS = 30_000
-HEADER_SECONDS = 10.0
-HEADER_BYTES = 32 * 1024
 SWEEP_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
@@ -68,106 +64,11 @@ def _why(host: str, port: int, error: OSError) -> str:
     return f"Cannot listen on {host} port {port}: {error.strerror}. Set HOST and PORT."
 
 
-class JoinedWrites:
-    """A transport that sends the head of an answer of known length together with its body.
-
-    Uvicorn writes them one after the other, and uvloop makes a system call and a packet of each.
-    """
-
-    __slots__ = ("_head", "_transport")
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-
-    @property
-    def plain(self) -> asyncio.Transport:
-        """The transport itself."""
-        return self._transport
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write; the head of an answer is held until its body follows, or until ``release``."""
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(STATUS_LINES) and CONTENT_LENGTH in data:
-            self._head = data
-            return
-        self._transport.write(data)
-
-    def release(self) -> None:
-        """Send a head that no body follows: of an answer to HEAD."""
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
-
-    def close(self) -> None:
-        """Close after what is held."""
-        self.release()
-        self._transport.close()
-
-
 def websocket(**facts: Any) -> asyncio.Protocol:
     """Uvicorn's WebSocket protocol, loaded when a page of the console opens the first one."""
     from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
     return WSProtocol(**facts)
-
-
-class BoundedHeaders(QuickAnswers):
-    """HTTP with a bound on the time and bytes that request headers may take; uvicorn waits for ever."""
-
-    headers_since: float | None = None
-    header_bytes = 0
-    joined: JoinedWrites
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A connection that sends nothing is as slow as one that sends its headers slowly."""
-        self.joined = JoinedWrites(transport)
-        super().connection_made(cast("asyncio.Transport", self.joined))
-        self.headers_since = self.loop.time()
-
-    def handle_websocket_upgrade(self) -> None:
-        """From here on nothing is an answer with a head and a body."""
-        self.headers_since = None
-        self.joined.release()
-        self.transport = self.joined.plain
-        super().handle_websocket_upgrade()
-
-    def on_response_complete(self) -> None:
-        """Nothing of an answer stays behind."""
-        self.joined.release()
-        super().on_response_complete()
-
-    def data_received(self, data: bytes) -> None:
-        """Parse; note since when headers are incomplete."""
-        super().data_received(data)
-        scope = cast("dict[str, Any] | None", self.scope)
-        # Uvicorn makes a scope at a request's first byte and names the method when its headers are complete.
-        if scope is not None and "method" in scope:
-            self.headers_since = None
-        else:
-            self._wait_for_headers(len(data))
-
-    def _wait_for_headers(self, size: int) -> None:
-        """Refuse a request whose headers have grown too long (431)."""
-        if self.headers_since is None:
-            self.headers_since = self.loop.time()
-            self.header_bytes = 0
-        self.header_bytes += size
-        if self.header_bytes > HEADER_BYTES:
-            self.refuse(431)
-
-    def refuse(self, status: int) -> None:
-        """Answer with a bare status and close."""
-        if not self.transport.is_closing():
-            # Uvicorn's annotation forgets that there is none before the first request.
-            cycle = cast("RequestResponseCycle | None", self.cycle)
-            if cycle is None or cycle.response_complete:
-                self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
-            self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -199,13 +100,11 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     def close_slow_senders(self) -> None:
-        """Close every connection that has been sending its headers for too long (408)."""
-        too_old = asyncio.get_running_loop().time() - HEADER_SECONDS
+        """Close every connection that has been sending headers, or what is as short, for too long (408)."""
+        now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, BoundedHeaders):
-                since = connection.headers_since
-                if since is not None and since < too_old:
-                    connection.refuse(408)
+            if isinstance(connection, BoundedConnection):
+                connection.refuse_if_slow(now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: event streams are closed first, for an open one would hold the process until the deadline."""
@@ -241,7 +140,7 @@ def configuration(settings: environment.Environment) -> uvicorn.Config:
     return uvicorn.Config(
         "mcpsite.asgi:application",
         loop="auto",
-        http=BoundedHeaders,
+        http=QuickAnswers,
         ws=cast("Any", websocket),
         ws_max_size=WEBSOCKET_BYTES,
         ws_per_message_deflate=False,

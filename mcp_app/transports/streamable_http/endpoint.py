@@ -111,7 +111,7 @@ class Endpoint:
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
             await self._refuse(scope, send, _fault(scope), extra)
 
-    def quick(self, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> bytes | None:
+    def quick(self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str) -> bytes | None:
         """The JSON body of a 200 answer to a POST that needs no waiting; None for every other.
 
         The same rules in the same order as ``__call__``; whatever is not plainly good is left to that, which

@@ -36,7 +36,7 @@ class BodyReader:
         Raises PayloadTooLarge (on the declared length, before a byte is read), Refused (400 for a length that
         is none, 408 for a body that dribbles in), and Disconnected.
         """
-        if content_length is not None and _length(content_length) > self._limit:
+        if content_length is not None and declared_length(content_length) > self._limit:
             raise self._too_large()
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
@@ -89,7 +89,8 @@ class BodyReader:
         return PayloadTooLarge(f"The body is larger than {self._limit} bytes.")
 
 
-def _length(declared: bytes) -> int:
+def declared_length(declared: bytes) -> int:
+    """What a Content-Length header says; raises Refused (400) for a length that is none."""
     if not declared.isdigit():
         raise Refused("The Content-Length header must be a number.")
     # Python refuses to read numbers of thousands of digits.

@@ -1,0 +1,172 @@
+"""Owns how large a body may be, and how long it may take, before Django sees it; on any ASGI server (S28).
+
+Django takes a body whole, from memory to disk, before it looks at anything else of a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.db import Error as DatabaseFault
+from django.http import HttpRequest, parse_cookie
+
+from mcp_app import conf
+from mcp_app.auth.services import find_api_key
+from mcp_app.database import aquery
+from mcp_app.protocol.errors import Refused
+from mcp_app.transports.streamable_http.request_body import declared_length
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# Enough for a login; whoever sends more must say who they are.
+UNKNOWN_BYTES = 64 * 1024
+# A catalogue file of 32 MiB with what is around it in a form. Uploads of other kinds are smaller.
+FILE_BYTES = 33 * 1024 * 1024
+FILES = ("/admin/", "/api/catalogue/import/")
+GONE: Message = {"type": "http.disconnect"}
+
+
+async def bounded(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve a request whose body is within its bounds; answer 413 or 408 for any other.
+
+    Anybody may send ``UNKNOWN_BYTES``, who is signed in ``MAX_BODY_BYTES``, and below ``FILES`` as many as
+    ``FILE_BYTES``. It must arrive within ``BODY_SECONDS`` for each ``MAX_BODY_BYTES`` that are allowed.
+    """
+    body = _Body(scope, receive)
+    answered = False
+
+    async def answer(message: Message) -> None:
+        nonlocal answered
+        answered = True
+        await send(message)
+
+    try:
+        await body.check_declared()
+        await application(body.scope, body.receive, answer)
+    except Refused as refusal:
+        body.refusal = refusal
+    if body.refusal is not None and not answered:
+        await _refuse(scope, send, body.refusal)
+
+
+class _Body:
+    """The body of one request, counted while it is read."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        # An own list: the length of the body is added when it is known.
+        self.scope = {**scope, "headers": list(scope["headers"])}
+        self.refusal: Refused | None = None
+        self._receive = receive
+        self._size = 0
+        self._whole = False
+        self._most = conf.get().max_body_bytes
+        self._seconds = conf.get().body_seconds
+        self._limit = min(UNKNOWN_BYTES, self._most)
+        self._known = False
+        self._began = asyncio.get_running_loop().time()
+
+    async def check_declared(self) -> None:
+        """Raises Refused for a length that is too large, before a byte is asked for."""
+        for name, value in self.scope["headers"]:
+            if name == b"content-length":
+                await self._make_room(declared_length(value))
+
+    async def receive(self) -> Message:
+        """The next message; a client whose body is refused is told to the application as gone."""
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._began + self._seconds):
+                message = await self._receive()
+            if message["type"] == "http.request":
+                self._size += len(message.get("body", b""))
+                await self._make_room(self._size)
+        except TimeoutError:
+            self.refusal = Refused(f"The body did not arrive within {self._seconds:g} s.", http_status=408)
+        except Refused as refusal:
+            self.refusal = refusal
+        else:
+            if message["type"] == "http.request" and not message.get("more_body", False):
+                self._note_length()
+            return message
+        return GONE
+
+    async def _make_room(self, size: int) -> None:
+        """Raises Refused unless the caller may send so much."""
+        if size > self._limit and not self._known:
+            allowed = FILE_BYTES if self.scope["path"].startswith(FILES) else self._most
+            if size <= allowed and not await _is_signed_in(self.scope["headers"]):
+                raise _too_large(f"{self._limit} bytes, unless you are signed in or send a valid API key")
+            self._known = True
+            self._limit = allowed
+            self._seconds *= max(1, math.ceil(allowed / max(self._most, 1)))
+        if size > self._limit:
+            raise _too_large(f"{self._limit} bytes")
+
+    def _note_length(self) -> None:
+        """What came in chunks has a length now (RFC 9112 section 7.1.3): without one Django reads nothing."""
+        self._whole = True
+        headers = self.scope["headers"]
+        if self._size and all(name != b"content-length" for name, _ in headers):
+            headers[:] = [field for field in headers if field[0] not in (b"transfer-encoding", b"trailer")]
+            headers.append((b"content-length", b"%d" % self._size))
+
+
+async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether somebody known asks. Raises Refused (503) when the database cannot tell."""
+    found = {
+        name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
+    }
+    scheme, _, secret = found.get(b"authorization", "").partition(" ")
+    session = parse_cookie(found.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
+    try:
+        if scheme.lower() == "bearer":
+            return await aquery(find_api_key, secret.strip()) is not None
+        return bool(session) and await aquery(_is_session, session)
+    except DatabaseFault:
+        raise Refused("The database is away. Try again in a moment.", http_status=503) from None
+
+
+def _is_session(key: str) -> bool:
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    return bool(get_user(request).is_authenticated)
+
+
+def _too_large(limit: str) -> Refused:
+    return Refused(f"The body is larger than {limit}.", http_status=413)
+
+
+async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
+    """The refusal in the words of the place that was asked. The connection ends: its rest is not read."""
+    status, detail = refusal.http_status, str(refusal)
+    if scope["path"].startswith("/api/"):
+        kind = b"application/problem+json"
+        title = HTTPStatus(status).phrase
+        told = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+        content = json.dumps(told, indent=2).encode() + b"\n"
+    else:
+        kind, content = b"text/plain; charset=utf-8", detail.encode() + b"\n"
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", b"%d" % len(content)),
+        (b"cache-control", b"no-store"),
+    ]
+    if scope.get("http_version", "1.1").startswith("1"):
+        headers.append((b"connection", b"close"))
+    if status == 503:
+        headers.append((b"retry-after", b"5"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

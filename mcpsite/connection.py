@@ -1,0 +1,286 @@
+"""One HTTP connection with bounds that uvicorn lacks, on all that comes before anybody is known (S28)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NoReturn, cast
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+STATUS_LINES = b"HTTP/1.1 "
+CONTENT_LENGTH = b"\r\ncontent-length: "
+HEADER_SECONDS = 10.0
+HEADER_BYTES = 32 * 1024
+# More than /mcp takes, which refuses in words of its own.
+HEADER_FIELDS = 128
+# What is still taken of a request that was answered before its end, so that its sender reads the answer.
+UNREAD_BYTES = 64 * 1024 * 1024
+REQUESTS_AHEAD = 100
+
+
+class Refused(Exception):
+    """The connection was refused: nothing that comes on it is looked at any more."""
+
+
+class JoinedWrites:
+    """A transport that sends the head of an answer of known length together with its body.
+
+    Uvicorn writes them one after the other, and uvloop makes a system call and a packet of each.
+    """
+
+    __slots__ = ("_ending", "_head", "_transport", "unread")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        self._ending = False
+        # Whether the request that is being received has not come to its end.
+        self.unread = False
+
+    @property
+    def plain(self) -> asyncio.Transport:
+        """The transport itself."""
+        return self._transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write; the head of an answer is held until its body follows, or until ``release``."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.startswith(STATUS_LINES) and CONTENT_LENGTH in data:
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def release(self) -> None:
+        """Send a head that no body follows: of an answer to HEAD."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
+
+    @property
+    def ending(self) -> bool:
+        """Whether everything was said, and the end of the request is waited for."""
+        return self._ending
+
+    def is_closing(self) -> bool:
+        """Whether nothing may be written any more."""
+        return self._ending or self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close after what is held.
+
+        While the client still sends its request, only our side is ended at first: closing would reset the
+        connection, and with it what the client has not read yet. The second time it is closed whatever comes.
+        """
+        self.release()
+        if self.unread and not self.is_closing() and self._transport.can_write_eof():
+            self._ending = True
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+
+class Trailers(list[tuple[bytes, bytes]]):
+    """Takes the place of a request's headers behind its first chunk: what comes now is counted and dropped.
+
+    A field that a proxy would have checked, set or removed among the headers must not come in behind the body
+    (RFC 9110 section 6.5.1).
+    """
+
+    def __init__(self, connection: BoundedConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._fields = self._bytes = 0
+
+    def append(self, field: tuple[bytes, bytes]) -> None:
+        """Count; raises Refused over the limits of headers."""
+        self._fields += 1
+        self._bytes += len(field[0]) + len(field[1])
+        if self._fields > HEADER_FIELDS or self._bytes > HEADER_BYTES:
+            self._connection.stop(431)
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """HTTP with bounds on all that is neither body nor answer, in bytes and in time; uvicorn has none.
+
+    That is the headers, the trailers, the sizes of chunks and what is written behind them, the rest of a
+    request that was answered before its end, and requests sent ahead of their turn. The size and time of
+    bodies is for the application to bound (``bodies``).
+    """
+
+    # Since when something is incomplete that must not take long, and the bytes it has so far.
+    since: float | None = None
+    loose = 0
+    # What came of a request after its answer.
+    unwanted = 0
+    # Whether headers ended or body arrived in the bytes that are being parsed.
+    moved = False
+    keep_alive = False
+    # The request whose turn it is to be answered.
+    active: RequestResponseCycle | None = None
+    joined: JoinedWrites
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection that sends nothing is as slow as one that sends its headers slowly."""
+        self.joined = JoinedWrites(transport)
+        super().connection_made(cast("asyncio.Transport", self.joined))
+        self.since = self.loop.time()
+
+    def handle_websocket_upgrade(self) -> None:
+        """From here on nothing is an answer with a head and a body."""
+        self.since = None
+        self.joined.release()
+        self.transport = self.joined.plain
+        super().handle_websocket_upgrade()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse; note since when something is incomplete."""
+        before = self.scope
+        super().data_received(data)
+        scope = cast("dict[str, Any] | None", self.scope)
+        if self.joined.unread:
+            if self.joined.ending:
+                self._drop(len(data))
+            if not self.moved:
+                self._count(len(data))
+            self.moved = False
+        # Uvicorn makes a scope at a request's first byte and names the method when its headers are complete.
+        elif scope is not None and "method" in scope:
+            self.since = None
+        else:
+            self._count(len(data) if scope is before else self._begun(data))
+
+    def on_headers_complete(self) -> None:
+        """Begin a request; raises Refused for one that is not understood or out of bounds."""
+        if self.transport.is_closing():
+            raise Refused
+        headers = cast("list[tuple[bytes, bytes]]", self.scope["headers"])
+        self._check_codings(headers)
+        if len(headers) > HEADER_FIELDS or _size(headers) + len(self.url) > HEADER_BYTES:
+            self.stop(431)
+        if len(self.pipeline) >= REQUESTS_AHEAD:
+            self.stop(429)
+        cycle = self.cycle
+        super().on_headers_complete()
+        if self.cycle is not cycle:
+            # An answer that comes before the end of its request is the last one: what follows on the
+            # connection is the rest of a body that nobody wants.
+            self.keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
+            self.joined.unread = self.moved = True
+            self.since = None
+
+    def on_chunk_header(self) -> None:
+        """From the first chunk on, fields are trailers: the parser tells them like headers."""
+        if type(self.headers) is list:
+            self._check_codings(self.headers)  # Of a request that was held back nobody has looked at them.
+            self.headers = Trailers(self)
+
+    def _check_codings(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Raises Refused for what is coded otherwise than in chunks (RFC 9112 sections 6.1 and 6.3)."""
+        codings = b",".join([value for name, value in headers if name == b"transfer-encoding"]).lower()
+        if codings not in (b"", b"chunked"):
+            self.stop(501 if codings.endswith(b"chunked") else 400)
+
+    def on_body(self, body: bytes) -> None:
+        """Hand the body on; a sender of it is not slow."""
+        self.moved, self.loose = True, 0
+        if not self.joined.ending:
+            self.since = None
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The end of a request: its connection may serve the next one."""
+        if self.joined.unread:
+            self.joined.unread = False
+            if self.joined.ending:
+                self.joined.close()
+                return
+            if not self.cycle.response_started:
+                self.cycle.keep_alive = self.keep_alive
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Nothing of an answer stays behind; the rest of its request has a limit of time."""
+        self.joined.release()
+        if self.joined.ending:
+            self.since = self.loop.time()
+        super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """The connection ends with the answer, whenever its request does."""
+        self.keep_alive = False
+        super().shutdown()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.active = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Uvicorn tells the newest request only, which may still be waiting for its turn."""
+        self._leave()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP; nothing when the reason was told, or something else is being told."""
+        if self._make_room():
+            super().send_400_response(msg)
+        else:
+            self.joined.close()
+
+    def refuse_if_slow(self, now: float) -> None:
+        """Refuse what should have come to its end by now, in seconds of the loop's clock (408)."""
+        if self.since is None and self.joined.ending:
+            self.since = now  # The answer broke off.
+        if self.since is not None and self.since < now - HEADER_SECONDS:
+            self.refuse(408)
+
+    def stop(self, status: int) -> NoReturn:
+        """Refuse inside of the parser, which raises ``Refused`` on and parses nothing more."""
+        self.refuse(status)
+        raise Refused
+
+    def refuse(self, status: int) -> None:
+        """Answer with a bare status, where an answer can be given, and close."""
+        if self._make_room():
+            self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+        self.joined.close()
+
+    def _make_room(self) -> bool:
+        """Give the connection up; whether an answer to what came last can still be told from others."""
+        closing, self.joined.unread = self.transport.is_closing(), False
+        active = self.active
+        if active is None or active.response_complete:
+            return not closing
+        self._leave()  # So that only one of the two answers.
+        return not closing and not active.response_started and not self.pipeline
+
+    def _leave(self) -> None:
+        """Tell the application that the client of what it is answering has gone."""
+        if self.active is not None and not self.active.response_complete:
+            self.active.disconnected = True
+            self.active.message_event.set()
+
+    def _begun(self, data: bytes) -> int:
+        """The size of headers that began in ``data``, perhaps behind the body of another request."""
+        return len(self.url) + _size(self.headers) + len(data) - (data.rfind(b"\n") + 1)
+
+    def _count(self, size: int) -> None:
+        """Refuse what has grown too long without coming to an end (431)."""
+        if self.since is None:
+            self.since, self.loose = self.loop.time(), 0
+        self.loose += size
+        if self.loose > HEADER_BYTES:
+            self.refuse(431)
+
+    def _drop(self, size: int) -> None:
+        """End a connection whose client goes on sending what was refused."""
+        self.unwanted += size
+        if self.unwanted > UNREAD_BYTES:
+            self.joined.close()
+
+
+def _size(fields: Any) -> int:
+    return sum(len(name) + len(value) for name, value in fields)

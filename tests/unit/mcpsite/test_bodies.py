@@ -1,0 +1,132 @@
+"""Bodies on their way to Django, on any ASGI server: their size, time and length, and who sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client
+
+from mcp_app.auth.services import issue_api_key
+from mcpsite import bodies
+
+MIB = 1024 * 1024
+Exchange = Callable[..., "Exchanged"]
+
+
+class Exchanged:
+    """One request to an application that reads its whole body: what it read, and what was answered."""
+
+    def __init__(
+        self, path: str, chunks: list[bytes], headers: dict[bytes, bytes], *, ends: bool = True
+    ) -> None:
+        self.scope = {"type": "http", "path": path, "http_version": "1.1", "headers": [*headers.items()]}
+        self.chunks = chunks
+        self.ends = ends
+        self.asked = 0
+        self.read = b""
+        self.whole = False
+        self.seen: dict[bytes, bytes] = {}
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+
+    async def run(self) -> Exchanged:
+        await bodies.bounded(self.application, self.scope, self.receive, self.send)
+        return self
+
+    async def application(self, scope: Any, receive: Any, send: Any) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            self.read += message["body"]
+            if not message["more_body"]:
+                break
+        self.whole = True
+        self.seen = dict(scope["headers"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def receive(self) -> Any:
+        self.asked += 1
+        if not self.chunks:
+            await asyncio.Event().wait()
+        return {
+            "type": "http.request",
+            "body": self.chunks.pop(0),
+            "more_body": bool(self.chunks) or not self.ends,
+        }
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            assert not self.status
+            self.status, self.headers = message["status"], dict(message["headers"])
+
+
+@pytest.mark.parametrize(("size", "status"), [(bodies.UNKNOWN_BYTES, 200), (bodies.UNKNOWN_BYTES + 1, 413)])
+async def test_nobody_sends_more_than_a_login_needs_without_signing_in(size: int, status: int) -> None:
+    chunks = [b"a" * 1_000] * (size // 1_000) + [b"a" * (size % 1_000)]
+    found = await Exchanged("/nope", chunks, {b"transfer-encoding": b"chunked"}).run()
+    assert found.status == status
+    assert len(found.read) <= bodies.UNKNOWN_BYTES
+    assert found.headers.get(b"connection") == (None if status == 200 else b"close")
+
+
+async def test_a_declared_length_beyond_the_limit_is_refused_before_a_byte_is_asked_for() -> None:
+    found = await Exchanged("/api/calls/", [b""], {b"content-length": b"5000000"}).run()
+    assert (found.status, found.asked) == (413, 0)
+    assert found.headers[b"content-type"] == b"application/problem+json"
+
+
+async def test_a_body_that_does_not_arrive_is_given_up(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "BODY_SECONDS": 0.05}
+    found = await Exchanged("/nope", [b"a"], {b"content-length": b"10"}, ends=False).run()
+    assert (found.status, found.read, found.whole) == (408, b"a", False)
+
+
+async def test_what_came_in_chunks_has_a_length_for_django() -> None:
+    headers = {b"transfer-encoding": b"chunked", b"trailer": b"x", b"x-other": b"1"}
+    found = await Exchanged("/api/calls/", [b"abc", b"de"], headers).run()
+    assert found.seen == {b"x-other": b"1", b"content-length": b"5"}
+    assert found.scope["headers"] == [*headers.items()]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("who", "path", "size", "status"),
+    [
+        ("nobody", "/admin/login/", 1 * MIB, 413),
+        ("a session", "/admin/mcp_app/resource/add/", 32 * MIB, 200),
+        ("a session", "/console/", 4 * MIB, 200),
+        ("a session", "/console/", 4 * MIB + 1, 413),
+        ("a session that ended", "/admin/mcp_app/resource/add/", 1 * MIB, 413),
+        ("a key", "/api/calls/", 4 * MIB, 200),
+        ("a key", "/api/calls/", 4 * MIB + 1, 413),
+        ("a key", "/api/catalogue/import/", 32 * MIB, 200),
+        ("a key", "/api/catalogue/import/", 34 * MIB, 413),
+        ("a wrong key", "/api/catalogue/import/", 1 * MIB, 413),
+    ],
+)
+async def test_who_is_known_may_send_more(who: str, path: str, size: int, status: int) -> None:
+    headers = {b"content-length": b"%d" % size, **await asyncio.to_thread(_credential, who)}
+    found = await Exchanged(path, [b" " * size], headers).run()
+    assert found.status == status
+    assert found.asked == (1 if status == 200 else 0)
+
+
+def _credential(who: str) -> dict[bytes, bytes]:
+    if who == "nobody":
+        return {}
+    user = get_user_model().objects.create_user("ada")
+    if "key" in who:
+        _, secret = issue_api_key(user=user, name="tests")
+        return {b"authorization": f"Bearer {secret[::-1] if 'wrong' in who else secret}".encode()}
+    client = Client()
+    client.force_login(user)
+    session = client.session.session_key
+    if "ended" in who:
+        client.logout()
+    return {b"cookie": f"other=1; sessionid={session}".encode()}
