@@ -207,6 +207,7 @@ class BoundedConnection(HttpToolsProtocol):
         self.joined.release()
         if self.joined.ending:
             self.since = self.loop.time()
+            self.flow.resume_reading()
         super().on_response_complete()
 
     def shutdown(self) -> None:
