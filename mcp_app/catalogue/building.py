@@ -210,16 +210,12 @@ def _match(template: uri_template.UriTemplate, function: ToolFunction, uri: str)
 
 def admin_resource(row: Resource) -> ResourceEntry:
     """An admin-made resource: its text, its uploaded file, or the file its ``file:`` URI names."""
-    mime_type = row.mime_type
+    mime_type = admin_mime_type(row.mime_type, str(row.file.name or ""), row.uri, row.text)
     if row.file:
-        name = str(row.file.name)
-        mime_type = mime_type or static_content.guess_mime_type(name)
-        static = static_content.upload_reader(name, mime_type)
-    elif row.uri.lower().startswith("file:") and not row.text:
-        mime_type = mime_type or static_content.guess_mime_type(row.uri)
+        static = static_content.upload_reader(str(row.file.name), mime_type)
+    elif _names_file(row.uri, row.text):
         static = static_content.directory_reader(mime_type)
     else:
-        mime_type = mime_type or "text/plain"
         static = static_content.text_reader(row.text, mime_type)
     wire = overridden({"uri": row.uri, "name": row.name, "mimeType": mime_type}, row)
     if row.annotations:
@@ -231,8 +227,22 @@ def admin_resource(row: Resource) -> ResourceEntry:
         permission=row.permission,
         mime_type=mime_type,
         static=static,
+        content_revision=row.content_revision,
         order=order_of(row),
     )
+
+
+def admin_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
+    """What an admin-made resource is listed as: what was said, else what its file's name suggests."""
+    if mime_type:
+        return mime_type
+    if file:
+        return static_content.guess_mime_type(file)
+    return static_content.guess_mime_type(uri) if _names_file(uri, text) else "text/plain"
+
+
+def _names_file(uri: str, text: str) -> bool:
+    return uri.lower().startswith("file:") and not text
 
 
 def overridden(wire: Wire, row: Row) -> Wire:

@@ -105,6 +105,7 @@ class ResourceEntry(Entry):
     """A resource or template made by a function, or by ``static`` when ``function`` is None.
 
     ``static`` takes the URI, gives the ``contents`` list and may block on a disk; it raises ResourceNotFound.
+    ``content_revision`` is that at which an administrator last changed what it gives, 0 for what code gives.
     """
 
     uri: str
@@ -114,3 +115,4 @@ class ResourceEntry(Entry):
     static: Callable[[str], list[dict[str, Any]]] | None = None
     variables: tuple[str, ...] = ()
     completions: Mapping[str, CompletionSource] = field(default_factory=dict)
+    content_revision: int = 0

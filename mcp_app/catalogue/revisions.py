@@ -63,7 +63,10 @@ def lock() -> None:
 
 
 def bump(kinds: set[str]) -> int:
-    """Raise the revision of the lists that these kinds of rows are in, announce it on commit, return it."""
+    """Raise the revision, and that of the lists that these kinds of rows are in; return it.
+
+    It is announced on commit.
+    """
     lists = {_LIST_OF[kind] for kind in kinds}
     fields = {name: F("number") + 1 for name in ("number", *sorted(lists))}
     CatalogueRevision.objects.filter(pk=1).update(**fields)

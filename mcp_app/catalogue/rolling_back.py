@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -13,8 +13,6 @@ from django.db import transaction
 from mcp_app.catalogue import revisions, services, states, waiting
 from mcp_app.catalogue.services import ChangedMeanwhile, Deed, EntryChange
 from mcp_app.models import CatalogueChange, Source
-
-_CONTENT: Final = frozenset({"text", "file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def _without_lost_upload(
             {"file": [f"Its uploaded file {shown} is no longer kept: make the resource again and upload it."]}
         )
     notes.append(f"The uploaded file {shown} is no longer kept: text and file stay as they are now.")
-    return {field: value for field, value in wanted.items() if field not in _CONTENT}
+    return {field: value for field, value in wanted.items() if field not in services.CONTENT}
 
 
 def _replaced_since(to: CatalogueChange, name: str) -> bool:

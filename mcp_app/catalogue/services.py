@@ -8,7 +8,7 @@ caller looked at: when another change came in between, ChangedMeanwhile is raise
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,6 +17,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 
 from mcp_app.catalogue import revisions, row_checks, waiting
+from mcp_app.catalogue.building import admin_mime_type
 from mcp_app.catalogue.revisions import DRESS, LIMITS, OWN, Row
 from mcp_app.models import Prompt, Resource, Source, Tool
 
@@ -24,6 +25,8 @@ R = TypeVar("R", bound=Tool | Prompt | Resource)
 E = TypeVar("E", bound=Row)
 
 PUBLISH: Final = "mcp_app.publish_entries"
+# What a resource gives, and no list shows.
+CONTENT: Final = frozenset({"text", "file"})
 
 
 class ChangedMeanwhile(ValidationError):
@@ -169,7 +172,7 @@ def change_entries(
             _refuse_delete(row)
         written += [_Written(row, deletion, _delete(row, actor), None) for row in rows]
         written = [each for each in written if each.before != each.after]
-        revision = revisions.bump({revisions.kind_of(each.row) for each in written}) if written else 0
+        revision = _bump(written) if written else 0
         for row, deed, before, after in written:
             _remember(row, revision, deed, before, after)
         uploads.pop_all()
@@ -184,10 +187,11 @@ def write_change(*, change: EntryChange, deed: Deed) -> Any:
     refuse_unless_publisher(deed.actor)
     with transaction.atomic(), ExitStack() as uploads:
         revisions.lock()
-        row, _, before, after = _written(change, deed, uploads)
+        written = _written(change, deed, uploads)
+        row, _, before, after = written
         if before == after:
             raise ValidationError("Nothing would change: the entry is like this already.")
-        _remember(row, revisions.bump({revisions.kind_of(row)}), deed, before, after)
+        _remember(row, _bump([written]), deed, before, after)
         uploads.pop_all()
     return row
 
@@ -273,9 +277,41 @@ def _stored(entry: E) -> E:
 def _write(row: E, values: Mapping[str, Any], deed: Deed) -> E:
     before, after = _store(row, values, deed.actor)
     if before != after:
-        revision = revisions.bump({revisions.kind_of(row)})
-        _remember(row, revision, deed, before, after)
+        _remember(row, _bump([_Written(row, deed, before, after)]), deed, before, after)
     return row
+
+
+def _bump(written: Sequence[_Written]) -> int:
+    """The revision of some writes: it reaches the lists they show in, and contents they change (RES-08)."""
+    revision = revisions.bump({revisions.kind_of(each.row) for each in written if _listed(each)})
+    for each in written:
+        if _gives_anew(each):
+            each.row.content_revision = revision
+            each.row.save(update_fields=["content_revision"])
+    return revision
+
+
+def _listed(written: _Written) -> bool:
+    """Whether a list may look different now; what a resource gives is not listed."""
+    row, _, before, after = written
+    if not isinstance(row, Resource) or before is None or after is None:
+        return True
+    changed = {name for name in after if before[name] != after[name]}
+    return bool(changed - CONTENT) or _mime_type(before) != _mime_type(after)
+
+
+def _gives_anew(written: _Written) -> bool:
+    """Whether a resource may give something else now than before."""
+    row, _, before, after = written
+    if not isinstance(row, Resource) or row.source != Source.ADMIN or after is None:
+        return False
+    if before is None or _mime_type(before) != _mime_type(after):
+        return True
+    return any(before[name] != after[name] for name in CONTENT)
+
+
+def _mime_type(state: Mapping[str, Any]) -> str:
+    return admin_mime_type(state["mime_type"], state["file"], state["uri"], state["text"])
 
 
 def _written(change: EntryChange, deed: Deed, uploads: ExitStack) -> _Written:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from mcp_app.catalogue import completion
@@ -25,6 +26,7 @@ class Catalogue:
     """
 
     __slots__ = (
+        "_contents",
         "_exact",
         "_pages",
         "_prompts",
@@ -61,6 +63,9 @@ class Catalogue:
         )
         self._prompts = {entry.name: entry for entry in prompts}
         self._exact = {entry.uri: entry for entry in resources}
+        # The newest first: who asks was told of all but a few.
+        contents = ((entry.content_revision, entry.uri) for entry in self._exact.values())
+        self._contents = sorted((each for each in contents if each[0]), reverse=True)
         self._templates = sorted(templates, key=lambda entry: entry.order)
         codec = CursorCodec(secret)
         lists: dict[str, Iterable[Entry]] = {
@@ -103,6 +108,11 @@ class Catalogue:
             if entry.match is not None and (variables := entry.match(uri)) is not None:
                 return entry, variables
         return None, None
+
+    def updated_since(self, revision: int) -> list[str]:
+        """The URIs of resources whose content an administrator changed after that revision, newest first."""
+        newer = takewhile(lambda each: each[0] > revision, self._contents)
+        return [uri for _, uri in newer]
 
     def page(self, kind: str, version: str, permissions: Container[str], cursor: str | None = None) -> bytes:
         """One page of ``tools``, ``prompts``, ``resources`` or ``templates`` as encoded JSON result.

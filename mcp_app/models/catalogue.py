@@ -141,6 +141,10 @@ class Resource(Entry):
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
     text = models.TextField(blank=True)
+    # With a default of the database's own: a process of the version before inserts rows without it.
+    content_revision = models.BigIntegerField(
+        default=0, db_default=0, editable=False, help_text="The revision at which its content last changed."
+    )
     file = models.FileField(upload_to="resources/", blank=True, max_length=300)
 
     def __str__(self) -> str:

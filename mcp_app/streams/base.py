@@ -262,6 +262,10 @@ class SessionStore(Protocol):
         """The opposite; no error when there was none."""
         ...
 
+    async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
+        """Those of some resources that the session is subscribed to, in their order."""
+        ...
+
     async def subscribers(self, uri: str) -> list[str]:
         """The living sessions subscribed to a resource."""
         ...

@@ -94,6 +94,11 @@ class MemorySessions:
         if found is not None:
             found.subscriptions.discard(uri)
 
+    async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
+        """See ``SessionStore.subscribed``."""
+        found = self._find(session)
+        return [] if found is None else [uri for uri in uris if uri in found.subscriptions]
+
     async def subscribers(self, uri: str) -> list[str]:
         """See ``SessionStore.subscribers``."""
         return sorted(

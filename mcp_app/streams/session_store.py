@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from mcp_app.streams import scripts
 from mcp_app.streams.base import BadName, SessionEnded, StreamLimits
@@ -103,6 +104,16 @@ class RedisSessions:
                 ("SREM", subscribers_key(uri), session),
             ]
         )
+
+    async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
+        """See ``SessionStore.subscribed``."""
+        key = session_keys(session).subscriptions
+        found: list[str] = []
+        for start in range(0, len(uris), CHUNK):
+            some = uris[start : start + CHUNK]
+            marks = await self._batch.command("SMISMEMBER", key, *map(digest, some))
+            found += [uri for uri, mark in zip(some, marks, strict=True) if mark]
+        return found
 
     async def subscribers(self, uri: str) -> list[str]:
         """See ``SessionStore.subscribers``; sweeps sessions that have expired."""

@@ -6,21 +6,28 @@ import orjson
 
 from mcp_app.catalogue.current import current
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.subscriptions import LIST_CHANGED
+from mcp_app.protocol.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
 
 
-def due(session: Session) -> tuple[list[bytes], int]:
-    """Notices of lists that changed since this client was last told, and the revision they tell of.
+async def due(streams: Streams, session: Session) -> tuple[list[bytes], int]:
+    """Notices of what changed since this client was last told, and the revision they tell of.
 
-    One notice covers many changes. Nothing is due before the client has confirmed that it is ready (LIFE-03).
+    Of each list one notice covers many changes, and so it is with the content of each resource that the
+    session is subscribed to (RES-08). Nothing is due before the client has confirmed that it is ready
+    (LIFE-03). Raises StreamsUnavailable when nobody can say what it is subscribed to.
     """
     catalogue = current()
     if session.announced >= catalogue.revision or not session.initialized:
         return [], session.announced
     changed = [kind for kind, revision in catalogue.revisions.items() if revision > session.announced]
-    return [jsonrpc.encode_notification(LIST_CHANGED[kind]) for kind in changed], catalogue.revision
+    notices = [jsonrpc.encode_notification(LIST_CHANGED[kind]) for kind in changed]
+    if uris := catalogue.updated_since(session.announced):
+        subscribed = await streams.sessions.subscribed(session.id, uris)
+        notices += [jsonrpc.encode_notification(RESOURCE_UPDATED, {"uri": uri}) for uri in subscribed]
+    return notices, catalogue.revision
 
 
 def note(log: MessageLog, session: Session, messages: list[bytes]) -> None:

@@ -102,6 +102,8 @@ class Subscriptions:
         self._dispatcher = dispatcher
         self._listening: dict[Subscription, None] = {}
         self._by_key: dict[Key, dict[Subscription, None]] = {}
+        # The revision up to which changed contents were told of.
+        self._revision = current().revision
         dispatcher.upkeep.on_change.append(self._catalogue_changed)
         dispatcher.streams.hub.subscribe(TOPIC, self._resource_updated)
         self._tasks = TaskNews(
@@ -198,6 +200,9 @@ class Subscriptions:
         return [name for present, name in self._by_key if present == member]
 
     def _catalogue_changed(self) -> None:
+        told, self._revision = self._revision, current().revision
+        for uri in current().updated_since(told):
+            self._resource_updated({"uri": uri})
         self._wake([subscription for subscription in self._listening if subscription.lists])
 
     def _resource_updated(self, payload: dict[str, Any]) -> None:

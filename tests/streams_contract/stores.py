@@ -121,6 +121,11 @@ async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) 
     await streams.sessions.end("ended", 60)
     assert await streams.sessions.subscribers("demo://ä/1") == ["kept"]
     assert await streams.sessions.subscribers("demo://3") == []
+    several = [f"demo://{number}" for number in range(600)] + ["demo://ä/1"]
+    assert await streams.sessions.subscribed("kept", several) == ["demo://ä/1"]
+    assert await streams.sessions.subscribed("other", several) == ["demo://2"]
+    for nobody in ("left", "ended", "unknown"):
+        assert await streams.sessions.subscribed(nobody, several) == []
 
 
 async def test_an_expired_session_subscribes_to_nothing(streams: Streams) -> None:

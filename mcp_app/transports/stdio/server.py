@@ -224,7 +224,7 @@ class StdioServer:
         self._dispatcher.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:
-                messages, revision = notices.due(session)
+                messages, revision = await notices.due(streams, session)
                 for message in messages:
                     await self._write(message)
                 notices.note(self._dispatcher.log, session, messages)

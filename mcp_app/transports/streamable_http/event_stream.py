@@ -206,8 +206,11 @@ class EventStream:
             await self._write(self._encode(jsonrpc.encode_notification("notifications/message", params)))
 
     async def _announce_catalogue(self) -> None:
-        """Tell of lists that changed since this client was last told."""
-        messages, revision = notices.due(self._session)
+        """Tell of what changed since this client was last told; while Redis is away, later."""
+        try:
+            messages, revision = await notices.due(self._dispatcher.streams, self._session)
+        except StreamsError:
+            return
         if revision == self._session.announced:
             return
         if messages:
