@@ -70,6 +70,9 @@ class Settings:
     max_kept_percent: int = 80
     # Over the whole installation; 0 is no limit.
     max_running_background_calls_per_principal: int = 0
+    # Of one worker.
+    max_waiting_children: int = 8
+    max_held_questions_per_principal: int = 4
     # "group=weight": how many turns a member of the group has for one of anybody else.
     background_weights: tuple[str, ...] = ()
     max_subscriptions: int = 100

@@ -22,7 +22,9 @@ from celery.worker import state
 from mcp_app import conf
 from mcp_app.execution import reaper, records
 from mcp_app.execution.descendants import Orphans, adopt_orphans
+from mcp_app.execution.held_questions import Place, WaitingChildren
 from mcp_app.execution.lost_jobs import LostJobs
+from mcp_app.execution.pool_size import PoolSize
 from mcp_app.execution.worker import Worker
 from mcp_app.sessions import drain, retention, rollups
 from mcp_app.streams.base import StreamsUnavailable
@@ -33,6 +35,9 @@ log = logging.getLogger("mcp.worker")
 _stop = threading.Event()
 _lost_jobs = LostJobs()
 _orphans = Orphans()
+# Before the children are forked, which share it.
+_waiting = WaitingChildren()
+_pool: list[PoolSize] = []
 _presence: list[Callable[[], None]] = []
 
 
@@ -51,6 +56,8 @@ def purge_expired() -> dict[str, int]:
 def start_drain(sender: Any = None, **_: Any) -> None:
     """Write the message log from a thread of the main process: one reader however many children."""
     _stop.clear()
+    # Only children can be replaced while they wait; threads and a worker that runs jobs itself cannot.
+    _pool[:] = [PoolSize(sender, _waiting)] if hasattr(getattr(sender, "pool", None), "grow") else []
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
         say_alive()
@@ -104,6 +111,13 @@ def give_back_lost_jobs(**_: Any) -> None:
         state.task_ready(request)
 
 
+@heartbeat_sent.connect
+def replace_waiting_children(**_: Any) -> None:
+    """Give the places of children that wait for clients to others."""
+    for pool in _pool:
+        pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))
+
+
 @shared_task(ignore_result=True)
 def run_call(call_id: str) -> str:
     """Run one attempt of a background call; returns its outcome, "" when there was nothing to do."""
@@ -120,8 +134,11 @@ def close_worker(**_: Any) -> None:
 @lru_cache(maxsize=1)
 def _worker() -> Worker:
     """This process's worker; made at its first job, because threads do not survive the fork."""
-    # Only a prefork child has nobody but its one job to hit when it ends itself.
-    alone = bool(current_process().daemon)
-    if alone:
-        adopt_orphans()
-    return Worker(conf.get(), may_exit=alone)
+    # Only a prefork child has nobody but its one job to hit when it ends itself, and a substitute.
+    child = current_process()
+    if not child.daemon:
+        return Worker(conf.get(), may_exit=False)
+    adopt_orphans()
+    return Worker(
+        conf.get(), may_exit=True, place=Place(_waiting, child.index, conf.get().max_waiting_children)
+    )

@@ -21,6 +21,7 @@ from mcp_app.execution import records
 from mcp_app.execution.call import Call
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.descendants import Zombies, descendants, end_descendants
+from mcp_app.execution.held_questions import Place
 from mcp_app.execution.records import Renewal
 
 TICK_SECONDS = 0.25
@@ -41,6 +42,7 @@ class Keeper:
 
     ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
     other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
+    ``place`` tells whether the call waits for its client, which its row says then.
     ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
     """
 
@@ -52,10 +54,12 @@ class Keeper:
         may_exit: bool,
         claimed_at: float | None = None,
         on_news: Callable[[], None] | None = None,
+        place: Place | None = None,
     ) -> None:
         self.call: Call | None = None
         self._on_news = on_news
         self._noted: object = None
+        self._place, self._noted_waiting = place, False
         self.call_id = record.id
         self._record = record
         self._tell = tell
@@ -109,6 +113,7 @@ class Keeper:
         """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
         record = self._record
         try:
+            self._note_waiting()
             if now - self._renewed_at >= RENEW_SECONDS or self._has_news(call, now):
                 renewal = self._renew(call)
                 self._renewed_at = self._looked_at = now
@@ -122,6 +127,12 @@ class Keeper:
             close_old_connections()
             return
         self._act(call, renewal)
+
+    def _note_waiting(self) -> None:
+        waits = self._place is not None and self._place.waits
+        if waits != self._noted_waiting:
+            records.note_waiting(self._record.id, self._record.attempt, waiting=waits)
+            self._noted_waiting = waits
 
     def _has_news(self, call: Call, now: float) -> bool:
         """Whether it is time to tell the client of a task how far it is."""

@@ -21,6 +21,7 @@ from django.db.models import Count
 from mcp_app.execution import records, statements
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
 
 # How often to choose again when another claim, or a cancel, was faster.
 LOOKS = 5
@@ -37,10 +38,14 @@ class TooManyRunning(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many calls may run at once over all workers: by tool, and of each principal (0: any number)."""
+    """How many calls may run at once over all workers: by tool, and of each principal (0: any number).
+
+    ``unanswered``: with so many that wait for its client, no other call of a principal begins.
+    """
 
     by_tool: Mapping[str, int] = field(default_factory=dict)
     of_principal: int = 0
+    unanswered: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.by_tool) or self.of_principal > 0
@@ -51,14 +56,15 @@ def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
 
     Raises TooManyRunning when none of those that wait may begin.
     """
-    if not limits and (begun := records.claim(call_id, worker, statements.NEXT)):
+    silent = _silent(limits.unanswered)
+    if not limits and not silent and (begun := records.claim(call_id, worker, statements.NEXT)):
         return begun
     queue = Call.objects.filter(pk=call_id).values_list("queue", flat=True).first()
     if queue is None:
         return None
     for _ in range(LOOKS):
         with _alone(limits):
-            chosen = _choose(queue, limits)
+            chosen = _choose(queue, limits, silent)
             if chosen is None:
                 break
             if begun := records.claim(chosen, worker):
@@ -106,7 +112,15 @@ class Running:
         return cls(by_tool, by_principal)
 
 
-def _choose(queue: str, limits: Limits) -> UUID | None:
+def _silent(limit: int) -> set[str]:
+    """The principals who left so many questions unanswered; each of them holds a process of a worker."""
+    if not limit:
+        return set()
+    asked = Call.objects.filter(state=State.INPUT_REQUIRED, lease_until__isnull=False).order_by()
+    return set(asked.values_list("principal", flat=True).annotate(n=Count("pk")).filter(n__gte=limit))
+
+
+def _choose(queue: str, limits: Limits, silent: set[str]) -> UUID | None:
     """The call to begin: of the fairest of each lane, one of the principal with the fewest that run.
 
     Tags of different lanes cannot be compared. Who has the fewest running is soon not that any more.
@@ -115,6 +129,7 @@ def _choose(queue: str, limits: Limits) -> UUID | None:
     full = {tool for tool, limit in limits.by_tool.items() if running.by_tool[tool] >= limit}
     share = limits.of_principal
     busy = {principal for principal, number in running.by_principal.items() if share and number >= share}
+    busy |= silent
     free = _waiting(queue).exclude(tool__in=full).exclude(principal__in=busy)
     lanes = ["", *(tool for tool in limits.by_tool if tool not in full)]
     heads = [head for lane in lanes if (head := _head(free.filter(lane=lane)))]

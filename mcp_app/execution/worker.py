@@ -31,6 +31,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import hand_on
 from mcp_app.execution.context import Context
 from mcp_app.execution.figures import Figures
+from mcp_app.execution.held_questions import Place, WaitingChildren, WorkerRequests
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.places import Limits, TooManyRunning, take
@@ -44,7 +45,6 @@ from mcp_app.observability.counts import Counts
 from mcp_app.observability.trail import of_attempt
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.progress import check_progress_token
-from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, TaskSession
@@ -70,14 +70,18 @@ log = logging.getLogger("mcp.worker")
 class Worker:
     """One per process; made after the fork, at its first job."""
 
-    def __init__(self, settings: Settings, *, may_exit: bool) -> None:
+    def __init__(self, settings: Settings, *, may_exit: bool, place: Place | None = None) -> None:
+        """``place`` is where this process says that it waits for a client, if others can take its place."""
         self._settings = settings
         self._may_exit = may_exit
         self.name = f"{socket.gethostname()[:60]}:{os.getpid()}"
         self._loop = new_event_loop()
         self._streams = Streams.connect(settings.redis_url, settings)
         self._log = MessageLog(self._streams, settings)
-        self._requests = ClientRequests(self._streams, self._log, settings.client_request_seconds)
+        self._place = place or Place(WaitingChildren(), 0, 1)
+        self._requests = WorkerRequests(
+            self._streams, self._log, settings.client_request_seconds, self._place
+        )
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._running: dict[tuple[str, str | int], Call] = {}
@@ -126,7 +130,11 @@ class Worker:
             offered = catalogue.refresh_now()
             # S14: the schema of a tool may have marked more arguments as secret since the last call.
             self._log.keep_secret(offered.secret_names)
-            limits = Limits(offered.max_running, self._settings.max_running_background_calls_per_principal)
+            limits = Limits(
+                offered.max_running,
+                self._settings.max_running_background_calls_per_principal,
+                self._settings.max_held_questions_per_principal,
+            )
             record = take(call_id, self.name, limits)
             if record is None:
                 return None
@@ -139,6 +147,7 @@ class Worker:
             self._tell,
             may_exit=self._may_exit,
             claimed_at=claimed_at,
+            place=self._place,
             on_news=partial(self._tell_of_task, record) if record.is_task else None,
         )
         return keeper, self._begin(self._run(record, principal, keeper))

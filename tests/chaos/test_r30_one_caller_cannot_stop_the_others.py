@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
+from typing import Any
 
 import pytest
 
 from tests.chaos.cluster import Cluster
 from tests.chaos.generator import call, open_session
+from tests.live import eventually
+from tests.raw_http import Mcp
 
 QUEUED = 500
 # One call of the other may have just begun at each place, each of a second; then comes the own one.
 TURN_SECONDS = 1.0
 AIR_SECONDS = 5.0
 
-FLOOD = """
+QUEUE_FOR_ANOTHER = """
 from django.contrib.auth import get_user_model
 from mcp_app.auth.principal import Principal
 from mcp_app.execution.services import start_call
-user = get_user_model().objects.create_user("flooder")
-principal = Principal("user:%d" % user.pk, "flooder", frozenset(), user.pk)
+user = get_user_model().objects.create_user("other")
+principal = Principal("user:%d" % user.pk, "other", frozenset(), user.pk)
 for number in range({queued}):
     start_call(principal=principal, actor=None, tool="work_once",
-               arguments={{"nonce": "flood", "steps": 1, "delay": 1.0}})
+               arguments={{"nonce": "{nonce}", "steps": 1, "delay": 1.0}})
 """
 
 
@@ -33,7 +38,7 @@ def test_a_call_of_another_principal_is_not_behind_five_hundred_that_wait(
 ) -> None:
     cluster = start_cluster(web_processes=1, concurrency=2)
     session = open_session(cluster)
-    cluster.shell(FLOOD.format(queued=QUEUED))
+    cluster.shell(QUEUE_FOR_ANOTHER.format(queued=QUEUED, nonce="flood"))
     cluster.wait_for("flood", "start")
     asked_at = time.monotonic()
     caller = call(cluster, session, "one", "work_once", steps=1, delay=TURN_SECONDS)
@@ -41,3 +46,45 @@ def test_a_call_of_another_principal_is_not_behind_five_hundred_that_wait(
     caller.join()
     assert ended - asked_at < 2 * TURN_SECONDS + AIR_SECONDS
     assert len(cluster.lines("flood", "end")) < QUEUED / 2
+
+
+@pytest.mark.quick
+def test_unanswered_questions_hold_no_place_and_can_be_answered_afterwards_anywhere(
+    start_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = start_cluster(web_processes=2, concurrency=2)
+    session = open_session(cluster)
+    asked: dict[str, dict[str, Any]] = {}
+    both_asked = threading.Event()
+
+    def question(_: Mcp, message: dict[str, Any]) -> None:
+        asked[message["id"]] = message
+        if len(asked) == 2:
+            both_asked.set()
+
+    callers = [
+        call(cluster, session, tool, tool, ports=[cluster.ports[0]], on_question=question, patience=55)
+        for tool in ("ask", "ask_in_thread")
+    ]
+    assert both_asked.wait(20)
+    cluster.shell(QUEUE_FOR_ANOTHER.format(queued=1, nonce="another"))
+    # Both tools would give up after 60 seconds, and only then leave their places.
+    cluster.wait_for("another", "end", seconds=TURN_SECONDS + 4 * AIR_SECONDS)
+    assert set(_states(cluster, "ask", "ask_in_thread")) == {"input_required"}
+    with closing(session.via(cluster.ports[1])) as elsewhere:
+        for request_id in asked:
+            answer = {"action": "accept", "content": {"value": "Ada"}}
+            assert elsewhere.respond(request_id, answer).status == 202
+    for caller in callers:
+        assert caller.join().answered
+    cluster.check()
+    eventually(lambda: len(cluster.worker_processes[0].children) == 2, 40, "the end of the spare children")
+    assert not cluster.trouble()
+
+
+def _states(cluster: Cluster, *tools: str) -> list[str]:
+    shown = cluster.shell(
+        "from mcp_app.models import Call;"
+        f"print(*Call.objects.filter(tool__in={tools!r}).values_list('state', flat=True))"
+    )
+    return shown.split()

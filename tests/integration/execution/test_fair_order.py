@@ -192,6 +192,20 @@ def test_a_principal_at_its_share_is_passed_by_until_a_call_of_it_ends() -> None
     assert begun(jobs[3], limits).principal == "a"
 
 
+def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() -> None:
+    limits = Limits(unanswered=2)
+    jobs = [accepted("a") for _ in range(5)]
+    asking = [begun(job, limits) for job in jobs[:3]]
+    for call in asking[:2]:
+        records.note_waiting(call.id, call.attempt, waiting=True)
+    with pytest.raises(TooManyRunning):
+        take(jobs[3], "w", limits)
+    accepted("b")
+    assert begun(jobs[3], limits).principal == "b"
+    records.note_waiting(asking[0].id, asking[0].attempt, waiting=False)
+    assert begun(jobs[4], limits).principal == "a"
+
+
 def test_a_group_with_a_weight_has_so_many_turns_for_one_of_the_others(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "BACKGROUND_WEIGHTS": ["crew=3"]}
     heavy = get_user_model().objects.create_user("heavy")

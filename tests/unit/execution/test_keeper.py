@@ -17,6 +17,7 @@ from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply
 from mcp_app.execution.call import Call
 from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.held_questions import Place, WaitingChildren
 from mcp_app.execution.keeper import Keeper
 from mcp_app.execution.published import Published
 from mcp_app.models import Call as Row
@@ -31,6 +32,7 @@ class Kept(NamedTuple):
     record: CallRecord
     call: Call
     keeper: Keeper
+    place: Place
 
 
 @pytest.fixture
@@ -40,11 +42,12 @@ async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         monkeypatch.setattr(module, name, 0.02)
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
     record = await sync_to_async(claimed)()
-    made = Keeper(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False)
+    place = Place(WaitingChildren(), 0, 1)
+    made = Keeper(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False, place=place)
     call = made.call = call_of(record, streams, AttemptReply(streams, record, Published()))
     attempt: Future[str] = Future()
     watching = asyncio.create_task(asyncio.to_thread(made.watch, attempt))
-    yield Kept(record, call, made)
+    yield Kept(record, call, made, place)
     attempt.set_result("done")
     assert await watching == "done"
 
@@ -75,6 +78,22 @@ async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(
         return kept.call.stopped_by == "cancel"
 
     await until(cancelled)
+
+
+async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_does(kept: Kept) -> None:
+    async def state() -> str:
+        return str((await Row.objects.aget(pk=kept.record.id)).state)
+
+    async def waits() -> bool:
+        return await state() == "input_required"
+
+    async def runs() -> bool:
+        return await state() == "running"
+
+    kept.place.begin()
+    await until(waits)
+    kept.place.end()
+    await until(runs)
 
 
 async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
