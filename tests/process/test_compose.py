@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from mcp_app.conf import Settings
 from mcpsite.redis_server import RedisServer
 from tests import postgres
 from tests.process.compose import Composition, nginx, services
-from tests.process.installation import wait_until
+from tests.process.installation import ROOT, wait_until
 from tests.raw_http import Mcp, RawClient
 
 pytestmark = [
@@ -79,6 +81,14 @@ def test_every_service_is_one_that_this_test_knows() -> None:
     assert {name for name, service in found.items() if service.get("init")} == {
         *("web-1", "web-2", "worker", "beat", "migrate")
     }
+
+
+def test_nginx_waits_for_a_silent_process_no_longer_than_for_three_keep_alives() -> None:
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    streams = text[text.index("location ~ ^/(mcp|sse") :]
+    found = re.search(r"proxy_read_timeout (\S+);", streams)
+    assert found
+    assert found[1] == f"{3 * Settings().keep_alive_seconds:g}s"
 
 
 def test_without_a_credential_nothing_but_health_is_answered(composition: Composition) -> None:
