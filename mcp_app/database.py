@@ -1,7 +1,7 @@
 """The database in threads of ours: Django looks after connections only around an HTTP request of its own.
 
 Queries of the server itself run in a few threads that keep their connections (``query``, ``aquery``): opening
-one takes longer than most queries. Threads that run other people's code keep none (``thread_connection``).
+one takes longer than most queries. Threads that run other people's code keep none (``foreign_code``).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -16,16 +17,24 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from django.db import close_old_connections, connections
+from django.db import OperationalError, close_old_connections, connections
 from django.db.backends.signals import connection_created
+from django.db.utils import DEFAULT_DB_ALIAS
 from django.dispatch import receiver
+
+from mcp_app.postgresql import silence
 
 # As many connections as one process keeps at most.
 THREADS = 8
 # Whom a locked table keeps waiting is told, and refuses its client or tries again: eight that wait are all
 # there are (R15). SQLite waits by its own setting.
 LOCK_MILLISECONDS = 1_500
+# A process that stands still in a transaction keeps its locks no longer.
+IDLE_MILLISECONDS = 5_000
 CLOSING_SECONDS = 3.0
+
+# What has waited longer for one of the threads is refused unasked: it would be too late for who asks.
+QUEUE_SECONDS = 5.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,6 +54,13 @@ def thread_connection() -> Iterator[None]:
         close_old_connections()
 
 
+@contextmanager
+def foreign_code() -> Iterator[None]:
+    """As ``thread_connection``, for other people's code: its own queries wait as long as its call may."""
+    with thread_connection(), silence.patience():
+        yield
+
+
 def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What ``function``, which queries the database, returns or raises. Blocks."""
     return _submit(partial(function, *args, **kwargs)).result()
@@ -53,6 +69,16 @@ def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """As ``query``, for async code."""
     return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs)))
+
+
+def is_silent() -> bool:
+    """Whether the database says nothing: what needs it is refused at once, until it answers again."""
+    return silence.of(DEFAULT_DB_ALIAS).lasts
+
+
+def watch() -> None:
+    """Have no wait of this process outlast a silence of the database: it is a server."""
+    silence.watch()
 
 
 def close() -> None:
@@ -70,11 +96,15 @@ _making = threading.Lock()
 
 
 def _submit(function: Callable[[], T]) -> Future[T]:
+    if is_silent():
+        raise OperationalError(silence.NOTHING)
     # In the caller's context, as in a thread of asyncio's own: the language, for example, is kept there.
-    return _threads().submit(copy_context().run, _work, function)
+    return _threads().submit(copy_context().run, _work, function, time.monotonic() + QUEUE_SECONDS)
 
 
-def _work(function: Callable[[], T]) -> T:
+def _work(function: Callable[[], T], until: float) -> T:
+    if time.monotonic() > until:
+        raise OperationalError("Too many queries wait for the database.")
     try:
         return function()
     finally:
@@ -105,6 +135,7 @@ def _be_impatient(connection: Any, **_: Any) -> None:
     if hasattr(_thread, "connections") and connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
 
 
 def _close_own(together: threading.Barrier) -> None:

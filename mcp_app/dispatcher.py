@@ -90,6 +90,7 @@ class Dispatcher:
 
     async def start(self) -> None:
         """Connect, load the catalogue and listen to the other processes."""
+        database.watch()
         hub = self.streams.hub
         hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.services.calls.heard_cancel)

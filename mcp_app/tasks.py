@@ -19,7 +19,7 @@ from celery.signals import (
 )
 from celery.worker import state
 
-from mcp_app import conf
+from mcp_app import conf, database
 from mcp_app.execution import reaper, records
 from mcp_app.execution.descendants import Orphans, adopt_orphans
 from mcp_app.execution.held_questions import Place, WaitingChildren
@@ -56,6 +56,7 @@ def purge_expired() -> dict[str, int]:
 def start_drain(sender: Any = None, **_: Any) -> None:
     """Write the message log from a thread of the main process: one reader however many children."""
     _stop.clear()
+    database.watch()
     # Only children can be replaced while they wait; threads and a worker that runs jobs itself cannot.
     _pool[:] = [PoolSize(sender, _waiting)] if hasattr(getattr(sender, "pool", None), "grow") else []
     if url := conf.get().redis_url:

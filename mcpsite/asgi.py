@@ -27,6 +27,7 @@ from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
 from mcpsite.bodies import bounded  # noqa: E402
 from mcpsite.health import healthz, readyz  # noqa: E402
+from mcpsite.pages import pages  # noqa: E402
 
 
 async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,6 +39,8 @@ async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
     ROUTES.update({"/mcp": mcp, **OTHERS})
     await ROUTES[scope["path"]](scope, receive, send)
 
+
+pages_of_django = pages(django)
 
 # A static file is read from disk in one go; that is what the warning says, and they are small.
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
@@ -84,7 +87,7 @@ class Application:
             if path in BOUND_THEMSELVES:
                 await ROUTES[path](scope, receive, send)
             else:
-                await bounded(ROUTES.get(path, django), scope, receive, send)
+                await bounded(ROUTES.get(path, pages_of_django), scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":

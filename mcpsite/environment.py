@@ -277,7 +277,7 @@ def database_from_url(url: str) -> dict[str, Any]:
         raise ValueError("has a port that is not a number") from None
     options = dict(parse_qsl(parts.query))
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "mcp_app.postgresql",
         "NAME": name,
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 HOMES = ("/usr/lib/postgresql", "/usr/local/opt", "/opt/homebrew/opt")
@@ -100,9 +105,32 @@ class PostgreSQL:
         if self._process is not None and self._process.poll() is None:
             # INT is PostgreSQL's fast shutdown: it ends open connections instead of waiting for them. It goes
             # to the postmaster itself, whose number is in its own pid file.
-            postmaster = int((self.folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
-            os.kill(postmaster, 2)
+            os.kill(self._postmaster, signal.SIGINT)
             self._process.wait(30)
+
+    @property
+    def _postmaster(self) -> int:
+        return int((self.folder / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """While inside no process of the server runs: connections stay, and nothing is ever answered."""
+        postmaster = psutil.Process(self._postmaster)
+        stopped = [postmaster]
+        postmaster.suspend()  # First, so that it makes no more.
+        stopped += postmaster.children(recursive=True)
+        for each in stopped[1:]:
+            with suppress(psutil.NoSuchProcess):
+                each.suspend()
+        try:
+            yield
+        finally:
+            for each in reversed(stopped):
+                with suppress(psutil.NoSuchProcess):
+                    each.resume()
+            if self._process is not None:
+                # runuser stops with its child, but does not go on with it.
+                self._process.send_signal(signal.SIGCONT)
 
     def _run(self, *command: object) -> None:
         done = subprocess.run(

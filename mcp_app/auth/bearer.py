@@ -16,6 +16,11 @@ from mcp_app.database import aquery
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 
 RECHECK_SECONDS = 10.0
+# While the database cannot be asked, who was verified this long ago is still trusted. Nobody can revoke a key
+# meanwhile, and of what was revoked before, the broadcast (``forget``) has told.
+TRUST_SECONDS = 60.0
+# Then it is asked this often.
+RETRY_SECONDS = 2.0
 KNOWN_LIMIT = 10_000
 MAX_CREDENTIAL = 512
 NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
@@ -29,6 +34,7 @@ log = logging.getLogger("mcp.auth")
 class _Known:
     principal: Principal
     recheck_at: float
+    verified_at: float
 
 
 class Authenticator:
@@ -73,7 +79,10 @@ class Authenticator:
             raise Unauthorized(NO_CREDENTIAL, challenge=_challenge())
         known = self._known  # a look-up that ``forget`` overtakes must not be remembered
         repeated = self._wrong.repeated(authorization, address)
-        principal = None if repeated else await _find(authorization)
+        try:
+            principal = None if repeated else await _find(authorization)
+        except Unavailable:
+            return self._trusted(known, authorization)
         if principal is None:
             known.pop(authorization, None)
             self._wrong.count(authorization, address)
@@ -81,10 +90,21 @@ class Authenticator:
             raise Unauthorized(BAD_CREDENTIAL, challenge=_challenge("invalid_token"))
         if len(known) >= KNOWN_LIMIT:
             known.clear()
-        known[authorization] = _Known(principal, time.monotonic() + RECHECK_SECONDS)
+        now = time.monotonic()
+        known[authorization] = _Known(principal, now + RECHECK_SECONDS, now)
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = time.time()
         return principal
+
+    def _trusted(self, known: dict[bytes, _Known], authorization: bytes) -> Principal:
+        """Who was verified a while ago, while nobody can be asked; else raises Unavailable."""
+        found, now = known.get(authorization), time.monotonic()
+        if found is None or known is not self._known or now > found.verified_at + TRUST_SECONDS:
+            raise Unavailable(NO_DATABASE)
+        if found.principal.expires_at is not None and found.principal.expires_at <= time.time():
+            raise Unavailable(NO_DATABASE)
+        found.recheck_at = min(now + RETRY_SECONDS, found.verified_at + TRUST_SECONDS)
+        return found.principal
 
     def forget(self) -> None:
         """Look every credential up again: keys or permissions changed."""

@@ -122,7 +122,10 @@ def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> Ca
     A job delivered twice therefore starts once (R6); the attempt number fences everything it writes.
     ``chosen`` is NEXT for the fairest call of the queue in which this one waits, or waited.
     """
-    row = statements.claim(chosen, lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id)
+    with statements.revocable():
+        row = statements.claim(
+            chosen, lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id
+        )
     return record(row) if row else None
 
 

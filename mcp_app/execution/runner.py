@@ -13,7 +13,7 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, Validat
 from mcp_app.catalogue.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions import ToolFunction
 from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.database import thread_connection
+from mcp_app.database import foreign_code
 from mcp_app.execution.call import UNWILLING_SECONDS, Call
 from mcp_app.execution.context import Context
 from mcp_app.execution.json_values import settle
@@ -191,7 +191,7 @@ def _unapproved(entry: ToolEntry) -> dict[str, Any]:
     return error_result(f"{entry.name} needs approval now, which this call does not have: call it again.")
 
 
-@thread_connection()
+@foreign_code()
 def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
     return settle(function(**keywords))
 

@@ -6,7 +6,7 @@ In all of them ``{now}`` is the database's clock, and ``{lease}`` that clock ``l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -43,6 +43,15 @@ FINISH_UNSTARTED = FINISH.replace(
 # Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
 # and who lives has renewed it by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{now}} OR lease_until > {{lease}})"
+
+
+def revocable() -> AbstractContextManager[None]:
+    """Around a statement that must not be carried out when nobody waits for it any more.
+
+    A server of PostgreSQL that stood still does, when it wakes, what it was sent meanwhile; by then the call
+    was refused, or its claim given up. What it has to be told to commit it forgets. SQLite has no server.
+    """
+    return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
 
 
 def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
@@ -91,7 +100,7 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
         else field.get_db_prep_save(getattr(row, field.attname), connection)
         for field in Call._meta.concrete_fields
     }
-    around = transaction.atomic() if connection.in_atomic_block else nullcontext()
+    around = transaction.atomic() if connection.in_atomic_block else revocable()
     sql = _insert(connection.vendor, tuple(moments), bool(step))
     with around, connection.cursor() as cursor:
         cursor.execute(sql, {**values, "step": step})

@@ -72,6 +72,7 @@ class Worker:
 
     def __init__(self, settings: Settings, *, may_exit: bool, place: Place | None = None) -> None:
         """``place`` is where this process says that it waits for a client, if others can take its place."""
+        database.watch()
         self._settings = settings
         self._may_exit = may_exit
         self.name = f"{socket.gethostname()[:60]}:{os.getpid()}"

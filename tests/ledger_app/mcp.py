@@ -312,3 +312,9 @@ def fork(nonce: str) -> int:
 async def quick(nonce: str) -> str:
     """Answers at once in the web process."""
     return nonce
+
+
+@tool(timeout=60)
+async def stroll(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
+    """Takes steps in the web process that was asked, told of on its stream."""
+    return await _steps(ctx, nonce, steps, delay)

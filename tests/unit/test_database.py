@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from mcp_app import database
 from mcp_app.database import aquery, query
 from mcp_app.models import CatalogueRevision
+from mcp_app.postgresql import silence
+from mcp_app.postgresql.silence import Silence
 
 WHO: ContextVar[str] = ContextVar("who")
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -111,3 +113,43 @@ def test_closing_does_not_wait_for_a_query_that_hangs(monkeypatch: pytest.Monkey
     assert hanging.is_alive()
     free.set()
     hanging.join()
+
+
+def test_a_query_that_waited_too_long_for_a_thread_is_refused_unasked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(database, "QUEUE_SECONDS", -1.0)
+    asked: list[int] = []
+    with pytest.raises(DatabaseError, match="Too many queries"):
+        query(asked.append, 1)
+    assert asked == []
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silence]:
+    """As in a server: waits end when the database is silent."""
+    monkeypatch.setattr(silence, "_watched", True)
+    connection.close()
+    yield silence.of(connection.alias)
+    connection.close()
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="there is no server that could be silent")
+def test_a_statement_that_takes_long_is_no_silence(watched: Silence) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_sleep(%s)", [2 * (silence.SUSPECT_SECONDS + silence.PROBE_SECONDS)])
+    assert not watched.lasts
+    assert watched._answered_at > 0.0, "nobody asked whether it is one"
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="there is no server that could be silent")
+def test_while_the_database_is_silent_everything_is_refused_unasked(
+    watched: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "_asked_at", 0.0)
+    with pytest.raises(OperationalError, match="answers nothing"):
+        query(_ask)
+    with pytest.raises(OperationalError, match="answers nothing"):
+        _ask()
+    with database.foreign_code():
+        assert _ask() is not None, "other people's code may wait"

@@ -207,6 +207,32 @@ async def test_without_a_database_the_server_is_unavailable_and_a_known_caller_s
         await sync_to_async(outage.__exit__)(None, None, None)
 
 
+async def test_without_a_database_a_verified_key_is_trusted_for_a_minute_and_not_after_a_change(
+    header: bytes,
+    without_keys: Callable[[], AbstractContextManager[None]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    authenticator = Authenticator("required")
+    monkeypatch.setattr(bearer, "RECHECK_SECONDS", -1.0)
+    principal = await authenticator.authenticate(header, local=False)
+    assert authenticator.known(header, local=False) is None
+    outage = without_keys()
+    await sync_to_async(outage.__enter__)()
+    try:
+        assert await authenticator.authenticate(header, local=False) is principal
+        assert authenticator.known(header, local=False) is principal, "nobody is asked again for a moment"
+        monkeypatch.setattr(bearer, "TRUST_SECONDS", -1.0)
+        authenticator._known[header].recheck_at = 0.0
+        with pytest.raises(Unavailable):
+            await authenticator.authenticate(header, local=False)
+        monkeypatch.undo()
+        authenticator.forget()
+        with pytest.raises(Unavailable):
+            await authenticator.authenticate(header, local=False)
+    finally:
+        await sync_to_async(outage.__exit__)(None, None, None)
+
+
 @pytest.mark.requirement("AUTH-08")
 @pytest.mark.parametrize(
     "token",

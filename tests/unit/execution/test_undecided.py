@@ -124,7 +124,9 @@ def test_the_sweep_neither_hands_on_nor_ends_a_call_that_waits() -> None:
 def test_an_ordinary_call_costs_the_queries_it_did() -> None:
     with CaptureQueriesContext(connection) as captured:
         records.accept(new_call())
-    assert len(captured) == 1
+    # On PostgreSQL in a transaction, so that a server that stood still stores nothing that was refused.
+    statements = [each["sql"] for each in captured if each["sql"] not in ("BEGIN", "COMMIT")]
+    assert len(statements) == 1
 
 
 def test_a_repeated_request_attaches_also_at_the_limit_and_others_are_refused() -> None:

@@ -1,0 +1,1 @@
+"""Django's PostgreSQL backend, whose waits end when the server says nothing any more."""

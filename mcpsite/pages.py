@@ -1,0 +1,58 @@
+"""Django's own pages, with an error that says what is wrong while the database is away: 503, try again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from django.core.signals import got_request_exception
+from django.db import InterfaceError, OperationalError
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+AWAY = b"The database does not answer now. Try again in a moment.\n"
+RETRY_SECONDS = b"2"
+_FAULT = "mcp.database_fault"
+
+
+def pages(django: Application) -> Application:
+    """The application of Django, with those answers in place of its 500."""
+
+    async def serve(scope: Message, receive: Receive, send: Send) -> None:
+        refused = False
+
+        async def answer(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == 500 and _FAULT in scope:
+                refused = True
+                await _refuse(send)
+            elif not refused:
+                await send(message)
+
+        await django(scope, receive, answer)
+
+    return serve
+
+
+async def _refuse(send: Send) -> None:
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(AWAY)).encode()),
+        (b"retry-after", RETRY_SECONDS),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": 503, "headers": headers})
+    await send({"type": "http.response.body", "body": AWAY})
+
+
+def _note_fault(request: Any = None, **_: Any) -> None:
+    # Where the error is caught its type is known; Django's answer does not tell it any more.
+    if isinstance(sys.exc_info()[1], (OperationalError, InterfaceError)):
+        request.scope[_FAULT] = True
+
+
+got_request_exception.connect(_note_fault)
