@@ -84,6 +84,7 @@ class CallRecord:
     task_until: datetime | None
     inputs: dict[str, Any] | None
     leased: bool
+    reminded: bool
     read_at: datetime | None = field(compare=False)
 
     @property
@@ -165,5 +166,6 @@ def record(row: Call) -> CallRecord:
         task_until=row.task_until,
         inputs=None if row.inputs is None else orjson.loads(row.inputs),
         leased=row.lease_until is not None,
+        reminded=row.reminded_at is not None,
         read_at=row.read_at,
     )

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from django.db import DatabaseError, close_old_connections
 
-from mcp_app.execution import approval, records, stored_answers, task_records
+from mcp_app.execution import approval, records, stored_answers, task_records, waiting_line
 from mcp_app.execution.attempt_reply import fence_off_now, publish_now
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.celery import BrokerUnavailable, hand_on, waiting
@@ -41,6 +41,7 @@ def sweep(*, leases: bool = True) -> int:
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
     helped += approval.sweep()
+    waiting_line.sweep()
     helped += sum(_end_outlived(call) for call in task_records.outlived())
     if unpublished := records.unpublished(PUBLISH_SECONDS):
         helped += publish_now(unpublished)

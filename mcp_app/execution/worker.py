@@ -185,7 +185,7 @@ class Worker:
         reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
         session, ended = await self._session(record)
         call = keeper.call = self._call(record, principal, session, reply, inputs)
-        if record.attempt > 1 or record.approved:
+        if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
         if ended or record.cancel_reason:
