@@ -168,6 +168,9 @@ class Dispatcher:
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
         if reply.answers or await reply.settled(self.settings.grace_seconds):
+            if reply.error is not None:
+                encoded = jsonrpc.encode_error(fitted(reply.error, session.version), request.id)
+                return Answered(encoded, reply.error.http_status, reply.error.headers)
             return Answered(reply.answers[0])
         return StreamReference(reply.stream, reply.epoch, 0)
 

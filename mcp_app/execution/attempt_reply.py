@@ -22,7 +22,11 @@ from mcp_app.execution import core_tasks, failpoints, open_questions, records, s
 from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.published import Published
+from mcp_app.execution.reply import Lost
+from mcp_app.execution.shed import Shed
 from mcp_app.protocol.call_state import State
+from mcp_app.sessions.client_requests import CANNOT_ASK
+from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
@@ -62,16 +66,17 @@ class AttemptReply:
         self._streams = streams
         self._call = call
         self._published = published
-        self._outbox: deque[tuple[str, bytes]] = deque()
+        self._outbox: deque[tuple[str, bytes, Lost | None]] = deque()
+        self._shed = Shed()
         self._pump: asyncio.Task[None] | None = None
         self._answered: asyncio.Task[bool] | None = None
         self.abandoned = False
 
-    def send(self, encoded: bytes, kind: str = "message") -> None:
+    def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
         """A notification or a question for the client; dropped once the attempt lost its call."""
         if self.abandoned or self._answered is not None:
             return
-        self._outbox.append((kind, encoded))
+        self._outbox.append((kind, encoded, lost))
         if self._pump is None:
             self._pump = asyncio.create_task(self._run_pump())
 
@@ -91,20 +96,33 @@ class AttemptReply:
         finally:
             self._pump = None
 
-    async def _append(self, kind: str, encoded: bytes) -> None:
+    async def _append(self, kind: str, encoded: bytes, lost: Lost | None) -> None:
         call = self._call
         failpoints.reach("before-append")
         try:
-            await self._streams.log.append(
-                call.session_id, call.stream, encoded, kind=kind, fence=call.attempt, owner=call.principal
-            )
+            await self._tell_of_shed()
+            await self._store(encoded, kind)
         except StreamFinished:
             self.abandoned = True  # A newer attempt writes this stream, or its session is over.
         except StreamsError:
+            if lost is not None:
+                lost(CANNOT_ASK)
+                return
+            self._shed.note(encoded)
             log.warning("A notification of call %s was shed: its stream cannot be written", call.id)
         if call.is_core_task and kind == MESSAGE and not self.abandoned:
             # PROG-06: the request that made it has its answer; the session goes on.
             await core_tasks.say(self._streams, call, encoded)
+
+    async def _store(self, encoded: bytes, kind: str = MESSAGE) -> None:
+        call = self._call
+        await self._streams.log.append(
+            call.session_id, call.stream, encoded, kind=kind, fence=call.attempt, owner=call.principal
+        )
+
+    async def _tell_of_shed(self) -> None:
+        if self._shed.count:
+            await self._shed.tell(restored(self._call.session_id, self._call.session_fields), self._store)
 
     async def _finish(self, encoded: bytes, outcome: str) -> bool:
         if self._pump is not None:
@@ -141,6 +159,8 @@ class AttemptReply:
             self.abandoned = True
             return False
         failpoints.reach("after-store")
+        with suppress(StreamsError):
+            await self._tell_of_shed()
         if await _append_answer(self._streams, self._call, encoded):
             self._published.add(self._call.id)
         return True

@@ -18,7 +18,7 @@ from mcp_app.execution import request_state
 from mcp_app.execution.call_notes import PROGRESS, note_running, note_sent
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.json_values import sendable
-from mcp_app.execution.reply import Outlet
+from mcp_app.execution.reply import Lost, Outlet
 from mcp_app.execution.results import unexpected
 from mcp_app.execution.stopping import Cancelled, Suspended
 from mcp_app.execution.threads import own_place
@@ -230,13 +230,13 @@ class Call:
             # Encoded here and now: code may change what it passed, and must be told of what cannot be sent.
             self._put(jsonrpc.encode_notification(method, fitted), method=method)
 
-    def _put(self, encoded: bytes, kind: str = "message", method: str = "") -> None:
+    def _put(self, encoded: bytes, lost: Lost | None = None, kind: str = "message", method: str = "") -> None:
         if self.outcome:
             return
         if threading.get_ident() != self._thread:
-            self.loop.call_soon_threadsafe(self._put, encoded, kind, method)
+            self.loop.call_soon_threadsafe(self._put, encoded, lost, kind, method)
             return
-        self.reply.send(encoded, kind)
+        self.reply.send(encoded, kind, lost)
         if method:
             note_sent(self, self._requests.log, method, encoded)
 
@@ -290,7 +290,7 @@ class Call:
 
     def close_stream(self, retry_ms: int) -> None:
         """Let the client poll: close its connection after telling it when to come back (T-POLL-03)."""
-        self._put(b"%d" % retry_ms, "close")
+        self._put(b"%d" % retry_ms, kind="close")
 
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask the client on the call's stream and wait for its answer, through whichever process.

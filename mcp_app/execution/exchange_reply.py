@@ -7,7 +7,7 @@ import logging
 
 from mcp_app.conf import Settings
 from mcp_app.execution.background import Background
-from mcp_app.execution.reply import Watched
+from mcp_app.execution.reply import Lost, Watched
 from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.streams.base import Event, Position, StreamsError, StreamUnknown
@@ -82,7 +82,7 @@ class ExchangeReply:
         """Something waits to be sent."""
         return bool(self.answered or self._messages)
 
-    def send(self, encoded: bytes, kind: str = "message") -> None:
+    def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
         """A notification; there is no stream to close and come back to, so other kinds mean nothing here."""
         if self.answered or kind != "message":
             return

@@ -10,10 +10,10 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from mcp_app.sessions.client_requests import ClientRequests, NoAnswer
+from mcp_app.sessions.client_requests import ClientRequests, NoAnswer, Send
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
@@ -98,7 +98,7 @@ class WorkerRequests(ClientRequests):
         session: Session,
         method: str,
         params: dict[str, Any],
-        send: Callable[[bytes], None],
+        send: Send,
         asked: set[str],
     ) -> dict[str, Any]:
         """See ``ClientRequests.ask``; raises NoAnswer also when too many questions are open."""

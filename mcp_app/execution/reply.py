@@ -6,13 +6,16 @@ import asyncio
 import logging
 import secrets
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_app.protocol.errors import McpError
+from mcp_app.execution.shed import Shed
+from mcp_app.protocol.errors import McpError, Unavailable
+from mcp_app.sessions.client_requests import CANNOT_ASK
 from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.session import Session
-from mcp_app.streams.base import ANSWER, StreamFinished, StreamsError
+from mcp_app.streams.base import ANSWER, MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
 FINISH_RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -44,6 +47,9 @@ class StreamReference:
 ACCEPTED = Answered(b"", 202)
 
 
+Lost = Callable[[str], None]
+
+
 class Watched(Protocol):
     """A running call whose deadline starts to count when it turns out not to be quick."""
 
@@ -55,8 +61,8 @@ class Watched(Protocol):
 class Outlet(Protocol):
     """Where a call says things: the reply of its POST, or the stream of a background call."""
 
-    def send(self, encoded: bytes, kind: str = "message") -> None:
-        """A message before the answer."""
+    def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
+        """A message before the answer; ``lost`` is called, with the reason, if it cannot be sent."""
         ...
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
@@ -74,16 +80,20 @@ class Reply:
 
     __slots__ = (
         "_expected",
+        "_lost_question",
         "_outbox",
-        "_owner",
         "_pump",
+        "_refusal",
+        "_session",
         "_settled",
+        "_shed",
         "_streams",
         "_writing",
         "answers",
         "broken",
         "calls",
         "epoch",
+        "error",
         "session_id",
         "shared",
         "stream",
@@ -100,13 +110,17 @@ class Reply:
     ) -> None:
         """``expected`` answers will come, ``shared`` by the members of a batch.
 
+        ``error`` is why a call had to fail that cannot do without a stream, if one did.
         The stream is in ``writing``, with its session, as long as this process has more to say there.
         """
         self._streams = streams
         self._expected = expected
-        self._owner = session.principal_key
+        self._session = session
+        self._shed = Shed()
+        self._refusal: McpError = Unavailable(CANNOT_ASK)
+        self._lost_question = False
         self._writing = set() if writing is None else writing
-        self._outbox: deque[tuple[str, bytes]] = deque()
+        self._outbox: deque[tuple[str, bytes, Lost | None]] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._settled: asyncio.Future[None] | None = None
         self.session_id = session.id
@@ -115,6 +129,7 @@ class Reply:
         self.stream = ""
         self.epoch = 0
         self.broken = False
+        self.error: McpError | None = None
         self.shared = shared
 
     def follow(self, stream: str, epoch: int) -> None:
@@ -129,6 +144,8 @@ class Reply:
     def answer(self, encoded: bytes, outcome: str = "") -> None:
         """The response to one request."""
         self._expected -= 1
+        if self._lost_question and outcome in ("error", "tool_error"):
+            self.error = self._refusal
         if self._expected == 0:
             # Calls know their reply: without this each would be garbage that only the collector can free.
             self.calls.clear()
@@ -139,13 +156,16 @@ class Reply:
             return
         self._enqueue("final" if self._expected == 0 else "answer", encoded)
 
-    def send(self, encoded: bytes, kind: str = "message") -> None:
+    def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
         """A notification or a request to the client; opens the stream. Nothing follows the last answer."""
-        if self._expected == 0 or self.broken:
+        if self._expected == 0:
+            return
+        if self.broken:
+            self._lose(lost)
             return
         if not self.stream:
             self._open()
-        self._enqueue(kind, encoded)
+        self._enqueue(kind, encoded, lost)
 
     async def settled(self, grace: float) -> bool:
         """Wait until all answers are held (True) or a stream is open (False), at most ``grace`` seconds."""
@@ -190,12 +210,12 @@ class Reply:
     def _open(self) -> None:
         self.stream = "post-" + secrets.token_hex(9)
         # Members of a batch that were quick: their answers lead the stream (BATCH-04).
-        self._outbox.extend(("answer", held) for held in self.answers)
+        self._outbox.extend(("answer", held, None) for held in self.answers)
         self.answers.clear()
         self._start_pump()
 
-    def _enqueue(self, kind: str, encoded: bytes) -> None:
-        self._outbox.append((kind, encoded))
+    def _enqueue(self, kind: str, encoded: bytes, lost: Lost | None = None) -> None:
+        self._outbox.append((kind, encoded, lost))
         self._start_pump()
 
     def _start_pump(self) -> None:
@@ -213,14 +233,20 @@ class Reply:
 
     async def _create(self) -> bool:
         try:
-            await admit(self._streams, self._owner)
-            self.epoch = (await self._streams.log.open(self.session_id, self.stream, owner=self._owner))[0]
-        except (StreamsError, McpError):
+            owner = self._session.principal_key
+            await admit(self._streams, owner)
+            self.epoch = (await self._streams.log.open(self.session_id, self.stream, owner=owner))[0]
+        except (StreamsError, McpError) as error:
             # No stream can be had, Redis is away or full, the principal has his share of it, or the session
             # ended: the answer is still worth waiting for, as one JSON body.
             self.broken = True
-            self.answers.extend(data for kind, data in self._outbox if kind in ("answer", "final"))
-            self._outbox.clear()
+            if isinstance(error, McpError):
+                self._refusal = error
+            unsent, self._outbox = self._outbox, deque()
+            for kind, data, lost in unsent:
+                if kind in ("answer", "final"):
+                    self.answers.append(data)
+                self._lose(lost)
             if self._expected == 0:
                 self._settle()
             return False
@@ -228,30 +254,43 @@ class Reply:
         self._settle()
         return True
 
-    async def _append(self, kind: str, encoded: bytes) -> None:
+    def _lose(self, lost: Lost | None) -> None:
+        if lost is not None:
+            self._lost_question = True
+            lost(self._refusal.message)
+
+    async def _append(self, kind: str, encoded: bytes, lost: Lost | None) -> None:
         if kind in ("answer", "final"):
             await self._append_answer(kind, encoded)
             if kind == "final":
                 self._writing.discard((self.session_id, self.stream))
             return
         try:
-            await self._streams.log.append(
-                self.session_id, self.stream, encoded, kind=kind, owner=self._owner
-            )
+            await self._shed.tell(self._session, self._store)
+            await self._store(encoded, kind)
         except StreamFinished:
             return  # The session ended meanwhile.
         except StreamsError:
+            if lost is not None:
+                self._lose(lost)
+                return
+            self._shed.note(encoded)
             log.warning("A notification was shed: the event stream cannot be written")
+
+    async def _store(self, encoded: bytes, kind: str = MESSAGE) -> None:
+        owner = self._session.principal_key
+        await self._streams.log.append(self.session_id, self.stream, encoded, kind=kind, owner=owner)
 
     async def _append_answer(self, kind: str, encoded: bytes) -> None:
         """Store an answer; answers are the last thing to be given up."""
-        events = self._streams.log
+        owner = self._session.principal_key
         for pause in (*FINISH_RETRY_SECONDS, None):
             try:
+                await self._shed.tell(self._session, self._store)
                 if kind == "final":
-                    await events.finish(self.session_id, self.stream, encoded, owner=self._owner)
+                    await self._streams.log.finish(self.session_id, self.stream, encoded, owner=owner)
                 else:
-                    await events.append(self.session_id, self.stream, encoded, kind=ANSWER, owner=self._owner)
+                    await self._store(encoded, ANSWER)
             except StreamFinished:
                 return  # The session ended meanwhile; nobody may read this stream any more.
             except StreamsError:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -17,7 +17,17 @@ from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
+CANNOT_ASK = "The client cannot be asked now: the server's Redis takes nothing. Try again in a moment."
+
 log = logging.getLogger("mcp.questions")
+
+
+class Send(Protocol):
+    """How a question, or that it is withdrawn, goes to the client."""
+
+    def __call__(self, encoded: bytes, lost: Callable[[str], None] | None = None) -> None:
+        """Send it; ``lost`` is called, with the reason, if that turns out to be impossible."""
+        ...
 
 
 class ClientFailed(Exception):
@@ -46,32 +56,35 @@ class ClientRequests:
         session: Session,
         method: str,
         params: dict[str, Any],
-        send: Callable[[bytes], None],
+        send: Send,
         asked: set[str],
     ) -> dict[str, Any]:
         """Send a request and return the client's result; its id is in ``asked`` as long as it is open.
 
         Raises ClientFailed for an error response and NoAnswer after the time limit (LIFE-09), having told
-        the client that the question is withdrawn (CAN-08).
+        the client that the question is withdrawn (CAN-08); NoAnswer at once when it cannot be asked.
         """
         request_id = f"{method.partition('/')[0]}-{secrets.token_urlsafe(9)}"
         try:
             await self._streams.requests.open(session.id, request_id, int(self._seconds) + 60)
         except SessionEnded:
             raise NoAnswer("The session has ended.") from None
+        except StreamsError as error:
+            log.warning("A client was not asked: %s", error)
+            raise NoAnswer(CANNOT_ASK) from None
         encoded = jsonrpc.encode_request(request_id, method, params)
         self.log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
         asked.add(request_id)
-        send(encoded)
         try:
-            payload = await self._streams.requests.wait(session.id, request_id, self._seconds)
-        except asyncio.CancelledError:
+            payload = await self._sent(session, request_id, lambda lost: send(encoded, lost))
+        except (asyncio.CancelledError, NoAnswer):
             await asyncio.shield(self._withdraw(session, request_id, send, asked))
             raise
         if payload is None:
             await self._withdraw(session, request_id, send, asked)
             raise NoAnswer(f"The client did not answer {method} within {self._seconds:g} seconds.")
         asked.discard(request_id)
+        await self._forget(session, request_id)
         return _result(orjson.loads(payload))
 
     async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
@@ -81,17 +94,34 @@ class ClientRequests:
             payload = {"error": response.error}
         return await self._streams.requests.answer(session.id, str(response.id), orjson.dumps(payload))
 
-    async def _withdraw(
-        self, session: Session, request_id: str, send: Callable[[bytes], None], asked: set[str]
-    ) -> None:
+    async def _withdraw(self, session: Session, request_id: str, send: Send, asked: set[str]) -> None:
         if request_id in asked:
             asked.discard(request_id)
             send(withdrawal(request_id))
+        await self._forget(session, request_id)
+
+    async def _sent(
+        self, session: Session, request_id: str, send: Callable[[Callable[[str], None]], None]
+    ) -> bytes | None:
+        """Send a question and wait for its answer; raises NoAnswer when it could not be sent."""
+        lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.ensure_future(self._streams.requests.wait(session.id, request_id, self._seconds))
+        try:
+            send(lambda reason: None if lost.done() else lost.set_result(reason))
+            await asyncio.wait((waiting, lost), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return waiting.result()
+            raise NoAnswer(lost.result())
+        finally:
+            waiting.cancel()
+
+    async def _forget(self, session: Session, request_id: str) -> None:
+        """What was asked and answered must not fill the store until it expires."""
         try:
             await self._streams.requests.drop(session.id, request_id)
         except StreamsError as error:
-            # It expires by itself. And a fault here must not take the place of the cancellation.
-            log.info("A withdrawn question was left to expire: %s", error)
+            # It expires by itself. And a fault here must not take the place of a cancellation.
+            log.info("A question was left to expire: %s", error)
 
 
 def withdrawal(request_id: str) -> bytes:

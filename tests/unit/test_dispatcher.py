@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -14,8 +15,10 @@ from mcp_app import Context
 from mcp_app import dispatcher as module
 from mcp_app.catalogue import current, upkeep
 from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.execution.reply import Answered
 from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.errors import InvalidRequest
+from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.protocol.jsonrpc import Invalid, Notification, Request, Response
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -27,6 +30,11 @@ async def chatty(ctx: Context) -> str:
     """Talks first."""
     ctx.info("working")
     return "done"
+
+
+async def asking(ctx: Context) -> str:
+    """Asks its client."""
+    return str(await ctx.aroots())
 
 
 async def endless() -> str:
@@ -44,7 +52,8 @@ def notes() -> str:
 def _offered() -> Iterator[None]:
     before = current.current()
     offer(
-        tools=[tool_entry(chatty), tool_entry(endless, 2)], resources=[resource_entry(notes, "notes://all")]
+        tools=[tool_entry(chatty), tool_entry(endless, 2), tool_entry(asking, 3)],
+        resources=[resource_entry(notes, "notes://all")],
     )
     yield
     current.replace(before)
@@ -270,3 +279,47 @@ async def test_a_lost_redis_is_told_and_leaves_nothing_in_flight(desk: Desk) -> 
     answer = await desk.request("resources/subscribe", {"uri": "notes://all"})
     assert (desk.status, answer["error"]["code"]) == (503, -32603)
     assert not desk.session.in_flight
+
+
+async def fill(desk: Desk) -> None:
+    """Let as much be kept for the desk's principal as may be."""
+    streams = desk.dispatcher.streams
+    streams.log.limits = replace(streams.log.limits, kept_bytes=1)
+    await streams.log.append(desk.session.id, "kept", b"x")
+
+
+async def test_a_call_that_could_do_without_its_stream_is_answered_to_who_has_his_share(desk: Desk) -> None:
+    await fill(desk)
+    asked = Request(1, "tools/call", {"name": "chatty", "arguments": {}})
+    found = await desk.dispatcher.request(desk.session, desk.principal, asked, b"{}")
+    assert isinstance(found, Answered)
+    assert found.status == 200
+    assert orjson.loads(found.body)["result"]["content"][0]["text"] == "done"
+
+
+@pytest.mark.parametrize("what", ["a call that asks", "a batch", "a session"])
+async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what: str) -> None:
+    await fill(desk)
+    serve, principal = desk.dispatcher, desk.principal
+    asked = Request(1, "tools/call", {"name": "asking", "arguments": {}})
+    if what == "a call that asks":
+        desk.session.capabilities = ClientCapabilities.parse({"roots": {}}, desk.session.version)
+        found: Any = await serve.request(desk.session, principal, asked, b"{}")
+        assert found.status == 429
+    elif what == "a session":
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        found = await serve.initialize(principal, Request(1, "initialize", params), b"{}", "")
+        assert found.status == 429
+    else:
+        batch: list[Any] = [call("chatty")]
+        # The first is answered, for nobody has looked yet; what is known then refuses the next.
+        assert isinstance(await serve.batch(desk.session, principal, batch), Answered)
+        with pytest.raises(TooManyRequests):
+            await serve.batch(desk.session, principal, batch)
+        return
+    assert dict(found.headers)[b"retry-after"] == b"60"
+    assert "Too much is kept for you" in orjson.loads(found.body)["error"]["message"]

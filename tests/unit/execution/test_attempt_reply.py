@@ -121,7 +121,20 @@ async def test_messages_are_shed_while_the_log_is_away_and_the_answer_is_not(str
     reply.send(b"kept")
     reply.answer(ANSWER)
     await reply.done()
-    assert [data for _, data in await said(streams)] == [b"kept", ANSWER]
+    notice, *rest = [data for _, data in await said(streams)]
+    assert orjson.loads(notice)["params"]["data"].endswith("Left out here: 1.")
+    assert rest == [b"kept", ANSWER]
+
+
+async def test_a_question_that_cannot_be_sent_is_told_to_who_asks(streams: Streams) -> None:
+    moody(streams).faults = [StreamsUnavailable("away")]
+    reply = AttemptReply(streams, await running(), Published())
+    told: list[str] = []
+    reply.send(b"q", lost=told.append)
+    reply.answer(ANSWER)
+    await reply.done()
+    assert ["cannot be asked now" in words for words in told] == [True]
+    assert [data for _, data in await said(streams)] == [ANSWER]
 
 
 async def test_the_answer_of_an_ended_session_counts_as_published(streams: Streams) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+from dataclasses import replace
 
+import orjson
 import pytest
 
 from mcp_app.execution import reply as module
 from mcp_app.execution.reply import Reply
+from mcp_app.protocol.errors import TooManyRequests, Unavailable
+from mcp_app.protocol.jsonrpc import encode_notification
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -228,16 +232,83 @@ async def test_the_end_of_the_session_leaves_the_answer_as_a_body(streams: Strea
     assert reply.answers == [b"cancelled"]
 
 
-async def test_a_message_is_shed_when_the_stream_cannot_be_written(
+async def test_messages_are_shed_when_the_stream_cannot_be_written_and_the_client_is_told(
     streams: Streams, caplog: pytest.LogCaptureFixture
 ) -> None:
-    moody(streams).faults = [None, StreamsFull("full")]
+    moody(streams).faults = [None, StreamsFull("full"), StreamsUnavailable("away")]
+    reply = reply_for(streams)
+    for message in (b"shed", b"shed too", b"kept", b"kept too"):
+        reply.send(message)
+    reply.answer(b"1")
+    (_, notice), *rest = await told_by_open(reply, streams)
+    assert orjson.loads(notice)["params"] == {
+        "level": "warning",
+        "logger": "mcp.stream",
+        "data": "The server could not store messages of this call for a while. Left out here: 2.",
+    }
+    assert rest == [("message", b"kept"), ("message", b"kept too"), ("final", b"1")]
+    assert "shed" in caplog.text
+
+
+async def test_what_was_shed_at_the_end_is_told_before_the_answer(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FINISH_RETRY_SECONDS", (0.0,))
+    moody(streams).faults = [None, StreamsUnavailable("away"), StreamsUnavailable("away")]
     reply = reply_for(streams)
     reply.send(b"shed")
-    reply.send(b"kept")
     reply.answer(b"1")
-    assert await told_by_open(reply, streams) == [("message", b"kept"), ("final", b"1")]
-    assert "shed" in caplog.text
+    (_, notice), final = await told_by_open(reply, streams)
+    assert orjson.loads(notice)["params"]["data"].endswith("Left out here: 1.")
+    assert final == ("final", b"1")
+
+
+@pytest.mark.parametrize("why", ["only progress was shed", "the session wants no warnings"])
+async def test_nobody_is_told_of_shed_messages_that_he_does_not_miss(streams: Streams, why: str) -> None:
+    moody(streams).faults = [None, StreamsUnavailable("away")]
+    asking = session()
+    if why == "the session wants no warnings":
+        asking.log_level = "error"
+    reply = Reply(streams, asking, 1)
+    reply.send(encode_notification("notifications/progress" if "progress" in why else "x/y", {}))
+    reply.answer(b"1")
+    assert await told_by_open(reply, streams) == [("final", b"1")]
+
+
+@pytest.mark.parametrize("when", ["no stream can be had", "no stream could be had", "it cannot be written"])
+async def test_a_question_that_cannot_be_sent_is_told_to_who_asks(streams: Streams, when: str) -> None:
+    moody(streams).faults = [*[None][: when == "it cannot be written"], StreamsUnavailable("away")]
+    reply = reply_for(streams)
+    told_lost: list[str] = []
+    if when == "no stream could be had":
+        reply.send(b"m")
+        while not reply.broken:
+            await asyncio.sleep(0)
+    reply.send(b"q", lost=told_lost.append)
+    while not told_lost:
+        await asyncio.sleep(0)
+    assert told_lost == [
+        "The client cannot be asked now: the server's Redis takes nothing. Try again in a moment."
+    ]
+    reply.answer(b"1", "tool_error")
+    await reply.settled(NEVER)
+    assert isinstance(reply.error, Unavailable)
+
+
+async def test_who_has_his_share_gets_answers_as_bodies_and_cannot_ask(streams: Streams) -> None:
+    streams.log.limits = replace(streams.log.limits, kept_bytes=1)
+    await streams.log.append("another", "stream", b"x", owner=session().principal_key)
+    for outcome, refused in (("ok", False), ("tool_error", True)):
+        reply = reply_for(streams)
+        told_lost: list[str] = []
+        reply.send(b"q", lost=told_lost.append)
+        while not told_lost:
+            await asyncio.sleep(0)
+        assert "Too much is kept for you" in told_lost[0]
+        reply.answer(b"1", outcome)
+        assert await reply.settled(NEVER)
+        assert reply.answers == [b"1"]
+        assert isinstance(reply.error, TooManyRequests) is refused
 
 
 @pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsFull, StreamsError])

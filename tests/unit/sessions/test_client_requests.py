@@ -14,7 +14,7 @@ from mcp_app.protocol.jsonrpc import Response
 from mcp_app.sessions.client_requests import ClientFailed, ClientRequests, NoAnswer
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
-from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.base import StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 
@@ -37,9 +37,12 @@ class Asked:
     def __init__(self, requests: ClientRequests, method: str = "roots/list") -> None:
         self.sent: list[dict[str, Any]] = []
         self.open: set[str] = set()
-        self.task = asyncio.create_task(
-            requests.ask(session(), method, {}, lambda data: self.sent.append(orjson.loads(data)), self.open)
-        )
+        self.task = asyncio.create_task(requests.ask(session(), method, {}, self.send, self.open))
+
+    def send(self, encoded: bytes, lost: Callable[[str], None] | None = None) -> None:
+        self.sent.append(orjson.loads(encoded))
+        if lost is not None:
+            self.lose = lost
 
     async def id(self) -> str:
         async with asyncio.timeout(5):
@@ -148,6 +151,41 @@ async def test_a_cancel_while_redis_is_away_stays_a_cancel(process: Make, stream
     streams.requests.drop = away  # type: ignore[method-assign]
     await _cancelled(process(), asked)
     assert asked.sent[-1]["method"] == "notifications/cancelled"
+
+
+async def test_a_question_that_could_not_be_sent_ends_at_once_with_the_reason(
+    process: Make, streams: Streams
+) -> None:
+    asked = Asked(process())
+    request_id = await asked.id()
+    asked.lose("Nobody takes it.")
+    asked.lose("Once is enough.")
+    with pytest.raises(NoAnswer, match="Nobody takes it"):
+        await asked.task
+    assert asked.sent[-1]["method"] == "notifications/cancelled"  # It may have got through all the same.
+    assert not await process().answer(session(), Response(request_id, {}, None))
+
+
+@pytest.mark.parametrize("fault", [StreamsUnavailable, StreamsFull])
+async def test_who_cannot_be_asked_while_redis_is_away_is_a_named_error(
+    process: Make, streams: Streams, fault: type[StreamsUnavailable]
+) -> None:
+    async def away(session_id: str, request_id: str, ttl: int) -> None:
+        raise fault("away")
+
+    streams.requests.open = away  # type: ignore[method-assign]
+    asked = Asked(process())
+    with pytest.raises(NoAnswer, match="cannot be asked now: the server's Redis takes nothing"):
+        await asked.task
+    assert asked.sent == []
+
+
+async def test_an_answer_is_forgotten_once_it_was_taken(process: Make, streams: Streams) -> None:
+    asked = Asked(process())
+    request_id = await asked.id()
+    assert await process().answer(session(), Response(request_id, {"roots": []}, None))
+    assert await asked.task == {"roots": []}
+    assert await streams.requests.wait(session().id, request_id, 0) is None
 
 
 async def test_the_end_of_the_session_ends_the_wait(process: Make, streams: Streams) -> None:
