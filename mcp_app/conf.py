@@ -55,6 +55,7 @@ class Settings:
 
     # Limits of what comes in.
     max_body_bytes: int = 4 * 1024 * 1024
+    max_unknown_body_bytes: int = 16 * 1024
     body_seconds: float = 30.0
     max_json_depth: int = 64
     max_json_members: int = 10_000

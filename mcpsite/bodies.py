@@ -30,8 +30,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# Enough for a login; whoever sends more must say who they are.
-UNKNOWN_BYTES = 64 * 1024
 # A catalogue file of 32 MiB with what is around it in a form. Uploads of other kinds are smaller.
 FILE_BYTES = 33 * 1024 * 1024
 FILES = ("/admin/", "/api/catalogue/import/")
@@ -41,7 +39,7 @@ GONE: Message = {"type": "http.disconnect"}
 async def bounded(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a request whose body is within its bounds; answer 413 or 408 for any other.
 
-    Anybody may send ``UNKNOWN_BYTES``, who is signed in ``MAX_BODY_BYTES``, and below ``FILES`` as many as
+    Anybody may send ``MAX_UNKNOWN_BODY_BYTES``, who is signed in ``MAX_BODY_BYTES``, and below ``FILES`` even
     ``FILE_BYTES``. It must arrive within ``BODY_SECONDS`` for each ``MAX_BODY_BYTES`` that are allowed.
     """
     body = _Body(scope, receive)
@@ -73,7 +71,7 @@ class _Body:
         self._whole = False
         self._most = conf.get().max_body_bytes
         self._seconds = conf.get().body_seconds
-        self._limit = min(UNKNOWN_BYTES, self._most)
+        self._limit = min(conf.get().max_unknown_body_bytes, self._most)
         self._known = False
         self._began = asyncio.get_running_loop().time()
 

@@ -226,7 +226,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP; nothing when the reason was told, or something else is being told."""
-        if self._make_room():
+        if self._give_up():
             super().send_400_response(msg)
         else:
             self.joined.close()
@@ -245,11 +245,11 @@ class BoundedConnection(HttpToolsProtocol):
 
     def refuse(self, status: int) -> None:
         """Answer with a bare status, where an answer can be given, and close."""
-        if self._make_room():
+        if self._give_up():
             self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.joined.close()
 
-    def _make_room(self) -> bool:
+    def _give_up(self) -> bool:
         """Give the connection up; whether an answer to what came last can still be told from others."""
         closing, self.joined.unread = self.transport.is_closing(), False
         active = self.active

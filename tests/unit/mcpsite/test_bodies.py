@@ -11,9 +11,11 @@ from django.contrib.auth import get_user_model
 from django.test import Client
 
 from mcp_app.auth.services import issue_api_key
+from mcp_app.conf import Settings
 from mcpsite import bodies
 
 MIB = 1024 * 1024
+UNKNOWN = Settings().max_unknown_body_bytes
 Exchange = Callable[..., "Exchanged"]
 
 
@@ -66,12 +68,12 @@ class Exchanged:
             self.status, self.headers = message["status"], dict(message["headers"])
 
 
-@pytest.mark.parametrize(("size", "status"), [(bodies.UNKNOWN_BYTES, 200), (bodies.UNKNOWN_BYTES + 1, 413)])
+@pytest.mark.parametrize(("size", "status"), [(UNKNOWN, 200), (UNKNOWN + 1, 413)])
 async def test_nobody_sends_more_than_a_login_needs_without_signing_in(size: int, status: int) -> None:
     chunks = [b"a" * 1_000] * (size // 1_000) + [b"a" * (size % 1_000)]
     found = await Exchanged("/nope", chunks, {b"transfer-encoding": b"chunked"}).run()
     assert found.status == status
-    assert len(found.read) <= bodies.UNKNOWN_BYTES
+    assert len(found.read) <= UNKNOWN
     assert found.headers.get(b"connection") == (None if status == 200 else b"close")
 
 
