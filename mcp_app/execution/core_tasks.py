@@ -125,12 +125,12 @@ async def _ask(
 
 
 async def _client(streams: Streams, session_id: str) -> ClientCapabilities | None:
-    """What the session of a wait can be asked; None when it is over."""
+    """What the session of a wait can be asked; None when it is over, or not confirmed (LIFE-04)."""
     try:
         fields = await streams.sessions.load(session_id)
     except SessionEnded:
         return None
-    if fields is None:
+    if fields is None or fields.get("initialized") != "1":
         return None
     return ClientCapabilities.parse(orjson.loads(fields["capabilities"]), fields["version"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -18,6 +19,12 @@ from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
 CANNOT_ASK = "The client cannot be asked now: the server's Redis takes nothing. Try again in a moment."
+# A client that means to confirm its session has done so long before.
+CONFIRM_SECONDS = 10.0
+CONFIRM_PAUSE, CONFIRM_PAUSE_MAX = 0.01, 0.5
+UNCONFIRMED = (
+    "The client has not confirmed its session with notifications/initialized, so it cannot be asked."
+)
 
 log = logging.getLogger("mcp.questions")
 
@@ -62,8 +69,10 @@ class ClientRequests:
         """Send a request and return the client's result; its id is in ``asked`` as long as it is open.
 
         Raises ClientFailed for an error response and NoAnswer after the time limit (LIFE-09), having told
-        the client that the question is withdrawn (CAN-08); NoAnswer at once when it cannot be asked.
+        the client that the question is withdrawn (CAN-08); NoAnswer at once when it cannot be asked, and soon
+        when it never confirms its session (LIFE-04).
         """
+        await self._confirmed(session)
         request_id = f"{method.partition('/')[0]}-{secrets.token_urlsafe(9)}"
         try:
             await self._streams.requests.open(session.id, request_id, int(self._seconds) + 60)
@@ -86,6 +95,26 @@ class ClientRequests:
         asked.discard(request_id)
         await self._forget(session, request_id)
         return _result(orjson.loads(payload))
+
+    async def _confirmed(self, session: Session) -> None:
+        """Wait until the client has sent ``notifications/initialized``: nothing is asked before (LIFE-04).
+
+        Clients send it beside their first request, so either may come first, and at another process. Only
+        then somebody looks, and by himself: nothing depends on a broadcast.
+        """
+        pause, until = CONFIRM_PAUSE, time.monotonic() + min(self._seconds, CONFIRM_SECONDS)
+        while not session.initialized:
+            try:
+                stored = await self._streams.sessions.load(session.id)
+            except SessionEnded:
+                raise NoAnswer("The session has ended.") from None
+            if stored is not None and stored.get("initialized") == "1":
+                session.initialized = True
+            elif time.monotonic() >= until:
+                raise NoAnswer(UNCONFIRMED)
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, CONFIRM_PAUSE_MAX)
 
     async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
         """Take in a response; False when nobody waits for it or it was answered already (T-POST-09)."""

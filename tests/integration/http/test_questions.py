@@ -177,3 +177,35 @@ def test_a_question_nobody_answers_is_withdrawn_and_fails_the_tool(
         assert withdrawn["params"]["requestId"] == question["id"]
         assert answer["result"]["isError"] is True
         assert client.respond(question["id"], ACCEPTED).status == 202
+
+
+@pytest.mark.requirement("LIFE-04")
+@pytest.mark.parametrize("confirmed_at", [0, 1])
+@pytest.mark.parametrize(("tool", "method", "result", "text"), [QUESTIONS[0], QUESTIONS[1], *QUESTIONS[-2:]])
+def test_nothing_is_asked_before_initialized_which_may_come_later_and_elsewhere(
+    live: LiveServer, open_session: OpenSession, confirmed_at: int,
+    tool: str, method: str, result: Outcome, text: str,
+) -> None:  # fmt: skip
+    client = open_session(confirm=False)
+    with (
+        closing(client.via(live.ports[confirmed_at])) as other,
+        client.open_call("tools/call", call(tool)) as stream,
+    ):
+        stream.next()  # An id to resume from.
+        assert stream.quiet(0.3)
+        assert other.notify("notifications/initialized").status == 202
+        question = stream.message()
+        assert question["method"] == method
+        assert other.respond(question["id"], result).status == 202
+        assert text_of(stream) == text
+
+
+@pytest.mark.requirement("LIFE-04")
+def test_a_client_that_never_confirms_its_session_is_not_asked_and_told_why(
+    open_session: OpenSession,
+) -> None:
+    client = open_session(confirm=False)
+    with client.open_call("tools/call", call("welcome")) as stream:
+        (answer,) = stream.messages(30)
+    assert "notifications/initialized" in answer["result"]["content"][0]["text"]
+    assert answer["result"]["isError"]

@@ -23,7 +23,7 @@ STREAM = "call-1"
 SETTINGS = Settings(redis_url="redis://nowhere.invalid")
 FIELDS = stored_fields(
     version="2025-11-25", principal=LOOPBACK.key, client_info={}, capabilities={}, announced=0
-)
+) | {"initialized": "1"}
 
 
 def new_call(**changed: Any) -> NewCall:

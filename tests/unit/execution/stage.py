@@ -42,7 +42,8 @@ def session_with(capabilities: dict[str, Any] | None = None, version: str = "202
             client_info={"name": "tests", "version": "1"},
             capabilities=EVERYTHING if capabilities is None else capabilities,
             announced=0,
-        ),
+        )
+        | {"initialized": "1"},
     )
 
 

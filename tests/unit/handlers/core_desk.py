@@ -42,7 +42,7 @@ class CoreDesk(Desk):
     async def enter(
         self, principal: Principal = ADA, capabilities: dict[str, Any] | None = None, version: str = VERSION
     ) -> Session:
-        """Open a session, which requests belong to from now on."""
+        """Open a confirmed session, which requests belong to from now on."""
         self.principal = principal
         self.session = await self.dispatcher.sessions.create(
             version=version,
@@ -51,6 +51,7 @@ class CoreDesk(Desk):
             capabilities=CAPABILITIES if capabilities is None else capabilities,
             announced=1,
         )
+        await self.dispatcher.sessions.change(self.session, initialized="1")
         return self.session
 
     async def say(self, method: str, **params: Any) -> Any:

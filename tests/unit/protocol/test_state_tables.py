@@ -52,7 +52,7 @@ def test_a_session_is_initialized_once(state: str) -> None:
         lifecycle.next_state(state, "initialize")
 
 
-@pytest.mark.requirement("LIFE-04", "LIFE-05")
+@pytest.mark.requirement("LIFE-05")
 def test_before_initialized_the_server_serves_but_does_not_ask() -> None:
     assert lifecycle.next_state("initializing", "request") == "initializing"
     with pytest.raises(InvalidTransition):

@@ -27,7 +27,8 @@ def session(session_id: str = "a-session-of-these-tests") -> Session:
             client_info={"name": "tests", "version": "1"},
             capabilities={"roots": {}},
             announced=0,
-        ),
+        )
+        | {"initialized": "1"},
     )
 
 
