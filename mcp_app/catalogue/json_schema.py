@@ -5,12 +5,14 @@ Compiled with a linear-time regular-expression engine and no way to fetch a ``$r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import jsonschema_rs
 
 MAX_RECEIVED: Final = 100
+MAX_COMPLAINTS: Final = 10
 
 _EXPECTATIONS: Final[dict[str, str]] = {
     "minimum": "a value of at least {}",
@@ -43,10 +45,16 @@ class Validator:
         self.is_valid: Callable[[Any], bool] = compiled.is_valid
 
     def explain(self, instance: Any) -> str:
-        """The first failure as ``path: expected …, got …`` (TOOL-10); empty when the instance is valid."""
-        for error in self._compiled.iter_errors(instance):
-            return _explanation(error)
-        return ""
+        """The first failures, each as ``path: expected …, got …`` (TOOL-10); empty for a valid instance."""
+        errors = self._compiled.iter_errors(instance)
+        return complaints(text for error in errors for text in _explanations(error))
+
+
+def complaints(texts: Iterable[str]) -> str:
+    """Complaints as one line, so that a model mends all at once: the first ten, in order of their paths."""
+    found = list(islice(texts, MAX_COMPLAINTS + 1))
+    shown = sorted(found[:MAX_COMPLAINTS])
+    return "; ".join([*shown, "and more"] if len(found) > MAX_COMPLAINTS else shown)
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
@@ -70,17 +78,20 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-def _explanation(error: jsonschema_rs.ValidationError) -> str:
+def _explanations(error: jsonschema_rs.ValidationError) -> Iterator[str]:
+    """One, or one for each argument that nobody knows."""
     kind = error.kind.name
     path = [str(part) for part in error.instance_path]
     if kind == "required":
-        return f"{'.'.join([*path, error.kind.value])}: expected a value, got nothing"
-    if kind in ("additionalProperties", "unevaluatedProperties"):
-        unexpected = str(error.kind.value[0])[:MAX_RECEIVED]
-        value = error.instance.get(unexpected) if isinstance(error.instance, dict) else None
-        return f"{'.'.join([*path, unexpected])}: expected no such argument, got {shortened(value)}"
-    where = ".".join(path) or "(arguments)"
-    return f"{where}: expected {_expectation(error)}, got {shortened(error.instance)}"
+        yield f"{'.'.join([*path, error.kind.value])}: expected a value, got nothing"
+    elif kind in ("additionalProperties", "unevaluatedProperties"):
+        for name in error.kind.value:
+            value = error.instance.get(name) if isinstance(error.instance, dict) else None
+            where = ".".join([*path, str(name)[:MAX_RECEIVED]])
+            yield f"{where}: expected no such argument, got {shortened(value)}"
+    else:
+        where = ".".join(path) or "(arguments)"
+        yield f"{where}: expected {_expectation(error)}, got {shortened(error.instance)}"
 
 
 def _expectation(error: jsonschema_rs.ValidationError) -> str:

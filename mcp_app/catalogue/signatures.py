@@ -18,7 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from mcp_app.catalogue import docstrings
 from mcp_app.catalogue.definitions import DefinitionError, InvalidArgumentsError, ToolFunction
-from mcp_app.catalogue.json_schema import shortened
+from mcp_app.catalogue.json_schema import complaints, shortened
 from mcp_app.catalogue.typing_rules import described, plain, portable
 
 Bind = Callable[[dict[str, Any]], dict[str, Any]]
@@ -165,10 +165,13 @@ def text_binder(signature: Signature) -> Bind:
 
 
 def explain(error: pydantic.ValidationError) -> str:
-    """The first problem as one line with path, expected and got (TOOL-10)."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    path = ".".join(str(part) for part in first["loc"]) or "(arguments)"
-    return f"{path}: {first['msg']}, got {shortened(first.get('input'))}"
+    """The first problems in one line, each with path, expected and got (TOOL-10)."""
+    return complaints(map(_problem, error.errors(include_url=False, include_context=False)))
+
+
+def _problem(found: Any) -> str:
+    path = ".".join(str(part) for part in found["loc"]) or "(arguments)"
+    return f"{path}: {found['msg']}, got {shortened(found.get('input'))}"
 
 
 def _hints(function: Callable[..., Any], where: str) -> Mapping[str, Any]:

@@ -49,6 +49,36 @@ def test_a_failure_names_path_expected_and_got(arguments: dict[str, Any], text: 
 
 
 @pytest.mark.requirement("TOOL-10")
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        (
+            {"name": "xyz", "list": [{}, 1], "more": 1, "another": 2},
+            [
+                "another: expected no such argument, got 2",
+                "count: expected a value, got nothing",
+                "list.0.id: expected a value, got nothing",
+                "list.1: expected object, got 1",
+                "more: expected no such argument, got 1",
+                "name: expected at most 2 characters, got 'xyz'",
+            ],
+        ),
+        ({"count": 1, "list": [1] * 10}, [f"list.{number}: expected object, got 1" for number in range(10)]),
+        (
+            {"count": 1, "list": [1] * 11},
+            [*(f"list.{number}: expected object, got 1" for number in range(10)), "and more"],
+        ),
+        (
+            {"count": 1, **{f"more{number:02}": 0 for number in range(12)}},
+            [*(f"more{number:02}: expected no such argument, got 0" for number in range(10)), "and more"],
+        ),
+    ],
+)
+def test_all_failures_are_named_at_once_up_to_ten(arguments: dict[str, Any], texts: list[str]) -> None:
+    assert compile_schema(SCHEMA).explain(arguments) == "; ".join(texts)
+
+
+@pytest.mark.requirement("TOOL-10")
 def test_what_was_received_is_cut_to_100_characters() -> None:
     text = compile_schema(SCHEMA).explain({"count": "x" * 1000})
     assert len(text.partition(", got ")[2]) == 100
