@@ -108,6 +108,9 @@ class ClientRequests:
                 stored = await self._streams.sessions.load(session.id)
             except SessionEnded:
                 raise NoAnswer("The session has ended.") from None
+            except StreamsError as error:
+                log.warning("A client was not asked: %s", error)
+                raise NoAnswer(CANNOT_ASK) from None
             if stored is not None and stored.get("initialized") == "1":
                 session.initialized = True
             elif time.monotonic() >= until:
