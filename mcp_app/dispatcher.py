@@ -9,13 +9,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
+from django.db import DatabaseError
 from django.db import Error as DatabaseFault
 
-from mcp_app import database
+from mcp_app import database, database_clock
 from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue import current as catalogue
@@ -91,6 +93,8 @@ class Dispatcher:
     async def start(self) -> None:
         """Connect, load the catalogue and listen to the other processes."""
         database.watch()
+        with suppress(DatabaseError):
+            await database.aquery(database_clock.read)
         hub = self.streams.hub
         hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.services.calls.heard_cancel)

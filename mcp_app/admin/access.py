@@ -10,9 +10,9 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils import timezone
 from django.utils.safestring import SafeString
 
+from mcp_app import database_clock
 from mcp_app.admin.base import ModelAdmin, ModelForm, ObjectView
 from mcp_app.admin.shown import badge, moment
 from mcp_app.auth.services import issue_api_key, revoke_api_key
@@ -68,7 +68,7 @@ class StateFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
         """Only keys in the chosen state."""
-        now = timezone.now()
+        now = database_clock.utcnow()
         match self.value():
             case "active":
                 return queryset.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)

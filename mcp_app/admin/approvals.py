@@ -16,10 +16,10 @@ from django.db.models.functions import Length
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app import database_clock
 from mcp_app.admin.askers import actors_of, asked_by
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.shown import badge, moment, span
@@ -58,7 +58,7 @@ def decision_of(call: Call) -> str:
 
 def waited_for_approval(call: Call) -> timedelta:
     """How long it waited until somebody decided, or has waited so far."""
-    end = call.decided_at or call.finished_at or timezone.now()
+    end = call.decided_at or call.finished_at or database_clock.utcnow()
     return end - call.accepted_at
 
 
@@ -66,7 +66,7 @@ def time_left(call: Call) -> timedelta | None:
     """How long it may still wait."""
     if call.state != State.APPROVAL_NEEDED or call.approval_until is None:
         return None
-    return call.approval_until - timezone.now()
+    return call.approval_until - database_clock.utcnow()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.admin.approvals import time_left, waited_for_approval
 from mcp_app.admin.shown import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
@@ -55,14 +55,14 @@ def waited(call: Call) -> timedelta | None:
     queued_at = call.accepted_at if call.approval_until is None else call.decided_at
     if call.finished_at is not None and call.started_at is None:
         return None
-    return None if queued_at is None else (call.started_at or timezone.now()) - queued_at
+    return None if queued_at is None else (call.started_at or database_clock.utcnow()) - queued_at
 
 
 def lasted(call: Call) -> timedelta | None:
     """How long its newest attempt has run."""
     if call.started_at is None:
         return None
-    end: datetime = call.finished_at or timezone.now()
+    end: datetime = call.finished_at or database_clock.utcnow()
     return end - call.started_at
 
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.queues import AWAY, Box, box
 from mcp_app.admin.shown import span
@@ -87,7 +87,7 @@ def may_see(request: HttpRequest) -> bool:
 
 def dashboard(request: HttpRequest) -> Dashboard:
     """The figures now, of the period that the address names."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     period = PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
     url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode({'range': period.name})}"
     shown = Dashboard(period, now, url)
@@ -136,7 +136,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
 
 
 def _show_sessions(shown: Dashboard) -> None:
-    since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+    since = database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
     live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
     named = live.order_by().values("protocol_version", "client_name", "client_version")
     busiest = named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")

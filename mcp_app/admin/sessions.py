@@ -11,10 +11,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
-from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
@@ -28,7 +27,7 @@ from mcp_app.templatetags.mcp_text import json_text, marked, visible, visible_bl
 
 
 def _idle_since() -> Any:
-    return timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+    return database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
 
 
 def state_of(session: Session) -> str:

@@ -6,11 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import Q
-from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.models import Message, Source
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import LEGACY
@@ -81,7 +80,7 @@ class SessionFilter(serializers.Serializer[Any]):
     def narrow(self, rows: Any) -> Any:
         """An open session is idle once it is silent for longer than it may be."""
         asked = dict(self.validated_data)
-        since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+        since = database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
         states = {
             "open": Q(ended_at=None, last_seen_at__gte=since),
             "idle": Q(ended_at=None, last_seen_at__lt=since),
@@ -132,7 +131,7 @@ class KeyFilter(serializers.Serializer[Any]):
 
     def narrow(self, rows: Any) -> Any:
         """As the admin tells the states apart."""
-        asked, now = dict(self.validated_data), timezone.now()
+        asked, now = dict(self.validated_data), database_clock.utcnow()
         states = {
             "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
             "expired": Q(revoked_at=None, expires_at__lte=now),

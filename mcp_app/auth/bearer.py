@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from django.db import Error as DatabaseFault
 
+from mcp_app import database_clock
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import find_principal
@@ -93,7 +94,7 @@ class Authenticator:
         now = time.monotonic()
         known[authorization] = _Known(principal, now + RECHECK_SECONDS, now)
         if principal.api_key_id is not None:
-            self.used[principal.api_key_id] = time.time()
+            self.used[principal.api_key_id] = database_clock.timestamp()
         return principal
 
     def _trusted(self, known: dict[bytes, _Known], authorization: bytes) -> Principal:

@@ -25,8 +25,8 @@ class Principal:
     """Who sent a message.
 
     ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is
-    the moment (seconds since the epoch) at which its credential ends. ``bench``: a person in the admin tries
-    something; their token is good for `/mcp` only.
+    the moment (seconds since the epoch, by this process's clock) at which its credential ends. ``bench``: a
+    person in the admin tries something; their token is good for `/mcp` only.
     """
 
     key: str

@@ -12,8 +12,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal
 from mcp_app.models import ApiKey, audit
 from mcp_app.streams.announce import announce
@@ -56,7 +56,7 @@ def _check_new_key(user: Any, name: str, expires_at: datetime | None, actor: Any
         errors["name"] = [f"Must have 1 to {MAX_NAME} characters."]
     elif marked(name) != name:
         errors["name"] = [f"Hidden characters are not allowed: {marked(name)}"]
-    if expires_at is not None and expires_at <= timezone.now():
+    if expires_at is not None and expires_at <= database_clock.utcnow():
         errors["expires_at"] = ["This time has passed: a key must expire in the future."]
     if not user.is_active:
         errors["user"] = ["This user is inactive."]
@@ -67,7 +67,7 @@ def _check_new_key(user: Any, name: str, expires_at: datetime | None, actor: Any
 def revoke_api_key(*, key: ApiKey, actor: Any = None) -> None:
     """Revoke a key; every process forgets it at once, and within seconds if the broadcast is lost (S5)."""
     with transaction.atomic():
-        changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+        changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=database_clock.now())
         if changed:
             _audit(actor, "api_key.revoke", key)
             transaction.on_commit(lambda: announce("credentials", {"api_key": key.pk}))
@@ -98,7 +98,7 @@ def find_principal(secret: str) -> Principal | None:
 
 def note_api_key_used(key: ApiKey) -> None:
     """Note that a key was accepted now, unless that was done a moment ago."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if key.last_used_at is None or key.last_used_at < before:
         rows = ApiKey.objects.filter(Q(last_used_at=None) | Q(last_used_at__lt=before), pk=key.pk)
@@ -119,7 +119,7 @@ def principal_of_key(row: ApiKey) -> Principal:
         permissions=permissions_of(row.user),
         user_id=row.user_id,
         api_key_id=row.pk,
-        expires_at=row.expires_at.timestamp() if row.expires_at else None,
+        expires_at=database_clock.own(row.expires_at.timestamp()) if row.expires_at else None,
     )
 
 

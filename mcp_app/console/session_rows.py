@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, Q
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.versions import is_modern
@@ -104,13 +103,13 @@ def _row(
 
 
 def _in_state(state: str) -> Q:
-    idle_since = timezone.now() - timedelta(seconds=conf.get().session_idle_seconds)
+    idle_since = database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
     match state:
         case "idle":
             return Q(ended_at=None, last_seen_at__lt=idle_since)
         case "ended":
             return Q(ended_at__isnull=False)
-    just_ended = timezone.now() - timedelta(seconds=ENDED_SECONDS)
+    just_ended = database_clock.utcnow() - timedelta(seconds=ENDED_SECONDS)
     return Q(ended_at=None, last_seen_at__gte=idle_since) | Q(ended_at__gte=just_ended)
 
 

@@ -75,7 +75,7 @@ def clock_finding(check: str, ahead: float) -> Finding:
     text = f"its clock and this machine's differ by {abs(ahead):.1f} s"
     if abs(ahead) <= SKEW_SECONDS:
         return ok(check, text)
-    return error(check, text, "Keep the clocks of all machines in time (NTP): leases and expiry need it.")
+    return error(check, text, "Keep the clocks of all machines in time (NTP), or logs show other times.")
 
 
 def write_ahead_log(_: Installation) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-import time
 from typing import Any
 
 import orjson
 
+from mcp_app import database_clock
 from mcp_app.conf import Settings
 from mcp_app.execution.inputs import Inputs
 from mcp_app.execution.sealing import Unsealed, key_ring
@@ -19,7 +19,7 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 PURPOSE = "requestState"
-# Processes do not have the same time to the second.
+# Both processes have the time from the database, though not to the second.
 CLOCK_SECONDS = 60
 
 log = logging.getLogger("mcp.questions")
@@ -53,7 +53,7 @@ def _opened(token: str, settings: Settings) -> dict[str, Any]:
 
 
 def _check(sealed: dict[str, Any], principal: str, bound: str) -> None:
-    if sealed["until"] < time.time():
+    if sealed["until"] < database_clock.timestamp():
         raise Unsealed("it has expired")
     if sealed["principal"] != principal:
         raise Unsealed(f"it was made for {sealed['principal']}")
@@ -73,7 +73,7 @@ def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
         orjson.dumps(
             {
                 "principal": principal,
-                "until": int(time.time()) + settings.state_seconds,
+                "until": int(database_clock.timestamp()) + settings.state_seconds,
                 "nonce": secrets.token_hex(12),
                 "remembered": inputs.remembered(),
             }

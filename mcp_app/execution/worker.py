@@ -18,7 +18,7 @@ from uuid import UUID
 
 from django.db import DatabaseError
 
-from mcp_app import database
+from mcp_app import database, database_clock
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
 from mcp_app.catalogue import current as catalogue
@@ -92,6 +92,8 @@ class Worker:
         self._figures.gauges["running_calls"] = lambda: len(self._running)
         threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
         self._begin(self._start()).result()
+        with suppress(DatabaseError):
+            query(database_clock.read)
 
     def run(self, call_id: UUID | str) -> str:
         """Run one attempt of the call whose turn it is in the queue of this one, often the same. Blocks.

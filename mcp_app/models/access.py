@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.utils import timezone
+
+from mcp_app import database_clock
 
 
 class ApiKey(models.Model):
@@ -32,4 +33,6 @@ class ApiKey(models.Model):
     @property
     def usable(self) -> bool:
         """Neither revoked nor expired."""
-        return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
+        return self.revoked_at is None and (
+            self.expires_at is None or self.expires_at > database_clock.utcnow()
+        )

@@ -21,6 +21,7 @@ from django.db import Error as DatabaseFault
 from django.db.models import F, Value
 from django.db.models.functions import Greatest
 
+from mcp_app import database_clock
 from mcp_app.forking import undivided
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.observability import tally as cells
@@ -92,7 +93,7 @@ def _write_or_skip(batch_id: str, encoded: bytes, tally: Tally) -> None:
             counted = _write(batch_id, orjson.loads(encoded))
     except REFUSED as error:
         log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
-        now, size = datetime.now(UTC), _size(encoded)
+        now, size = database_clock.utcnow(), _size(encoded)
         mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
         rollups.note_places([mark])
         tally.add_unknown(now.timestamp(), size)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, known
 from mcp_app.protocol.envelope import SERVER_INFO, Envelope
@@ -38,7 +37,7 @@ class Exchange(Session):
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
         self.id = exchange_id or "x-" + os.urandom(15).hex()
         self.principal_key = principal_key
-        self.created_at = time.time()
+        self.created_at = database_clock.timestamp()
         self.transport = MODERN
         self.version = envelope.version
         declared, info = orjson.dumps(envelope.capabilities), orjson.dumps(envelope.client_info)

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from mcp_app import database_clock
 from mcp_app.conf import Settings
 from mcp_app.observability.redaction import Redactor
 from mcp_app.observability.tally import Tally
@@ -78,7 +79,18 @@ class MessageLog:
     ) -> None:
         """One client request and its answer; ``facts`` are method, request id and target."""
         self._add(
-            (session_id, principal, time.time(), "in", "request", payload, answer, seconds, outcome, facts)
+            (
+                session_id,
+                principal,
+                database_clock.timestamp(),
+                "in",
+                "request",
+                payload,
+                answer,
+                seconds,
+                outcome,
+                facts,
+            )
         )
 
     def single(
@@ -101,7 +113,20 @@ class MessageLog:
         if not self.enabled:
             return
         facts = (method, request_id, target)
-        self._add((session_id, principal, time.time(), direction, kind, payload, b"", None, "", facts))
+        self._add(
+            (
+                session_id,
+                principal,
+                database_clock.timestamp(),
+                direction,
+                kind,
+                payload,
+                b"",
+                None,
+                "",
+                facts,
+            )
+        )
 
     def _add(self, line: tuple[Any, ...]) -> None:
         pending = self._pending
@@ -127,7 +152,7 @@ class MessageLog:
     def fact(self, kind: str, **members: Any) -> None:
         """Something the database must learn in order with the messages: a session opened, was seen, ended."""
         if len(self._facts) < MAX_PENDING:
-            self._facts.append({"fact": kind, "at": time.time(), **members})
+            self._facts.append({"fact": kind, "at": database_clock.timestamp(), **members})
 
     def keep_secret(self, names: Iterable[str]) -> None:
         """Redact these members too: arguments that a tool's schema marks as secret."""

@@ -6,16 +6,15 @@ In slices, each a transaction of its own, and with pauses: SQLite has one writer
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.models import Message, Session
 
 SLICE = 500
+DAY_SECONDS = 86_400
 # What one pass may take; what is left is for the next one, minutes later.
 PASS_SECONDS = 120.0
 PAUSE = 1.0  # as a share of the time a slice took
@@ -24,11 +23,9 @@ PAUSE = 1.0  # as a share of the time a slice took
 def close_idle_sessions() -> int:
     """Mark sessions idle beyond their life as ended; their Redis copy has expired by itself."""
     settings = conf.get()
-    now = timezone.now()
-    idle = Session.objects.filter(
-        ended_at=None, last_seen_at__lt=now - timedelta(seconds=settings.session_idle_seconds)
-    )
-    return idle.update(ended_at=now, end_reason="idle")
+    since = database_clock.now(-settings.session_idle_seconds)
+    idle = Session.objects.filter(ended_at=None, last_seen_at__lt=since)
+    return idle.update(ended_at=database_clock.now(), end_reason="idle")
 
 
 def purge_messages() -> int:
@@ -38,7 +35,7 @@ def purge_messages() -> int:
     """
     settings = conf.get()
     until = time.monotonic() + PASS_SECONDS
-    cutoff = timezone.now() - timedelta(days=settings.message_log_days)
+    cutoff = database_clock.now(-DAY_SECONDS * settings.message_log_days)
     removed = 0
     if settings.message_log_rows and (newest := Message.objects.order_by("-pk").first()) is not None:
         # By id, not by counting: ids have gaps where a batch was refused, so this may keep a few fewer.

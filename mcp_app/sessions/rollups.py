@@ -11,9 +11,8 @@ from functools import cache
 from typing import Any, Final
 
 from django.db import connection
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.models import LogMinute, Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.counts import OTHER
@@ -57,7 +56,7 @@ def note_places(messages: Iterable[Message]) -> None:
 
 def purge() -> int:
     """Delete rows that are older than their span is kept; returns how many."""
-    now = timezone.now()
+    now = database_clock.read()
     kept = {**KEPT, HOUR: timedelta(days=conf.get().rollup_days)}
     removed = 0
     for span, time in kept.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import Error as DatabaseFault
 
+from mcp_app import database_clock
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
@@ -107,7 +108,7 @@ class Sessions:
             raise SessionNotFound from None
         if fields["principal"] != principal_key:
             raise SessionNotFound
-        if time.time() - float(fields["created"]) > self._settings.session_max_seconds:
+        if database_clock.timestamp() - float(fields["created"]) > self._settings.session_max_seconds:
             await self.end(session_id, "expired")
             raise SessionNotFound
         await self._keep(session_id, principal_key)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.models import Session, audit
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.streams.announce import end_session
@@ -21,7 +21,7 @@ def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended 
         return False
     with transaction.atomic():
         changed = Session.objects.filter(pk=session_id, ended_at=None).update(
-            ended_at=timezone.now(), end_reason=reason[:60]
+            ended_at=database_clock.now(), end_reason=reason[:60]
         )
         audit(
             actor=actor,

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from mcp_app import database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.tasks import related
@@ -164,7 +165,7 @@ def stored_fields(
         **negotiated_fields(version=version, client_info=client_info, capabilities=capabilities),
         "principal": principal,
         "transport": transport,
-        "created": repr(time.time()),
+        "created": repr(database_clock.timestamp()),
         "initialized": "0",
         "log_level": "info",
         "announced": str(announced),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -137,7 +136,9 @@ class SyncMessageQueue:
         oldest = self.read("0", 1) if waiting else ()
         if not oldest:
             return 0, 0.0
-        return waiting, max(time.time() - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
+        # The id is a time of Redis' clock, and so is compared with no other.
+        now: Any = self._ask(self._client.time)
+        return waiting, max(int(now[0]) - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
 
     def close(self) -> None:
         """Close the connection."""

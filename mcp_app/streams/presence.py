@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,8 +32,8 @@ class Presence:
 
     def renew(self, name: str = "worker", queues: Iterable[str] = ()) -> None:
         """A worker is alive now. Raises StreamsUnavailable."""
-        now = time.time()
         try:
+            now = self._now()
             with self._client.pipeline(transaction=False) as pipeline:
                 pipeline.set(WORKER, b"1", ex=LIFE_SECONDS)
                 pipeline.zadd(WORKERS, {f"{name[:120]} {','.join(queues)}": now})
@@ -43,6 +42,11 @@ class Presence:
                 pipeline.execute()
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not take the sign of life of this worker.") from error
+
+    def _now(self) -> float:
+        # By the clock of Redis: worker and web process may be on machines that disagree.
+        seconds, micros = self._client.time()
+        return int(seconds) + int(micros) / 1e6
 
     def seen(self) -> bool:
         """Whether a worker is alive. Raises StreamsUnavailable."""
@@ -54,7 +58,8 @@ class Presence:
     def workers(self) -> list[SeenWorker]:
         """The living workers by name. Raises StreamsUnavailable."""
         try:
-            found: list[bytes] = self._client.zrangebyscore(WORKERS, time.time() - LIFE_SECONDS, "+inf")  # type: ignore[assignment]
+            since = self._now() - LIFE_SECONDS
+            found: list[bytes] = self._client.zrangebyscore(WORKERS, since, "+inf")  # type: ignore[assignment]
         except redis.RedisError as error:
             raise StreamsUnavailable("Redis does not say which workers are alive.") from error
         parts = sorted(member.decode("utf-8", "replace").rpartition(" ") for member in found)

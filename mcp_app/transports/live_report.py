@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from mcp_app import database_clock
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports.connections import Connections
@@ -61,7 +62,7 @@ class LiveReport:
             }
         return {
             "process": self._dispatcher.log.process,
-            "at": time.time(),
+            "at": database_clock.timestamp(),
             "sessions": sessions,
             "more": max(0, len(named) - MOST_SESSIONS),
         }

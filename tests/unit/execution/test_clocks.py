@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +13,18 @@ from django.utils import timezone
 
 from mcp_app import database_clock
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.execution import approval, client_tasks, records, statements, task_records, undecided
+from mcp_app.conf import Settings
+from mcp_app.execution import (
+    approval,
+    client_tasks,
+    records,
+    request_state,
+    statements,
+    task_records,
+    undecided,
+)
 from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.inputs import Inputs
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.unit.execution.attempts import claimed, new_call
@@ -22,6 +32,7 @@ from tests.unit.execution.attempts import claimed, new_call
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 
 DAY = 86_400.0
+BOUND = "the request"
 
 
 @pytest.fixture(params=[-3_600, -30, 30, 3_600], ids="{:+}s".format)
@@ -157,3 +168,36 @@ def test_times_of_the_database_are_stored_as_django_stores_its_own() -> None:
         (stored,) = cursor.fetchone()
     if connection.vendor == "sqlite":
         assert stored == str(row.accepted_at.replace(tzinfo=None))
+
+
+@pytest.fixture
+def _nothing_noted() -> Iterator[None]:
+    yield
+    database_clock._ahead = 0.0
+
+
+@pytest.mark.usefixtures("_clock_is_off", "_nothing_noted")
+def test_what_processes_tell_each_other_has_the_time_of_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = database_clock.read().timestamp()
+    assert abs(database_clock.timestamp() - said) < 20.0
+    # An expiry of the database's is judged by the clock of this process where no query is made.
+    assert abs(database_clock.own(said) - time.time()) < 20.0
+    monkeypatch.undo()
+    database_clock.read()
+    assert database_clock.timestamp() == pytest.approx(time.time(), abs=0.1)
+
+
+@pytest.mark.usefixtures("_clock_is_off", "_nothing_noted")
+def test_a_state_of_another_machine_ends_at_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(redis_url="redis://nowhere.invalid")
+    database_clock.read()
+    token = request_state.sealed(Inputs(bound=BOUND), "ada", settings)
+    monkeypatch.undo()
+    database_clock.read()
+    opened = request_state._opened(token, settings)
+    request_state._check(opened, "ada", BOUND)
+    assert abs(opened["until"] - time.time() - settings.state_seconds) < 20.0

@@ -13,7 +13,6 @@ import pytest
 from django.test import override_settings
 
 from mcp_app import Context
-from mcp_app.execution import request_state
 from mcp_app.streams.gateway import Streams
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.handlers.desk import Desk, offer
@@ -133,9 +132,9 @@ async def test_a_state_expires(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> N
     rounds = call(desk, "asks")
     await rounds.go()
     now = time.time()
-    monkeypatch.setattr(request_state.time, "time", lambda: now + 599)
+    monkeypatch.setattr(time, "time", lambda: now + 599)
     assert await rounds.text(ANSWER) == "True 1 well"
-    monkeypatch.setattr(request_state.time, "time", lambda: now + 602)
+    monkeypatch.setattr(time, "time", lambda: now + 602)
     assert (await rounds.go(ANSWER))["data"] == {"reason": "invalid_request_state"}
 
 
