@@ -168,12 +168,64 @@ def _codex(connection: Connection) -> Snippet:
     return Snippet("codex", "Codex", "~/.codex/config.toml", "\n".join(lines))
 
 
+def _servers(connection: Connection, address: str, kind: str = "") -> str:
+    """JSON with ``mcpServers``, as many clients read it; ``address`` is their name for its URL."""
+    entry: dict[str, Any] = {"type": kind} if kind else {}
+    entry[address] = connection.url
+    if connection.needs_key:
+        entry["headers"] = {"Authorization": bearer(connection.key)}
+    return _pretty({"mcpServers": {connection.client_name: entry}})
+
+
+def _gemini(connection: Connection) -> Snippet:
+    text = _servers(connection, "httpUrl")
+    return Snippet("gemini-cli", "Gemini CLI", "~/.gemini/settings.json", text)
+
+
+def _windsurf(connection: Connection) -> Snippet:
+    text = _servers(connection, "serverUrl")
+    return Snippet("windsurf", "Windsurf", "~/.codeium/windsurf/mcp_config.json", text)
+
+
+def _cline(connection: Connection) -> Snippet:
+    place = "MCP Servers → Configure → Configure MCP Servers (cline_mcp_settings.json)"
+    return Snippet("cline", "Cline", place, _servers(connection, "url", "streamableHttp"))
+
+
+def _roo_code(connection: Connection) -> Snippet:
+    text = _servers(connection, "url", "streamable-http")
+    return Snippet("roo-code", "Roo Code", ".roo/mcp.json", text)
+
+
+def _zed(connection: Connection) -> Snippet:
+    entry = {name: value for name, value in _entry(connection, connection.key).items() if name != "type"}
+    text = _pretty({"context_servers": {connection.client_name: entry}})
+    return Snippet("zed", "Zed", "settings.json", text)
+
+
+def _goose(connection: Connection) -> Snippet:
+    # Values between double quotes mean in YAML what they mean in JSON.
+    lines = [
+        "extensions:",
+        f"  {connection.client_name}:",
+        f"    name: {literal(connection.client_name)}",
+        "    type: streamable_http",
+        "    enabled: true",
+        f"    uri: {literal(connection.url)}",
+        "    timeout: 300",
+    ]
+    if connection.needs_key:
+        lines += ["    headers:", f"      Authorization: {literal(bearer(connection.key))}"]
+    return Snippet("goose", "Goose", "~/.config/goose/config.yaml", "\n".join(lines))
+
+
 def _inspector(connection: Connection) -> Snippet:
     command = (
         f"npx @modelcontextprotocol/inspector --server-url {shell_word(connection.url)} --transport http"
     )
     text = command + header_option(connection, "--header")
-    return Snippet("inspector", "MCP Inspector", "In a terminal", text)
+    # On an older one npx takes an old version, which ends with a riddle.
+    return Snippet("inspector", "MCP Inspector", "In a terminal", text, note="Needs Node.js 22.19 or newer.")
 
 
 _PYTHON = """\
@@ -266,6 +318,12 @@ _SNIPPETS: dict[str, Callable[[Connection], Snippet]] = {
     "vscode": _vscode,
     "cursor": _cursor,
     "codex": _codex,
+    "gemini-cli": _gemini,
+    "windsurf": _windsurf,
+    "zed": _zed,
+    "cline": _cline,
+    "roo-code": _roo_code,
+    "goose": _goose,
     "inspector": _inspector,
     "python": _python,
     "typescript": _typescript,

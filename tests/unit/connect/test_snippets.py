@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+import yaml
 
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
 from mcp_app.connect.snippets import CLIENTS, PASTED, Snippet, snippets
@@ -135,6 +136,42 @@ def test_cursor_reads_the_same_from_its_file_and_from_its_link(connection: Conne
     assert query["name"] == [connection.client_name]
     config = base64.b64decode(query["config"][0], validate=True)
     assert json.loads(config) == entry_of(connection)
+
+
+@pytest.mark.parametrize(
+    ("client", "servers", "entry"),
+    [
+        ("gemini-cli", "mcpServers", {"httpUrl": "URL"}),
+        ("windsurf", "mcpServers", {"serverUrl": "URL"}),
+        ("cline", "mcpServers", {"type": "streamableHttp", "url": "URL"}),
+        ("roo-code", "mcpServers", {"type": "streamable-http", "url": "URL"}),
+        ("zed", "context_servers", {"url": "URL"}),
+    ],
+)
+def test_each_file_in_json_has_the_names_that_its_client_reads(
+    client: str, servers: str, entry: dict[str, str], connection: Connection
+) -> None:
+    meant: dict[str, Any] = {name: value.replace("URL", connection.url) for name, value in entry.items()}
+    if connection.needs_key:
+        meant["headers"] = {"Authorization": BEARER}
+    assert json.loads(one(client, connection).text) == {servers: {connection.client_name: meant}}
+
+
+def test_goose_reads_one_extension_from_its_yaml(connection: Connection) -> None:
+    meant: dict[str, Any] = {
+        "name": connection.client_name,
+        "type": "streamable_http",
+        "enabled": True,
+        "uri": connection.url,
+        "timeout": 300,
+    }
+    if connection.needs_key:
+        meant["headers"] = {"Authorization": BEARER}
+    assert yaml.safe_load(one("goose", connection).text) == {"extensions": {connection.client_name: meant}}
+
+
+def test_the_inspector_says_which_node_it_needs(connection: Connection) -> None:
+    assert "22.19" in one("inspector", connection).note
 
 
 def test_codex_reads_one_server_from_its_toml(connection: Connection) -> None:
