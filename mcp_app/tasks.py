@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -23,6 +24,7 @@ from mcp_app import conf, database
 from mcp_app.execution import reaper, records
 from mcp_app.execution.descendants import Orphans, adopt_orphans
 from mcp_app.execution.held_questions import Place, WaitingChildren
+from mcp_app.execution.keeper import EXIT_STATUS
 from mcp_app.execution.lost_jobs import LostJobs
 from mcp_app.execution.pool_size import PoolSize
 from mcp_app.execution.worker import Worker
@@ -93,6 +95,14 @@ def say_alive(**_: Any) -> None:
 def inherit_orphans(**_: Any) -> None:
     """What a child's tools started comes to the main process when the child is killed."""
     adopt_orphans()
+
+
+@worker_init.connect
+def say_ends_once(**_: Any) -> None:
+    """A child that its keeper ends has said why; its pool and Celery would call it a crash, at length."""
+    ended_by_itself = re.compile(rf"exitcode {EXIT_STATUS}\b").search
+    for name in ("multiprocessing", "celery.worker.request"):
+        logging.getLogger(name).addFilter(lambda record: not ended_by_itself(record.getMessage()))
 
 
 @heartbeat_sent.connect

@@ -26,7 +26,7 @@ from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
 from mcpsite.bodies import bounded  # noqa: E402
-from mcpsite.health import healthz, readyz  # noqa: E402
+from mcpsite.health import healthz, not_there, readyz  # noqa: E402
 from mcpsite.pages import pages  # noqa: E402
 
 
@@ -87,7 +87,9 @@ class Application:
             if path in BOUND_THEMSELVES:
                 await ROUTES[path](scope, receive, send)
             else:
-                await bounded(ROUTES.get(path, pages_of_django), scope, receive, send)
+                # Clients look there for an authorization server before each connection: nothing to warn of.
+                other = not_there if path.startswith("/.well-known/") else pages_of_django
+                await bounded(ROUTES.get(path, other), scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "websocket":

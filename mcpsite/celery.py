@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import warnings
 from typing import Any
 
 from billiard.util import get_logger as multiprocessing_logger
 from celery import Celery
+from celery.platforms import SecurityWarning
 from celery.signals import (
     after_setup_logger,
     after_setup_task_logger,
@@ -28,6 +30,11 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["mcp_app"])
 # In every thread; by itself it is only that of this one.
 app.set_default()
+
+
+# It warns of workers that run as root: a pickled message is code of whoever can write to the broker. None is
+# read here (CELERY_ACCEPT_CONTENT), and the web processes beside the worker are root just as well.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 
 @after_setup_logger.connect

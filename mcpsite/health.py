@@ -39,6 +39,11 @@ async def readyz(scope: Any, receive: Any, send: Send) -> None:
         await _answer(send, 200, {"status": "ok"})
 
 
+async def not_there(scope: Any, receive: Any, send: Send) -> None:
+    """404 for programs, for addresses that it is no mistake to ask for."""
+    await _answer(send, 404, {"error": "not_found"})
+
+
 async def _missing() -> list[str]:
     """What is missing now; all who ask while a check runs share its answer, so a flood costs one check."""
     if not _running or _running[0].done():

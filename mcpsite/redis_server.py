@@ -236,6 +236,8 @@ class RedisServer:
             f"requirepass {_quoted(self._password)}",
             f"dir {_quoted(str(self.directory))}",
             "daemonize no",
+            # Advice about the kernel, and each start in ten lines: for who looks, not for every console.
+            f"logfile {_quoted(str(self.log_path))}",
             'save ""',
             f"appendonly {'yes' if self.append_only else 'no'}",
             "appendfsync everysec",

@@ -215,6 +215,8 @@ LOGGING = {
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.request": {"filters": ["refusals"]},
         "axes": {"level": "WARNING"},
+        # Also in workers, whose other lines begin with warnings (`--loglevel`).
+        "mcp.worker": {"level": "INFO"},
     },
 }
 # Warnings of Python's own are lines like all others then.

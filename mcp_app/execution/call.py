@@ -144,7 +144,7 @@ class Call:
         if self.outcome or self.stopped_by:
             return
         if self.in_thread:
-            log.warning(
+            log.info(
                 "%s %r runs in a thread: it was told to stop (%s) and may go on unseen",
                 self.method,
                 self.target,

@@ -69,7 +69,7 @@ class Keeper:
         self._stopped_at: float | None = None
         self._looked_at = time.monotonic()
         self._renewed_at = self._looked_at if claimed_at is None else claimed_at
-        self._told_to_stop = self._gave_up = False
+        self._told_to_stop = self._gave_up = self._lost = False
         self._deadline = time.monotonic() + record.timeout
 
     def watch(self, attempt: Future[T]) -> T:
@@ -152,6 +152,7 @@ class Keeper:
         if not renewal.held and not call.outcome:
             # Another attempt took over while this process was frozen: nothing it says counts any more (R5).
             log.warning("Attempt %d of call %s lost its lease", self._record.attempt, self._record.id)
+            self._lost = True
             self._stop(call, "the attempt lost its lease")
         elif renewal.cancel_reason and not call.stopped:
             self._stop(call, renewal.cancel_reason)
@@ -168,7 +169,12 @@ class Keeper:
             log.error("Call %s (%s) %s and goes on in its thread", self._record.id, self._record.tool, why)
             self._gave_up = True
             return
-        log.error("Call %s (%s) %s: its process ends itself", self._record.id, self._record.tool, why)
+        told = self._told_to_stop or (self.call is not None and self.call.stopped_by == "cancel")
+        if told and not self._lost:
+            words = "was cancelled: its process is ended, because its code does not stop by itself"
+            log.info("Call %s (%s) %s", self._record.id, self._record.tool, words)
+        else:
+            log.error("Call %s (%s) %s: its process ends itself", self._record.id, self._record.tool, why)
         # Before this process: they would be nobody's after it.
         self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

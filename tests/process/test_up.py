@@ -77,6 +77,8 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     assert f"  Client   claude mcp add --transport http django-mcp {url}/mcp" in block
     assert answers_echo(installation.port, token=installation.value(r"API key  (mcp_\S+)"))
     password = installation.value(r"password (\S+)")
+    # Nothing is wrong, so neither Redis nor Celery has anything to say.
+    assert [line for line in installation.lines if line.startswith(("redis", "worker"))] == []
     assert installation.stop() == 0
     assert installation.survivors() == []
 

@@ -1,0 +1,60 @@
+"""What goes as it should leaves no warning in the logs, and what does not is still told."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.cluster import Cluster
+from tests.chaos.generator import call, open_session
+from tests.live import eventually
+from tests.raw_http import RawClient
+
+pytestmark = pytest.mark.process
+
+TROUBLE = (" WARNING ", " ERROR ", "Traceback")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(web_processes=1, concurrency=1) as made:
+        yield made
+
+
+def troubles(cluster: Cluster) -> list[str]:
+    return [line for line in cluster.logs().splitlines() if any(word in line for word in TROUBLE)]
+
+
+def test_clients_may_look_for_an_authorization_server_in_silence(cluster: Cluster) -> None:
+    for name in ("oauth-protected-resource/mcp", "oauth-authorization-server", "openid-configuration"):
+        with RawClient("127.0.0.1", cluster.ports[0]) as client:
+            answer = client.request("GET", f"/.well-known/{name}")
+        assert (answer.status, json.loads(answer.body)) == (404, {"error": "not_found"})
+    assert troubles(cluster) == []
+
+
+def test_a_cancelled_call_is_one_line_and_a_crash_is_an_error(cluster: Cluster) -> None:
+    session = open_session(cluster)
+    worker = cluster.worker_processes[0]
+    (before,) = worker.children
+    asked = call(cluster, session, "asked", "spin", seconds=90)
+    cluster.wait_for("asked")
+    asked.cancel()
+    asked.join()
+    eventually(lambda: before not in worker.children and len(worker.children) == 1, 40, "another process")
+    # The next call ends after all that is said of the one before.
+    call(cluster, session, "next", "work", steps=1).join()
+    assert troubles(cluster) == []
+    said = [line for line in cluster.logs().splitlines() if "its process is ended" in line]
+    assert len(said) == 1
+    assert " INFO mcp.worker " in said[0]
+
+    (before,) = worker.children
+    crashed = call(cluster, session, "crashed", "doze", seconds=90)
+    cluster.wait_for("crashed")
+    cluster.kill(before, "worker child")
+    crashed.join()
+    assert any("exited with" in line and str(signal.SIGKILL.name) in line for line in troubles(cluster))
