@@ -167,14 +167,18 @@ def test_a_cancelled_subscription_is_silent_and_the_others_go_on(live: LiveServe
 
 def test_an_operator_sees_a_subscription_and_can_end_it(live: LiveServer) -> None:
     with Child(live.environment) as child:
-        child.request("op", METHOD, listening({}))
+        # A name of its own, for rows of other tests' clients may still be open. The client has a record
+        # beside its subscription, often there before it, which is no session that could be ended.
+        operated = {"name": "operated", "version": "1"}
+        child.request("op", METHOD, modern({"notifications": {}}, **{CLIENT_INFO: operated}))
         child.message()
         live.shell(
             "import time; from mcp_app.models import Session\n"
+            "from mcp_app.sessions.exchange import CLIENT_RECORD\n"
             "from mcp_app.sessions.services import end_session_now\n"
-            "open_ones = Session.objects.filter(protocol_version='2026-07-28', ended_at=None)\n"
-            "while not (rows := open_ones.filter(address='stdio', client_name='raw')): time.sleep(0.1)\n"
-            "[end_session_now(session_id=row.pk) for row in rows]"
+            "own = Session.objects.filter(client_name='operated', ended_at=None)\n"
+            "while not (rows := own.exclude(pk__startswith=CLIENT_RECORD)): time.sleep(0.1)\n"
+            "assert [end_session_now(session_id=row.pk) for row in rows] == [True]"
         )
         assert child.message()["method"] == "notifications/cancelled"
         assert child.answer_to("op")["result"]["resultType"] == "complete"
