@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Count
+from django.db.models import Count, F
 
 from mcp_app.execution import records, statements
 from mcp_app.execution.call_record import CallRecord
@@ -69,8 +69,10 @@ def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
                 break
             if begun := records.claim(chosen, worker):
                 return begun
-    oldest = _waiting(queue).order_by("accepted_at").values_list("pk", flat=True).first()
-    left = None if oldest is None else records.find(oldest)
+    # Named is whoever was not for the longest time: one that never is looks as if its job was lost.
+    waiting = _waiting(queue).order_by(F("enqueued_at").asc(nulls_first=True)).values_list("pk", flat=True)
+    longest = waiting.first()
+    left = None if longest is None else records.find(longest)
     if left is not None:
         raise TooManyRunning(left, _waiting(queue).count())
     return None

@@ -206,6 +206,20 @@ def test_who_leaves_questions_unanswered_begins_no_more_calls_and_others_do() ->
     assert begun(jobs[4], limits).principal == "a"
 
 
+def test_turns_that_find_nothing_are_put_off_in_the_name_of_each_call_that_waits() -> None:
+    """A call that is never named looks like one whose job was lost, and each sweep would give it another."""
+    limits = Limits(of_principal=1)
+    jobs = [accepted("a") for _ in range(4)]
+    begun(jobs[0], limits)
+    put_off = []
+    for _ in jobs[1:]:
+        with pytest.raises(TooManyRunning) as full:
+            take(jobs[1], "w", limits)
+        put_off.append(full.value.call.id)
+        records.note_enqueued(full.value.call.id)
+    assert sorted(put_off) == sorted(jobs[1:])
+
+
 def test_a_group_with_a_weight_has_so_many_turns_for_one_of_the_others(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "BACKGROUND_WEIGHTS": ["crew=3"]}
     heavy = get_user_model().objects.create_user("heavy")
