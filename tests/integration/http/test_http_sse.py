@@ -99,11 +99,28 @@ def test_a_question_comes_on_the_stream_and_is_answered_through_the_other_proces
     assert "Ada" in client.answer_to(asked)["result"]["content"][0]["text"]
 
 
-@pytest.mark.requirement("SSE1-06", "CAN-01")
-def test_a_cancel_through_the_other_process_stops_the_call(client: HttpSseClient) -> None:
+@pytest.mark.requirement("SSE1-06", "CAN-01", "CAN-02")
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_cancel_through_any_process_stops_the_call_and_nothing_answers_it(
+    client: HttpSseClient, process: int
+) -> None:
     client.initialize()
     held = client.send("tools/call", {"name": "hold", "arguments": {"name": "sse-cancel", "seconds": 60}})
-    client.notify("notifications/cancelled", {"requestId": held}, process=1)
+    client.notify("notifications/cancelled", {"requestId": held}, process=process)
+    assert client.stream is not None
+    assert client.stream.quiet(0.5)
+    # The id is free again, so the call is over.
+    again = {"name": "hold", "arguments": {"name": "sse-again", "seconds": 0}}
+    message = {"jsonrpc": "2.0", "id": held, "method": "tools/call", "params": again}
+    assert client.post(message).status == 202
+    assert "result" in client.answer_to(held)
+
+
+@pytest.mark.requirement("DLG-004-02")
+def test_a_cancel_by_its_older_name_is_answered(client: HttpSseClient) -> None:
+    client.initialize()
+    held = client.send("tools/call", {"name": "hold", "arguments": {"name": "sse-old", "seconds": 60}})
+    client.notify("$/cancelRequest", {"id": held}, process=1)
     assert client.answer_to(held)["error"]["code"] == -32800
 
 
