@@ -87,7 +87,7 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     took = time.monotonic() - started
     assert "password" not in block
     assert "mcp_" not in block.replace("mcp add", "")
-    assert took < 5.0 + SLACK
+    assert took < 5.0 + 3 * SLACK  # of starting processes, each of which imports everything
     check = (
         "from django.contrib.auth.models import User; "
         f"print('accepted' if User.objects.get().check_password('{password}') else 'refused')"
