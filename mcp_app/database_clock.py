@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import DurationField, Value
+from django.db.models import DateTimeField, DurationField, Value
 from django.db.models.functions import Now
 from django.db.models.sql import Query
 
@@ -28,6 +28,32 @@ def now(plus: float = 0.0) -> Any:
     When the statement begins, not its transaction: transactions may be long.
     """
     return Now() + Value(timedelta(seconds=plus), output_field=DurationField())
+
+
+def lease(plus: float = 0.0) -> Any:
+    """As ``now``, by the clock that leases are written and judged by.
+
+    SQLite has no server whose clock could be asked: it answers with the clock of the process that asks. Its
+    processes share one machine, and so that machine's monotonic clock, which nobody can set: there a lease is
+    a time since the machine was started, written as a time of 1970.
+    """
+    return Value(_since_start(plus)) if connection.vendor == "sqlite" else now(plus)
+
+
+def lease_in_sql() -> str:
+    """``lease`` as SQL, with one ``%s`` in it for ``lease_parameter``."""
+    return "%s" if connection.vendor == "sqlite" else in_sql()
+
+
+def lease_parameter(plus: float) -> Any:
+    """The parameter of ``lease_in_sql``."""
+    if connection.vendor != "sqlite":
+        return seconds(plus)
+    return DateTimeField().get_db_prep_value(_since_start(plus), connection)
+
+
+def _since_start(plus: float) -> datetime:
+    return datetime.fromtimestamp(time.monotonic() + plus, UTC)
 
 
 def read_at() -> dict[str, Any]:

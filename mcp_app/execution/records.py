@@ -24,7 +24,7 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
 
 LEASE_SECONDS = 15.0
-# Twice that: a lease that reaches further was written before the database's clock was set back.
+# Twice that: a lease that reaches further was written before that clock was set back.
 LONGEST_LEASE = 30.0
 DAY_SECONDS = 86_400
 PURGE_SLICE = 1_000
@@ -148,7 +148,7 @@ def renew(
 
     ``is_news`` when that is told to the client of a task.
     """
-    values: dict[str, Any] = {"lease_until": database_clock.now(LEASE_SECONDS)}
+    values: dict[str, Any] = {"lease_until": database_clock.lease(LEASE_SECONDS)}
     if is_news:
         values["progress_at"] = database_clock.now()
     if progress is not None:
@@ -281,8 +281,8 @@ def release(call_id: UUID, attempt: int) -> bool:
 
 def _lease_is_out() -> Q:
     """As in FINISH_LOST."""
-    past = Q(lease_until__lt=database_clock.now())
-    return past | Q(lease_until__gt=database_clock.now(LONGEST_LEASE))
+    past = Q(lease_until__lt=database_clock.lease())
+    return past | Q(lease_until__gt=database_clock.lease(LONGEST_LEASE))
 
 
 def expired(limit: int = 100) -> list[CallRecord]:

@@ -1,6 +1,7 @@
 """The statements that every background call needs, in SQL: Django takes ten times as long to word them.
 
-In all of them ``{now}`` is the database's clock, and ``{lease}`` that clock ``lease`` seconds later.
+In all of them ``{now}`` is the database's clock; ``{lease_now}`` is the clock of leases, and ``{lease}`` the
+same ``lease`` seconds later.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ FINISH_UNSTARTED = FINISH.replace(
 )
 # Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
 # and who lives has renewed it by now.
-FINISH_LOST = f"{FINISH} AND (lease_until < {{now}} OR lease_until > {{lease}})"
+FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
 
 
 def revocable() -> AbstractContextManager[None]:
@@ -76,15 +77,18 @@ def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
         for field in Call._meta.concrete_fields
         if field.name in values
     }
-    return {**stored, "none": database_clock.seconds(0), "lease": database_clock.seconds(lease)}
+    leases = {"lease_now": database_clock.lease_parameter(0), "lease": database_clock.lease_parameter(lease)}
+    return {**stored, **leases, "none": database_clock.seconds(0)}
 
 
 @cache
 def _worded(vendor: str, sql: str) -> str:
-    now = database_clock.in_sql()
-    none, lease = (now.replace("%s", f"%({name})s") for name in ("none", "lease"))
+    now = database_clock.in_sql().replace("%s", "%(none)s")
+    leases = {
+        name: database_clock.lease_in_sql().replace("%s", f"%({name})s") for name in ("lease_now", "lease")
+    }
     lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
-    return sql.format(now=none, lease=lease, lock=lock, columns=f"{_columns(vendor)}, {none}")
+    return sql.format(now=now, **leases, lock=lock, columns=f"{_columns(vendor)}, {now}")
 
 
 def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) -> Call:

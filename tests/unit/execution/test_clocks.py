@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,6 +27,7 @@ from mcp_app.execution.call_record import CallRecord
 from mcp_app.execution.inputs import Inputs
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
+from tests.bounds import SLACK
 from tests.unit.execution.attempts import claimed, new_call
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
@@ -59,7 +60,10 @@ def over() -> CallRecord:
 
 def ages(call: CallRecord, **seconds: float) -> CallRecord:
     """Put moments of a call so many seconds into the past, by the database's clock."""
-    moments = {name: database_clock.now(-age) for name, age in seconds.items()}
+    moments = {
+        name: database_clock.lease(-age) if name == "lease_until" else database_clock.now(-age)
+        for name, age in seconds.items()
+    }
     Call.objects.filter(pk=call.id).update(**moments)
     return call
 
@@ -201,3 +205,26 @@ def test_a_state_of_another_machine_ends_at_its_time(
     opened = request_state._opened(token, settings)
     request_state._check(opened, "ada", BOUND)
     assert abs(opened["until"] - time.time() - settings.state_seconds) < 20.0
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's clock is its server's")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("off", [30, -30, 3_600, -3_600])
+def test_a_process_whose_sqlite_tells_another_time_takes_no_call_for_lost(off: int) -> None:
+    def elsewhere(_form: str, _moment: str) -> str:
+        return (datetime.now(UTC) + timedelta(seconds=off)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+    call = claimed()
+    connection.close()  # What was prepared before would keep SQLite's own function.
+    connection.ensure_connection()
+    connection.connection.create_function("strftime", 2, elsewhere)
+    try:
+        assert abs((database_clock.read() - datetime.now(UTC)).total_seconds() - off) < SLACK
+        assert not records.expired()
+        assert not records.release(call.id, 1)
+        assert not ended_as_lost(call)
+        assert records.renew(call.id, 1, None).held
+    finally:
+        # SQLite does not bring back a function of its own that was covered.
+        connection.close()
+    assert not records.expired()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from datetime import timedelta
 from typing import NamedTuple
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.execution import keeper as module
 from mcp_app.execution import records
 from mcp_app.execution.attempt_reply import AttemptReply
@@ -60,13 +59,12 @@ async def until(condition: object, seconds: float = 5.0) -> None:
 
 
 async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept: Kept) -> None:
-    await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=timezone.now() + timedelta(seconds=1))
+    await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=database_clock.lease(1))
     kept.call.progress(3, 10, "three")
 
     async def renewed() -> bool:
-        row = await Row.objects.aget(pk=kept.record.id)
-        assert row.lease_until is not None
-        return row.lease_until > timezone.now() + timedelta(seconds=5) and row.progress == 3
+        later = Row.objects.filter(pk=kept.record.id, lease_until__gt=database_clock.lease(5))
+        return await later.filter(progress=3).aexists()
 
     await until(renewed)
 

@@ -198,7 +198,7 @@ def test_after_a_jump_of_time_the_living_get_a_moment_to_renew(what: str) -> Non
 
 def test_a_lease_from_before_the_clock_of_the_database_was_set_back_is_out_at_once() -> None:
     call = claimed(queue=QUEUE)
-    Call.objects.filter(pk=call.id).update(lease_until=database_clock.now(3_600))
+    Call.objects.filter(pk=call.id).update(lease_until=database_clock.lease(3_600))
     assert reaper.sweep() == 1
     assert Call.objects.get(pk=call.id).state == State.ACCEPTED
 

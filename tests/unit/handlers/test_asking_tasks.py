@@ -15,6 +15,7 @@ from django.utils import timezone
 from mcp_app import Context
 from mcp_app.execution import reaper, records, task_records
 from mcp_app.execution.celery import waiting
+from mcp_app.execution.places import Limits, take
 from mcp_app.execution.services import cancel_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
@@ -133,8 +134,9 @@ async def test_who_was_told_to_stop_does_not_begin_to_wait(modern: ModernDesk) -
 async def test_a_waiting_task_takes_no_place_of_its_tool(modern: ModernDesk) -> None:
     first, second = [(await modern.make())["taskId"] for _ in range(2)]
     await suspend(first, "a")
-    claimed = await sync_to_async(records.claim)(second, "worker", {"work": 1})
+    claimed = await sync_to_async(take)(second, "worker", Limits({"work": 1}, 0))
     assert claimed is not None
+    assert str(claimed.id) == second
 
 
 @pytest.mark.requirement("TASKX-19", "CEL-10")
