@@ -38,6 +38,8 @@ class Settings:
     server_version: str = "0.1.0"
     instructions: str = ""
     versions: tuple[str, ...] = SERVED
+    # Whether a call that its client cancelled still ends with an error on its stream (CAN-02).
+    answer_cancelled: bool = True
     # The tasks of revision 2025-11-25, experimental there; those of 2026-07-28 have no switch.
     core_tasks: bool = True
 

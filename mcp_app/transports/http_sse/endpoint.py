@@ -30,7 +30,8 @@ from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session
 from mcp_app.streams.base import FOLLOW
-from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference, silence
+from mcp_app.transports import silenced
+from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, is_local
 from mcp_app.transports.streamable_http.legacy import Fields
@@ -102,7 +103,7 @@ class HttpSse:
         message, body = await self._endpoint.message(fields, receive, answers=False)
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED:
-                await silence(self._dispatcher.streams, session.id, message.params.get("requestId"))
+                await silenced.note(self._dispatcher.streams, session.id, message.params.get("requestId"))
             await self._dispatcher.notification(session, message, body)
         elif isinstance(message, jsonrpc.Response):
             await self._dispatcher.response(session, message, body)

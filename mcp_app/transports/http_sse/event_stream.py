@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from contextlib import suppress
 from typing import Any, Final
-
-import orjson
 
 from mcp_app.execution.reply import StreamReference
 from mcp_app.protocol import sse
-from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
-from mcp_app.streams.gateway import Streams
+from mcp_app.transports import silenced
 from mcp_app.transports.connections import Connection
 from mcp_app.transports.streamable_http.event_stream import EventStream, Stalled
 
 LOOK_SECONDS: Final = 60.0
-# Longer than an unwilling call takes to end; not for long, for a client may name any ids.
-SILENCE_SECONDS: Final = 60
-CANCELLED_ERROR: Final = b'"error":{"code":%d,' % RequestCancelled.code
-LONGEST_HEAD: Final = 300
 
 log = logging.getLogger("mcp.stream")
 
@@ -35,21 +26,6 @@ def encode_reference(reference: StreamReference) -> bytes:
 def _decode_reference(data: bytes) -> StreamReference:
     stream, _, epoch = data.decode().partition(" ")
     return StreamReference(stream, int(epoch), 0)
-
-
-async def silence(streams: Streams, session_id: str, request_id: object) -> None:
-    """Note, before anything is stopped, that the client wants no answer to a request any more (CAN-02).
-
-    Whichever process holds the connection finds it. Nobody is told when it cannot be noted: then the request
-    is answered as cancelled.
-    """
-    if type(request_id) in (str, int):
-        with suppress(StreamsError):
-            await streams.requests.open(session_id, _silenced(request_id), SILENCE_SECONDS)
-
-
-def _silenced(request_id: object) -> str:
-    return f"silenced-{hashlib.sha256(orjson.dumps(request_id)).hexdigest()[:40]}"
 
 
 class HttpSseStream(EventStream):
@@ -92,7 +68,9 @@ class HttpSseStream(EventStream):
         try:
             while not reader.finished:
                 for event in await reader.next(LOOK_SECONDS):
-                    if event.data and event.kind != CLOSE and not await self._is_silenced(event.data):
+                    if not event.data or event.kind == CLOSE:
+                        continue
+                    if not await silenced.covers(streams, session, event.data):
                         await self._write(self._encode(event.data))
             await streams.log.drop(session, reference.stream)
         except StreamsError:
@@ -103,13 +81,6 @@ class HttpSseStream(EventStream):
                 self._connection.stop()
         finally:
             reader.close()
-
-    async def _is_silenced(self, message: bytes) -> bool:
-        """Whether a message only says that a request was cancelled, to the client that cancelled it."""
-        if CANCELLED_ERROR not in message[:LONGEST_HEAD]:
-            return False
-        request_id = orjson.loads(message).get("id")
-        return await self._dispatcher.streams.requests.answer(self._session.id, _silenced(request_id), b"")
 
     async def _write(self, data: bytes) -> None:
         async with self._writing:

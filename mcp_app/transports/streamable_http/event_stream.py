@@ -20,7 +20,7 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnknown
 from mcp_app.streams.reader import Reader
-from mcp_app.transports import notices
+from mcp_app.transports import notices, silenced
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -167,7 +167,7 @@ class EventStream:
                 chunks.append(sse.encode_event(b"", position, int(event.data)))
                 closed = True
                 break
-            if event.data:
+            if event.data and not await self._is_silenced(event):
                 chunks.append(sse.encode_event(event.data, position))
                 waiting += len(chunks[-1])
                 if waiting >= WRITE_BYTES:
@@ -181,6 +181,12 @@ class EventStream:
             last = events[-1]
             await _noted(self._dispatcher.standalone.delivered(self._session, last.epoch, last.offset))
         return closed
+
+    async def _is_silenced(self, event: Event) -> bool:
+        """CAN-02: the stream still has to end, with the answer or, if so set, without it."""
+        if self._settings.answer_cancelled:
+            return False
+        return await silenced.covers(self._dispatcher.streams, self._session.id, event.data)
 
     async def _prime(self, reference: StreamReference) -> None:
         """T-POLL-01, T-POLL-02: an id to resume from before anything happened, but only for 2025-11-25."""

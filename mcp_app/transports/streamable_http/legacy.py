@@ -15,10 +15,12 @@ from mcp_app.execution.reply import ACCEPTED, Answered, StreamReference
 from mcp_app.protocol import dialects, event_id, interim_headers, jsonrpc
 from mcp_app.protocol.envelope import VERSION, VERSION_HEADER, header_version
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
+from mcp_app.protocol.subscriptions import CANCELLED
 from mcp_app.protocol.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
+from mcp_app.transports import silenced
 
 SESSION_HEADER = b"mcp-session-id"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
@@ -64,6 +66,8 @@ class Legacy:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
             return await dispatcher.batch(session, principal, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
+            if message.method == CANCELLED and not dispatcher.settings.answer_cancelled:
+                await silenced.note(dispatcher.streams, session.id, message.params.get("requestId"))
             await dispatcher.notification(session, message, body)
         else:
             await dispatcher.response(session, message, body)

@@ -14,7 +14,13 @@ from tests.integration.features.conversation import VERSIONS, Client, Reply
 from tests.live import TROUBLE, LiveServer, eventually
 
 SETTINGS = "tests.integration.features.settings"
-TIGHT = {"PAGE_SIZE": 2, "CLIENT_REQUEST_SECONDS": 1.0, "MAX_SUBSCRIPTIONS": 3, "LOG_MESSAGES_PER_CALL": 20}
+TIGHT = {
+    "PAGE_SIZE": 2,
+    "CLIENT_REQUEST_SECONDS": 1.0,
+    "MAX_SUBSCRIPTIONS": 3,
+    "LOG_MESSAGES_PER_CALL": 20,
+    "ANSWER_CANCELLED": False,
+}
 KEYS = """
     from django.contrib.auth.models import Permission, User
     from mcp_app.auth.services import issue_api_key

@@ -60,6 +60,22 @@ def test_a_cancel_at_any_process_stops_the_work_and_ends_the_stream(
     assert time.monotonic() - begun < 2 + SLACK
 
 
+@pytest.mark.requirement("CAN-02")
+@pytest.mark.parametrize("process", [0, 1])
+def test_a_server_that_is_set_so_ends_the_stream_of_a_cancelled_call_without_an_answer(
+    process: int, connect_tight: Connect, tight: LiveServer
+) -> None:
+    client = connect_tight()
+    stream, request_id, _ = begin(client, "wait")
+    with stream:
+        params = {"requestId": request_id}
+        assert client.at_port(tight.ports[process]).notify("notifications/cancelled", params).status == 202
+        assert stream.messages() == []
+    # Also for a client that comes back to the stream.
+    with client.at_port(tight.ports[process]).get_stream(stream.last_event_id) as resumed:
+        assert resumed.messages() == []
+
+
 @pytest.mark.requirement("CAN-03")
 @pytest.mark.parametrize(
     "params",
