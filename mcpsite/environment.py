@@ -285,7 +285,7 @@ def database_from_url(url: str) -> dict[str, Any]:
         "PORT": str(port or ""),
         "CONN_MAX_AGE": 0,
         # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
-        "OPTIONS": {"connect_timeout": 5, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
+        "OPTIONS": {"connect_timeout": 2, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
     }
 
 

@@ -251,3 +251,9 @@ def test_other_commands_find_the_redis_of_a_running_server_and_no_other(tmp_path
     assert stat.S_IMODE((tmp_path / "redis.url").stat().st_mode) == 0o600
     (tmp_path / "redis.pid").write_text("99999999\n")
     assert environment.running_redis_url(tmp_path) == ""
+
+
+def test_the_wait_for_a_connection_is_shorter_than_what_a_silent_database_may_cost() -> None:
+    options = environment.database_from_url("postgresql://u@h/db")["OPTIONS"]
+    # R29: pages are refused within 3 s, too, and connect for each request.
+    assert options["connect_timeout"] < 3
