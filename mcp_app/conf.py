@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
@@ -136,6 +137,15 @@ class Settings:
             "session_key",
         )
     )
+
+    @property
+    def tombstone_seconds(self) -> int:
+        """How long Redis knows that a session was ended.
+
+        Its row may say so late, or never if that was lost, and would be restored until it looks idle. The row
+        looks used for as long as a process that heard nothing of the end trusts its copy; the rest is slack.
+        """
+        return self.session_idle_seconds + math.ceil(self.session_recheck_seconds) + 60
 
     @property
     def weights(self) -> dict[str, float]:

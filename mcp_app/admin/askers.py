@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from django.contrib.auth import get_user_model
 
-from mcp_app.auth.bench import actor_of
 from mcp_app.models import Call
+from mcp_app.protocol.principal_key import actor_of
 
 
 def actors_of(calls: Iterable[Call]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from mcp_app import database_clock
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import PREFIX, permissions_of
 from mcp_app.models import audit
+from mcp_app.protocol.principal_key import ACTOR
 
 TRY: Final = "mcp_app.try_entries"
 TRY_AS_OTHERS: Final = "mcp_app.try_as_others"
@@ -24,8 +25,6 @@ TOKEN_SECONDS: Final = 900
 _SALT: Final = "mcp_app.auth.bench"
 # What is compared of the hash that changes with the actor's password.
 _PASSWORD_MARK: Final = 16
-# Between the user and the actor in the key of a principal.
-_BY: Final = "/by:"
 
 
 def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
@@ -81,13 +80,7 @@ def find_bench_principal(token: str) -> Principal | None:
 def bench_key(actor_id: Any, user_id: Any) -> str:
     """The key of the principal that is ``user`` as tried by ``actor``; nobody else shares its sessions."""
     own = f"user:{user_id}/bench"
-    return own if str(actor_id) == str(user_id) else f"{own}{_BY}{actor_id}"
-
-
-def actor_of(key: str) -> str:
-    """Who acts under the key of a principal, by the primary key of their user; "" when it is the user."""
-    _, found, actor = key.partition(_BY)
-    return actor if found else ""
+    return own if str(actor_id) == str(user_id) else f"{own}{ACTOR}{actor_id}"
 
 
 def may_try_as(actor: Any, user: Any) -> bool:

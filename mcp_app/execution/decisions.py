@@ -8,12 +8,12 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app.auth.bench import actor_of
 from mcp_app.execution import approval, records, stored_answers, undecided
 from mcp_app.execution.attempt_reply import connected, publish_now
 from mcp_app.execution.call_record import CallRecord, retriers_of
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.models import Call, audit
+from mcp_app.protocol.principal_key import actor_of
 
 
 class DecisionRefused(Exception):

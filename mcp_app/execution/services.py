@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -22,11 +23,13 @@ from mcp_app.execution.call_record import CallRecord, NewCall, digest, request_k
 from mcp_app.execution.celery import hand_on_new
 from mcp_app.models import Call, Session, audit
 from mcp_app.protocol.call_state import TERMINAL
-from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.protocol.errors import TooManyRequests, Unavailable
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
+from mcp_app.sessions.keeping import RETRY_SECONDS, admit_now
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.announce import announce
+from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.counting import count
 
 # Progress of a call that nobody asked for is kept under this token, for the operator to see.
@@ -213,6 +216,7 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
         raise StartRefused(Refusal.ARGUMENTS, problem)
     if records.open_of(principal.key) >= settings.max_open_background_calls_per_principal:
         raise StartRefused(Refusal.TOO_MANY, "Too many calls are not over: wait for one to end, or stop one.")
+    _admit(principal)
     # The same window as that of calls over MCP.
     limit = entry.calls_per_minute
     if limit is not None and (wait := count(f"tool/{entry.name}/{principal.key}", limit, 60)):
@@ -234,6 +238,16 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
         session_fields=fields,
         meta={"progressToken": OPERATOR_TOKEN, ASKED: digest(tool, arguments)},
     )
+
+
+def _admit(principal: Principal) -> None:
+    """Ask whether more may be kept, as for a client's call. While Redis is away, the row waits (R4)."""
+    try:
+        with suppress(StreamsUnavailable):
+            admit_now(conf.get(), principal.key)
+    except (TooManyRequests, Unavailable) as error:
+        reason = Refusal.TOO_MANY if isinstance(error, TooManyRequests) else Refusal.UNAVAILABLE
+        raise StartRefused(reason, error.message, RETRY_SECONDS) from None
 
 
 def _audit(actor: Any, action: str, call: CallRecord, detail: dict[str, Any]) -> None:

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcp_app.conf import Settings
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
+from mcp_app.streams import kept
 from mcp_app.streams.base import KeptFull, StreamsFull
-from mcp_app.streams.gateway import Streams
+from mcp_app.streams.gateway import Streams, limits_of
 
 # Streams are forgotten one by one, each a while after its last event.
 RETRY_SECONDS = 60
 TOO_MUCH = (
-    "Too much is kept for you: end sessions you no longer use with DELETE, or wait until older answers are "
-    "forgotten. Calls that are answered at once go on."
+    "Too much is kept for you: end sessions you no longer use with DELETE, or wait until older answers and "
+    "ended sessions are forgotten. Calls that are answered at once go on."
 )
 NEARLY_FULL = "The server's Redis is nearly full. Calls that are answered at once go on; try others later."
 
 
 async def admit(streams: Streams, principal: str) -> None:
     """Let a principal begin what keeps more. Raises TooManyRequests, Unavailable and StreamsUnavailable."""
-    try:
+    with _refusing():
         await streams.kept.admit(principal)
+
+
+def admit_now(settings: Settings, principal: str) -> None:
+    """The same for code without an event loop."""
+    with _refusing():
+        kept.admit_now(settings.redis_url, limits_of(settings), principal)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
     except KeptFull:
         raise TooManyRequests(TOO_MUCH, retry_after=RETRY_SECONDS) from None
     except StreamsFull:

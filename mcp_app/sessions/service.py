@@ -20,7 +20,6 @@ from mcp_app.sessions.session import HAD_CALLS, Session, stored_fields
 from mcp_app.streams.base import SessionEnded
 from mcp_app.streams.gateway import Streams
 
-TOMBSTONE_SECONDS = 86_400
 CACHE_LIMIT = 20_000
 
 log = logging.getLogger("mcp.sessions")
@@ -154,7 +153,7 @@ class Sessions:
 
     async def end(self, session_id: str, reason: str) -> None:
         """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
-        await self._streams.sessions.end(session_id, TOMBSTONE_SECONDS)
+        await self._streams.sessions.end(session_id, self._settings.tombstone_seconds)
         session = self._cache.get(session_id)
         self._forget(session_id)  # Before anything that may fail.
         await self._streams.hub.publish("session", {"session": session_id, "what": "ended", "reason": reason})

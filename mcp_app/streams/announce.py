@@ -12,9 +12,8 @@ import redis
 from mcp_app import conf
 from mcp_app.streams import scripts
 from mcp_app.streams.client import Endpoint, sync_client
+from mcp_app.streams.kept import tombstone
 from mcp_app.streams.keys import EVERYONE, KEPT, Channels, places_key, session_keys
-
-TOMBSTONE_SECONDS = 86_400
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +45,7 @@ def end_session(session: str, reason: str) -> None:
     if not url:
         return
     client, channels = _client(url)
-    keys = session_keys(session)
+    keys, seconds = session_keys(session), conf.get().tombstone_seconds
     try:
         stored: Any = client.hget(keys.session, "principal")
         principal = (stored or b"").decode()
@@ -57,12 +56,14 @@ def end_session(session: str, reason: str) -> None:
             keys.subscriptions,
             keys.members,
             keys.base,
-            str(TOMBSTONE_SECONDS),
+            str(seconds),
             channels.wake(session),
             EVERYONE,
         )
         gone = [f"{session}/{stream.decode()}" for stream in streams]
         client.eval(scripts.KEPT.source, len(KEPT), *KEPT, "", "0", "", "0", "0", *gone)
+        if principal:
+            client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, tombstone(principal, seconds)))
         for register in ("sessions", f"sessions/{principal}"):
             client.zrem(places_key(register), session)
     except redis.RedisError as error:

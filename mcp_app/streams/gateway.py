@@ -66,7 +66,7 @@ class Streams:
     @classmethod
     def connect(cls, url: str, limits: StreamLimits | Settings | None = None) -> Streams:
         """For a Redis URL (redis://, rediss://, unix://); raises ValueError for another. Does no I/O yet."""
-        limits = _limits(limits)
+        limits = limits_of(limits)
         endpoint = Endpoint.parse(url)
         batch, channels = Batch(endpoint), Channels(endpoint.database)
         kept = RedisKept(batch, limits)
@@ -92,10 +92,16 @@ class Streams:
     @classmethod
     def in_memory(cls, limits: StreamLimits | Settings | None = None) -> Streams:
         """For one process alone: the same behaviour without Redis, forgotten at its end."""
-        limits = _limits(limits)
+        limits = limits_of(limits)
         hub = MemoryHub()
         sessions = MemorySessions(hub, limits)
-        log = MemoryLog(hub, limits, is_ended=sessions.is_ended, principal_of=sessions.principal_of)
+        log = MemoryLog(
+            hub,
+            limits,
+            is_ended=sessions.is_ended,
+            principal_of=sessions.principal_of,
+            tombstones_of=sessions.tombstones_of,
+        )
         requests = MemoryRequests(hub, is_ended=sessions.is_ended)
         sessions.on_end = (log.drop_session, requests.drop_session)
         messages = MemoryMessages(limits)
@@ -155,7 +161,8 @@ class Streams:
         return Reader(self.log, self.hub, session, stream, epoch, after)
 
 
-def _limits(given: StreamLimits | Settings | None) -> StreamLimits:
+def limits_of(given: StreamLimits | Settings | None) -> StreamLimits:
+    """The bounds of streams that settings give; what is None gives the default ones."""
     if isinstance(given, StreamLimits):
         return given
     if given is None:

@@ -1,20 +1,31 @@
-"""Owns the account of what event streams hold for each owner in Redis, and who may have more kept."""
+"""Owns the account of what Redis holds for each person, and who may have more kept.
+
+An owner is named by the key of a principal; all principals of a person are on one account.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from functools import lru_cache
+from typing import Any
 
+import redis
+
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams import scripts
-from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull
+from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.batch import Argument, Batch
+from mcp_app.streams.client import sync_client
 from mcp_app.streams.keys import KEPT
 
 # Expired streams that one look forgets: a few milliseconds of Redis' time.
 SWEEP = 1_000
 # How long what Redis said of its memory is good: much less than it takes to fill what is left then.
 MEMORY_SECONDS = 0.1
-# Refused owners that one process knows of.
+# What Redis needs for an ended session, measured: a key of about 50 characters, a small hash, its expiry.
+TOMBSTONE = 200
+# Refused people that one process knows of.
 REMEMBERED = 10_000
 
 log = logging.getLogger(__name__)
@@ -36,32 +47,38 @@ class RedisKept:
     async def held(self, owner: str) -> int:
         """See ``Kept.held``."""
         more = True
+        person = person_of(owner)
         while more:
-            held, more = await self._batch.script(scripts.KEPT, KEPT, owner, SWEEP, "", 0, 0)
+            held, more = await self._batch.script(scripts.KEPT, KEPT, person, SWEEP, "", 0, 0)
         return int(held)
 
     async def admit(self, owner: str) -> None:
         """See ``Kept.admit``."""
         used, most = await self._look()
-        full = self._limits.full_percent
-        if most and full and used * 100 > most * full:
-            raise StreamsFull(f"Redis uses {used} of its {most} bytes.")
-        self._refused.discard(owner)
+        check_room(used, most, self._limits)
+        person = person_of(owner)
+        self._refused.discard(person)
         try:
-            check(await self.held(owner), most, self._limits)
+            check(await self.held(person), most, self._limits)
         except KeptFull:
             if len(self._refused) >= REMEMBERED:
                 self._refused.clear()
-            self._refused.add(owner)
+            self._refused.add(person)
             raise
 
     def refused(self, owner: str) -> bool:
         """See ``Kept.refused``."""
-        return owner in self._refused
+        return person_of(owner) in self._refused
 
     async def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
         """Replace what the account says of a stream. Never fails: it comes after what it tells of."""
-        await self._tell(owner, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
+        person = person_of(owner.decode())
+        await self._tell(person, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
+
+    async def note_tombstone(self, owner: str, ttl: int) -> None:
+        """Add what an ended session leaves for ``ttl`` seconds; "": that was noted before. Never fails."""
+        if owner:
+            await self._tell(*tombstone(owner, ttl))
 
     async def forget(self, session: str, streams: list[str]) -> None:
         """Take streams that are gone from the account. Never fails, either."""
@@ -89,6 +106,41 @@ async def memory(batch: Batch) -> tuple[int, int]:
     text = (await batch.command("INFO", "memory")).decode()
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+
+
+def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
+    """``Kept.admit`` for code without an event loop; raises StreamsUnavailable, too."""
+    client, held, more = _client(url), 0, 1
+    try:
+        facts: Any = client.info("memory")
+        used, most = int(facts["used_memory"]), int(facts.get("maxmemory", 0))
+        check_room(used, most, limits)
+        while more:
+            held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, person_of(owner), SWEEP, "", 0, 0)
+    except redis.RedisError as error:
+        raise StreamsUnavailable("Redis does not say what is kept.") from error
+    check(int(held), most, limits)
+
+
+@lru_cache(maxsize=2)
+def _client(url: str) -> redis.Redis:
+    return sync_client(url)
+
+
+def tombstone(owner: str, ttl: int) -> tuple[Argument, ...]:
+    """What ``lua/kept.lua`` is told of an ended session.
+
+    Those of a minute are one entry of the account, since many entries would take more room than tombstones.
+    """
+    person = person_of(owner)
+    return person, SWEEP, f"ended/{person}", f"+{TOMBSTONE}", ttl
+
+
+def check_room(used: int, memory: int, limits: StreamLimits) -> None:
+    """Raise StreamsFull when what is ``used`` of ``memory`` (0: no limit) leaves no room for more to keep."""
+    full = limits.full_percent
+    if memory and full and used * 100 > memory * full:
+        raise StreamsFull(f"Redis uses {used} of its {memory} bytes.")
 
 
 def check(held: int, memory: int, limits: StreamLimits) -> None:

@@ -20,9 +20,9 @@ mcp:{figures}:totals                 hash    200 names, some fields for each    
 mcp:{figures}:names                  set     200 names                            7 days after a write
 mcp:{figures}:reports                hash    processes of an hour                 7 days after a write
 mcp:{figures}:processes              zset    processes of an hour                 7 days after a write
-mcp:{kept}:due                       zset    streams alive (others are swept)     limits.ttl after a write
-mcp:{kept}:streams                   hash    the same streams                     limits.ttl after a write
-mcp:{kept}:owners                    hash    their owners                         limits.ttl after a write
+mcp:{kept}:due                       zset    streams, and minutes of ended ones   the longest life in it
+mcp:{kept}:streams                   hash    the same                             the same
+mcp:{kept}:owners                    hash    their owners                         the same
 ===================================  ======  ===================================  ==========================
 
 Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number

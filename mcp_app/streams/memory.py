@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams.base import (
     ANSWER,
     CLOSE,
@@ -27,7 +28,7 @@ from mcp_app.streams.base import (
     StreamLimits,
     StreamUnknown,
 )
-from mcp_app.streams.kept import check
+from mcp_app.streams.kept import TOMBSTONE, check
 from mcp_app.streams.keys import stream_keys
 from mcp_app.streams.watch import Waiter, Watchers
 
@@ -104,6 +105,10 @@ def _nobody(_: str) -> str:
     return ""
 
 
+def _none(_: str) -> int:
+    return 0
+
+
 class MemoryLog:
     """``base.EventLog`` and ``base.Kept`` within one process; ``clock`` gives seconds that never go back."""
 
@@ -114,10 +119,11 @@ class MemoryLog:
         *,
         is_ended: Callable[[str], bool] = _no_session_ended,
         principal_of: Callable[[str], str] = _nobody,
+        tombstones_of: Callable[[str], int] = _none,
         clock: Clock = time.monotonic,
     ) -> None:
         self._hub, self._is_ended, self._clock = hub, is_ended, clock
-        self._principal_of = principal_of
+        self._principal_of, self._tombstones_of = principal_of, tombstones_of
         self.limits = limits
         self._streams: dict[str, dict[str, _Stream]] = {}
         self._writes = 0
@@ -232,17 +238,20 @@ class MemoryLog:
         """See ``Kept.held``."""
         now = self._clock()
         kept = (found for streams in self._streams.values() for found in streams.values())
-        return sum(found.cost for found in kept if found.owner == owner and found.expires > now)
+        person = person_of(owner)
+        held = sum(each.cost for each in kept if person_of(each.owner) == person and each.expires > now)
+        return held + TOMBSTONE * self._tombstones_of(person)
 
     async def admit(self, owner: str) -> None:
         """See ``Kept.admit``; there is no Redis whose memory could be full."""
-        self._refused.add(owner)
-        check(await self.held(owner), 0, self.limits)
-        self._refused.discard(owner)
+        person = person_of(owner)
+        self._refused.add(person)
+        check(await self.held(person), 0, self.limits)
+        self._refused.discard(person)
 
     def refused(self, owner: str) -> bool:
         """See ``Kept.refused``."""
-        return owner in self._refused
+        return person_of(owner) in self._refused
 
     def _forget(self, session: str, stream: str) -> None:
         streams = self._streams[session]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams.base import BadName, SessionEnded, StreamLimits, StreamsFull
 from mcp_app.streams.keys import request_key, session_keys
 from mcp_app.streams.memory import Clock, MemoryHub
@@ -31,6 +32,7 @@ class MemorySessions:
         self._hub, self._limits, self._clock = hub, limits, clock
         self._sessions: dict[str, _Session] = {}
         self._created = 0
+        self._tombstones: dict[str, deque[float]] = {}
         self.on_end: Sequence[Callable[[str], None]] = ()
 
     async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
@@ -73,7 +75,10 @@ class MemorySessions:
 
     async def end(self, session: str, tombstone_ttl: int) -> None:
         """See ``SessionStore.end``."""
-        self._sessions[session] = _Session(self._clock() + tombstone_ttl, None, set())
+        ends = self._clock() + tombstone_ttl
+        if principal := self.principal_of(session):
+            self._tombstones.setdefault(person_of(principal), deque()).append(ends)
+        self._sessions[session] = _Session(ends, None, set())
         for forget in self.on_end:
             forget(session)
         self._hub.watchers.wake_session(session)
@@ -111,6 +116,15 @@ class MemorySessions:
         """Whether a tombstone stands for the session."""
         found = self._find(session)
         return found is not None and found.fields is None
+
+    def tombstones_of(self, person: str) -> int:
+        """How many ended sessions of a person are still remembered."""
+        found, now = self._tombstones.get(person, deque()), self._clock()
+        while found and found[0] <= now:
+            found.popleft()
+        if not found:
+            self._tombstones.pop(person, None)
+        return len(found)
 
     def principal_of(self, session: str) -> str:
         """Who a living session belongs to; empty when it is not known."""

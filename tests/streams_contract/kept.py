@@ -46,6 +46,49 @@ async def test_what_is_trimmed_is_on_no_account(connect: Connect) -> None:
     assert await streams.kept.held(OWNER) < 3 * len(LARGE)
 
 
+async def test_all_credentials_of_a_person_are_on_one_account(connect: Connect) -> None:
+    streams = await connect(limits(kept_bytes=250_000))
+    for name, principal in (("one", "user:1/key:1"), ("two", "user:1/key:2"), ("three", "user:2/bench/by:1")):
+        await session_of(streams, name, principal)
+        await streams.kept.admit(principal)
+        await streams.log.finish(name, "a", LARGE)
+    for principal in ("user:1/key:1", "user:1/key:3", "user:1", "user:2/bench/by:1"):
+        with pytest.raises(KeptFull):
+            await streams.kept.admit(principal)
+        assert streams.kept.refused(principal)
+    await streams.kept.admit("user:2/key:4")
+    assert not streams.kept.refused("user:2/key:4")
+    await streams.sessions.end("two", 60)
+    await streams.kept.admit("user:1/key:1")
+
+
+async def test_ended_sessions_are_on_the_account_while_they_are_remembered(connect: Connect) -> None:
+    streams = await connect(limits(kept_bytes=10_000))
+    for number in range(50):
+        await streams.kept.admit(OWNER)
+        await session_of(streams, f"s{number}", f"{OWNER}/key:{number % 3}")
+        for _ in range(2):  # Who ends it again adds nothing.
+            await streams.sessions.end(f"s{number}", 5)
+    with pytest.raises(KeptFull):
+        await streams.kept.admit(OWNER)
+    await streams.kept.admit(OTHER)
+
+    async def forgotten() -> bool:
+        return await streams.kept.held(OWNER) == 0
+
+    await until(forgotten, 20)
+    await streams.kept.admit(OWNER)
+
+
+async def test_an_ended_session_does_not_shorten_what_else_is_kept_on_the_account(connect: Connect) -> None:
+    streams = await connect(limits())
+    await session_of(streams, "one", OWNER)
+    await session_of(streams, "two", OWNER)
+    await streams.log.finish("one", "a", LARGE)
+    await streams.sessions.end("two", 1)
+    assert len(LARGE) < await streams.kept.held(OWNER) < 2 * len(LARGE)
+
+
 @pytest.mark.parametrize("how", ["its session ends", "it is dropped"])
 async def test_what_is_gone_is_on_no_account(streams: Streams, how: str) -> None:
     await session_of(streams, "one", OWNER)
@@ -56,7 +99,7 @@ async def test_what_is_gone_is_on_no_account(streams: Streams, how: str) -> None
     else:
         for name in ("a", "b"):
             await streams.log.drop("one", name)
-    assert await streams.kept.held(OWNER) == 0
+    assert await streams.kept.held(OWNER) < 1_000  # That a session ended is remembered for a while.
 
 
 async def test_what_has_expired_is_on_no_account(connect: Connect) -> None:

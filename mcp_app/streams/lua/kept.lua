@@ -1,9 +1,10 @@
--- The account of what streams hold for their owners: note one, forget some, tell one owner's sum.
+-- The account of what streams, and tombstones of sessions, hold for their owners: note one, forget some, tell one owner's sum.
 --
 -- KEYS[1]  when streams expire (zset: stream, s)    KEYS[2]  streams (hash: "<bytes> <owner>")
 -- KEYS[3]  owners (hash: bytes)
 -- ARGV[1]  owner to tell the sum of    ARGV[2]  expired streams to forget at most
 -- ARGV[3]  stream to note, or ""       ARGV[4]  its bytes    ARGV[5]  seconds it is kept
+--          "+<bytes>" adds to what was noted of ARGV[3] in the same minute
 -- ARGV[6...]  streams that are gone
 -- Returns {bytes of the owner, 1 if more have expired than were forgotten, else 0}. A stream belongs to the owner
 -- it was noted for last; what is said of it replaces what was said before, so that nothing adds up by mistake.
@@ -23,12 +24,20 @@ local expired = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, AR
 for _, stream in ipairs(expired) do forget(stream) end
 for at = 6, #ARGV do forget(ARGV[at]) end
 if ARGV[3] ~= '' then
-  -- First a write that needs no memory, for the reason told in finish.lua.
-  for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, ARGV[5]) end
-  forget(ARGV[3])
-  redis.call('ZADD', KEYS[1], now + ARGV[5], ARGV[3])
-  redis.call('HSET', KEYS[2], ARGV[3], ARGV[4] .. ' ' .. ARGV[1])
-  redis.call('HINCRBY', KEYS[3], ARGV[1], ARGV[4])
-  for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, ARGV[5] + 60) end
+  -- First a write that needs no memory, for the reason told in finish.lua. What is kept longer stays.
+  local function live(seconds)
+    for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, math.max(seconds, redis.call('TTL', key))) end
+  end
+  live(tonumber(ARGV[5]))
+  local stream, bytes = ARGV[3], tonumber(ARGV[4])
+  if string.sub(ARGV[4], 1, 1) == '+' then
+    stream = stream .. '/' .. math.floor(now / 60)
+    bytes = bytes + tonumber(string.match(redis.call('HGET', KEYS[2], stream) or '0', '^%d+'))
+  end
+  forget(stream)
+  redis.call('ZADD', KEYS[1], now + ARGV[5], stream)
+  redis.call('HSET', KEYS[2], stream, string.format('%d %s', bytes, ARGV[1]))
+  redis.call('HINCRBY', KEYS[3], ARGV[1], string.format('%d', bytes))
+  live(ARGV[5] + 60)
 end
 return {tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0), #expired == tonumber(ARGV[2]) and 1 or 0}

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,6 +24,8 @@ from mcp_app.execution.statements import FINISH_UNSTARTED
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams
+from mcp_app.streams.keys import KEPT
+from mcpsite.redis_server import RedisServer
 from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
 from tests.racing import at_once
@@ -149,6 +152,43 @@ def test_no_more_calls_may_be_open_than_a_principal_may_have(api: Client, settin
     assert _start(api).status_code == 429
     assert _start(api, key="first").status_code == 200
     Call.objects.update(state="completed")
+    assert _start(api).status_code == 202
+
+
+def test_who_has_his_share_kept_starts_no_more_calls_with_any_key(api: Client, queued: list[str]) -> None:
+    first = _start(api, key="first")
+    person = f"user:{Call.objects.get().user_id}"
+    with redis.Redis.from_url(conf.get().redis_url, protocol=2) as client:
+        client.hset(KEPT[2], person, conf.get().max_kept_bytes_per_principal)
+        refused = _start(api)
+        assert (refused.status_code, refused["Content-Type"]) == (429, "application/problem+json")
+        assert int(refused["Retry-After"]) > 0
+        assert "Too much is kept for you" in refused.json()["detail"]
+        # What repeats a call keeps no more.
+        assert _start(api, key="first").json()["id"] == first.json()["id"]
+        assert len(queued) == Call.objects.count() == 1
+        client.hdel(KEPT[2], person)
+    assert _start(api).status_code == 202
+
+
+def test_nobody_starts_a_call_while_redis_is_nearly_full(
+    api: Client, settings: Any, tmp_path: Path, queued: list[str]
+) -> None:
+    server = RedisServer(tmp_path / "redis", append_only=False, max_memory="64mb")
+    server.start()
+    try:
+        settings.MCP = {**settings.MCP, "REDIS_URL": server.url}
+        assert _start(api).status_code == 202
+        with redis.Redis.from_url(server.url, protocol=2) as client:
+            for number in range(56):
+                client.set(f"large-{number}", b"x" * 1_000_000)
+        refused = _start(api)
+    finally:
+        server.stop()
+    assert refused.status_code == 503, refused.content
+    assert int(refused["Retry-After"]) > 0
+    assert "nearly full" in refused.json()["detail"]
+    # An absent Redis is another matter: the stored call waits for it.
     assert _start(api).status_code == 202
 
 

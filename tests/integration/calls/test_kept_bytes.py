@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import redis
 
+from mcp_app.streams.kept import TOMBSTONE
+from mcp_app.streams.keys import KEPT
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of, unexplained
 from tests.integration.http.other_process import OtherProcess
 from tests.raw_http import Answer, Mcp
@@ -18,6 +20,12 @@ SHARE = 2_000_000
 LARGE = 300_000
 ENV = {"LEDGER_MCP": json.dumps({"AUTH": "required", "MAX_KEPT_BYTES_PER_PRINCIPAL": SHARE})}
 OpenAs = Callable[..., Mcp]
+NewKey = Callable[[str], str]
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "x", "version": "1"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +37,20 @@ def server() -> Iterator[Installation]:
 
 
 @pytest.fixture
-def open_as(server: Installation) -> Iterator[OpenAs]:
+def new_key(server: Installation) -> Iterator[NewKey]:
+    """A further API key of a user by name."""
+    with OtherProcess(server) as other:
+        yield other.issue_key
+
+
+@pytest.fixture
+def open_as(server: Installation, new_key: NewKey) -> Iterator[OpenAs]:
     """Open a session of a user by name; his key, and so his account, is the same each time."""
     with ExitStack() as stack:
-        other = stack.enter_context(OtherProcess(server))
         keys: dict[str, str] = {}
 
         def opened(user: str, version: str = "2025-11-25", process: int = 0) -> Mcp:
-            key = keys[user] = keys.get(user) or other.issue_key(user)
+            key = keys[user] = keys.get(user) or new_key(user)
             client = stack.enter_context(closing(server.mcp(process, key)))
             client.initialize(version, CAPABILITIES)
             return client
@@ -63,7 +77,12 @@ def batch(round_: int) -> list[dict[str, Any]]:
 def kept(server: Installation) -> int:
     """The sum of all accounts."""
     with redis.Redis.from_url(server.redis.url, protocol=2) as client:
-        return sum(map(int, client.hvals("mcp:{kept}:owners")))  # type: ignore[arg-type]
+        return sum(accounts(client).values())
+
+
+def accounts(client: redis.Redis) -> dict[str, int]:
+    found: Any = client.hgetall(KEPT[2])
+    return {owner.decode(): int(held) for owner, held in found.items()}
 
 
 def check_refused(answer: Answer, client: Mcp) -> None:
@@ -92,6 +111,46 @@ def fill_by_background_calls(client: Mcp) -> Answer:
     raise AssertionError("Nothing was refused.")
 
 
+def test_a_further_api_key_is_no_further_share(
+    server: Installation, open_as: OpenAs, new_key: NewKey
+) -> None:
+    filler, other = open_as("keyring"), open_as("neighbour")
+    check_refused(fill_by_background_calls(filler), filler)
+    second = server.mcp(1, new_key("keyring"))
+    check_refused(second.post(second.request_message("initialize", INITIALIZE)), second)
+    assert text_of(other.tool("fill", size=10)) == "x" * 10
+    assert filler.delete().status == 200
+    second.initialize()
+    assert second.delete().status == 200
+    second.close()
+
+
+def test_who_opens_and_ends_sessions_without_end_is_refused_alone(
+    server: Installation, open_as: OpenAs, new_key: NewKey
+) -> None:
+    other = open_as("bystander")
+    client = server.mcp(0, new_key("opener"))
+
+    def opened_and_ended() -> Answer:
+        client.session = None
+        answer = client.post(client.request_message("initialize", INITIALIZE))
+        client.session = answer.headers.get("mcp-session-id")
+        assert client.session is None or client.delete().status == 200
+        return answer
+
+    assert opened_and_ended().status == 200
+    with redis.Redis.from_url(server.redis.url, protocol=2) as store:
+        # As if he had done so thousands of times.
+        [opener] = [who for who, held in accounts(store).items() if held == TOMBSTONE]
+        store.hincrby(KEPT[2], opener, SHARE - 10 * TOMBSTONE)
+        answers = [opened_and_ended() for _ in range(10)]
+        assert [answer.status for answer in answers] == [200] * 9 + [429]
+        check_refused(answers[-1], client)
+        store.hdel(KEPT[2], opener)
+    assert text_of(other.tool("fill", size=10)) == "x" * 10
+    client.close()
+
+
 @pytest.mark.parametrize("how", ["batches", "background calls"])
 def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_end(
     server: Installation, open_as: OpenAs, how: str
@@ -109,12 +168,7 @@ def test_who_fills_his_share_is_refused_alone_and_works_again_when_his_sessions_
     check_refused(elsewhere.post(calling("e", "fill", size=10)), elsewhere)
     elsewhere.close()
     third = again(filler, server)
-    params = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "x", "version": "1"},
-    }
-    check_refused(third.post(third.request_message("initialize", params)), third)
+    check_refused(third.post(third.request_message("initialize", INITIALIZE)), third)
     # What keeps nothing goes on.
     assert text_of(second.tool("quick", nonce="q"))
     assert kept(server) < SHARE + 4 * LARGE

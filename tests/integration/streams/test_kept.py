@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 
+from mcp_app import conf
 from mcp_app.streams import Streams, StreamsFull
+from mcp_app.streams.announce import end_session
 from mcp_app.streams.base import KeptFull
+from mcp_app.streams.kept import admit_now
+from mcp_app.streams.keys import KEPT, session_keys
 from mcpsite.redis_server import RedisServer
 from tests.streams_contract.kept import *  # noqa: F403
 from tests.streams_contract.waiting import limits
@@ -54,6 +60,41 @@ async def test_many_principals_together_are_refused_before_redis_is_full(small_r
         await streams.log.append("principal-1", "answer-of-a-running-call", b"x" * 100_000)
     finally:
         await streams.close()
+
+
+async def test_the_account_outlives_an_ended_session_that_is_forgotten_earlier(clean_redis: str) -> None:
+    """Its keys expire as a whole: with the shorter life, everybody's account would be lost."""
+    streams = Streams.connect(clean_redis, limits(ttl=3_600))
+    await streams.start()
+    try:
+        await streams.sessions.create("s", {"principal": "user:1"}, 60)
+        await streams.log.finish("x", "a", b"x", owner="user:1")
+        await streams.sessions.end("s", 1)
+        with redis.Redis.from_url(clean_redis, protocol=2) as client:
+            assert [key for key in KEPT if client.ttl(key) < 3_600] == []  # type: ignore[operator]
+    finally:
+        await streams.close()
+
+
+def test_a_session_that_an_operator_ends_is_on_the_account_of_its_person(
+    clean_redis: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REDIS_URL": clean_redis}
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        client.hset(session_keys("ended-by-an-operator").session, "principal", "user:1/key:1")
+        for _ in range(2):
+            end_session("ended-by-an-operator", "test")
+        assert client.hgetall(KEPT[2]) == {b"user:1": b"200"}
+        left: Any = client.ttl(session_keys("ended-by-an-operator").session)
+        assert conf.get().session_idle_seconds < left <= conf.get().tombstone_seconds
+
+
+def test_code_without_an_event_loop_is_refused_by_the_same_account(clean_redis: str) -> None:
+    with redis.Redis.from_url(clean_redis, protocol=2) as client:
+        client.hset(KEPT[2], "user:1", 1_000)
+    admit_now(clean_redis, limits(kept_bytes=1_000), "user:2/key:1")
+    with pytest.raises(KeptFull):
+        admit_now(clean_redis, limits(kept_bytes=1_000), "user:1/key:2")
 
 
 async def test_a_share_of_a_small_redis_is_less_than_the_bound_in_bytes(small_redis: RedisServer) -> None:
