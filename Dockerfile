@@ -15,7 +15,6 @@ RUN pip install --disable-pip-version-check -r requirements.txt \
 COPY manage.py LICENSE ./
 COPY mcpsite mcpsite
 COPY mcp_app mcp_app
-COPY templates templates
 
 USER mcp
 VOLUME /data

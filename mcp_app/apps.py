@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class McpAppConfig(AppConfig):
@@ -19,3 +22,10 @@ class McpAppConfig(AppConfig):
         from mcp_app.catalogue.discovery import autodiscover
 
         autodiscover()
+        post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
+
+
+def _prepare(**facts: Any) -> None:
+    from mcp_app.prepare import after_migrate
+
+    after_migrate(**facts)

@@ -6,6 +6,7 @@ Each has an id, a hint, and a line in docs/checks.md. What needs running process
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,13 +15,14 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.staticfiles import finders
 from django.core import checks
-from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Error, Info, Tags, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
+from django.utils.module_loading import import_string
 
-from mcp_app import conf
+from mcp_app import conf, parts
 from mcp_app.catalogue.registry import registry
 from mcp_app.catalogue.static_content import upload_directory
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -76,9 +78,65 @@ def _asgi() -> Iterator[CheckMessage]:
     if not getattr(django_settings, "ASGI_APPLICATION", None):
         yield Warning(
             "ASGI_APPLICATION is not set: under WSGI nothing answers /mcp, whose answers are streams.",
-            hint="Route /mcp to mcp_app.transports.application.mcp in an asgi.py, and name its application.",
+            hint="Name the application of your asgi.py, made by mcp_app.asgi.get_application().",
             id="mcp_app.W006",
         )
+
+
+@checks.register(TAG)
+def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
+    """The ASGI application must be ours, or lead to ours: else /mcp is a page that does not exist."""
+    named = getattr(django_settings, "ASGI_APPLICATION", None)
+    if not named:
+        return []  # W006 tells.
+    try:
+        import_string(named)
+    except ImportError as error:
+        text, hint = f"ASGI_APPLICATION cannot be imported: {error}.", "Correct it, or the module it names."
+        return [Error(text, hint=hint, id="mcp_app.E015")]
+    if "mcp_app.transports.application" in sys.modules:
+        return []
+    hint = "In that module: application = mcp_app.asgi.get_application(get_asgi_application())."
+    return [Warning(f"Nothing in {named} answers /mcp.", hint=hint, id="mcp_app.W016")]
+
+
+@checks.register(TAG)
+def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
+    """With Redis, background tools are tasks of the project's Celery, which must know ours."""
+    from mcp_app.execution import celery
+
+    try:
+        has_workers = bool(conf.get().redis_url)
+    except ImproperlyConfigured:
+        return []  # E001 tells.
+    if not has_workers:
+        return []
+    if not celery.is_found():
+        text = "No Celery application of this project is found: background tools have no worker."
+        hint = (
+            "Make one in <project>/celery.py, and import it in <project>/__init__.py, as Celery's guide says."
+        )
+        return [Warning(text, hint=hint, id="mcp_app.W017")]
+    if celery.knows_our_tasks():
+        return []
+    text = f"The Celery application {celery.application().main!r} does not know the tasks of mcp_app."
+    hint = "Call its autodiscover_tasks() without arguments, or with a list that has 'mcp_app'."
+    return [Warning(text, hint=hint, id="mcp_app.W018")]
+
+
+@checks.register(TAG)
+def parts_are_complete(**_: Any) -> list[CheckMessage]:
+    """What a project seems to want, and lacks a library for; imported where it is used, so all else works."""
+    wanted = (parts.API, parts.CONSOLE) if "mcp_app.urls" in sys.modules else ()
+    return [
+        Info(
+            f"{part.name} is not served: {', '.join(part.missing())} is not installed.",
+            hint=part.remedy(),
+            id="mcp_app.I019",
+        )
+        for part in (*wanted, parts.WEB_TOOLS)
+        if apps.is_installed(part.app) and part.missing()
+    ]
 
 
 def _folders() -> Iterator[CheckMessage]:
@@ -194,6 +252,21 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
         for row in kind.objects.exclude(permission="").order_by("pk")
         if row.permission not in known
     ]
+
+
+@checks.register(Tags.database)
+def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
+    from mcp_app.catalogue.mirror import not_in_database
+
+    # `migrate` checks first and brings them in last.
+    if "default" not in (databases or ()) or sys.argv[1:2] == ["migrate"] or not _has_tables():
+        return []
+    if not (absent := not_in_database()):
+        return []
+    names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
+    text = f"Clients are not offered what code defines: {names}."
+    return [Warning(text, hint="Run `manage.py migrate` or `manage.py mcp_prepare`.", id="mcp_app.W020")]
 
 
 def _has_tables() -> bool:

@@ -129,7 +129,8 @@ def replace_waiting_children(**_: Any) -> None:
         pool.adjust(all_begun=len(state.reserved_requests) == len(state.active_requests))
 
 
-@shared_task(ignore_result=True)
+# Said here, too, for a project whose Celery has other defaults: a job is given back when its process dies.
+@shared_task(ignore_result=True, acks_late=True, reject_on_worker_lost=True)
 def run_call(call_id: str) -> str:
     """Run one attempt of a background call; returns its outcome, "" when there was nothing to do."""
     return _worker().run(call_id)

@@ -13,7 +13,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
+# Where this project was cloned; installed from a wheel, the folder it is started in: nothing of an
+# installation belongs among the packages.
+BASE_DIR = PACKAGE.parent if (PACKAGE.parent / "manage.py").exists() else Path.cwd()
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 # What to do about a wrong value; printed behind the complaint.

@@ -9,9 +9,8 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.db import transaction
 
-from mcp_app.auth.roles import make_roles
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.mirror import mirror
+from mcp_app.prepare import prepare as prepare_catalogue
 
 ADMINISTRATOR = "admin"
 
@@ -31,8 +30,7 @@ def prepare() -> None:
     Raises django.db.Error when the database cannot be reached or changed.
     """
     call_command("migrate", interactive=False, verbosity=0)
-    mirror()
-    make_roles()
+    prepare_catalogue()
 
 
 def first_administrator() -> FirstStart | None:

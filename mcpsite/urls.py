@@ -12,8 +12,6 @@ from django.urls import include, path
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic import RedirectView
 
-from mcp_app import views
-
 # What is refused before any view is asked, in the words of the place that was asked.
 handler400 = "mcp_app.api.problems.bad_request"
 
@@ -31,8 +29,5 @@ urlpatterns = [
     path("", RedirectView.as_view(url="/admin/")),
     path("admin/login/", login),
     path("admin/", admin.site.urls),
-    path("console/", include("mcp_app.console.urls")),
-    path("api/", include("mcp_app.api.urls")),
-    path("connect/", views.connect, name="mcp_connect"),
-    path("server.json", views.server_document, name="mcp_server_json"),
+    path("", include("mcp_app.urls")),
 ]

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from mcp_app import database_clock
 from mcp_app.admin.base import ModelAdmin, ModelForm, ObjectView
 from mcp_app.admin.shown import badge, moment
-from mcp_app.auth.services import issue_api_key, revoke_api_key
+from mcp_app.auth.services import issue_api_key, login_name, revoke_api_key
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.models import ApiKey
@@ -87,7 +87,7 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
     list_display = ("shown_name", "owner", "shown_prefix", "created", "expires", "last_used", "state")
     list_display_links = ("shown_name",)
     list_filter = (StateFilter, "created_at")
-    search_fields = ("name", "prefix", "user__username")
+    search_fields = ("name", "prefix", login_name("user"))
     search_help_text = "Name, prefix or user."
     list_select_related = ("user",)
     actions = ("revoke_keys",)
@@ -199,7 +199,7 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         """What the key is called."""
         return visible(key.name)
 
-    @admin.display(description="user", ordering="user__username")
+    @admin.display(description="user", ordering=login_name("user"))
     def owner(self, key: ApiKey) -> SafeString:
         """Whose rights it carries."""
         return visible(key.user)

@@ -24,6 +24,7 @@ from mcp_app.admin.askers import actors_of, asked_by
 from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.shown import badge, moment, span
 from mcp_app.admin.timeline import Pane, pane
+from mcp_app.auth.services import login_name
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import DecisionRefused, approve_call, objection_to, refuse_call
 from mcp_app.execution.undecided import LONGEST_REASON
@@ -139,7 +140,7 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
     list_display_links = None
     list_filter = (DecisionFilter, "accepted_at")
     list_select_related = ("user", "decided_by")
-    search_fields = ("tool", "principal", "user__username", "session_id")
+    search_fields = ("tool", "principal", login_name("user"), "session_id")
     search_help_text = "Tool, principal, user or session id."
     actions = ("approve_calls", "refuse_calls")
     change_list_template = "mcp_admin/approvals.html"
@@ -187,7 +188,7 @@ class ApprovalAdmin(ReadOnlyAdmin[Approval]):
             '<a class="mcp-link" href="{}">{}</a>', self._call_url(call.pk), visible(call.tool)
         )
 
-    @admin.display(description="asked by", ordering="user__username")
+    @admin.display(description="asked by", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
         """The user behind the credential, and which one it was."""
         if call.user is None:

@@ -148,7 +148,7 @@ def server(request: HttpRequest) -> Finding:
     if not hasattr(request, "scope"):
         text = "this page is served by WSGI, under which nothing answers /mcp"
         return warning(
-            "web.server", text, "Run the ASGI application: uvicorn, Daphne, `python -m mcpsite.web`."
+            "web.server", text, "Serve the ASGI application: with uvicorn, hypercorn, granian or Daphne."
         )
     name = next((name for name in SERVERS if name in sys.modules), "")
     return ok("web.server", f"this page is served by ASGI: {_release(name)}")

@@ -16,6 +16,7 @@ from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
 from mcp_app.admin.differences import faults, label
 from mcp_app.admin.draft_card import card_of, entry_address, entry_admin_of, may_edit_draft
 from mcp_app.admin.shown import badge, moment
+from mcp_app.auth.services import login_name
 from mcp_app.catalogue import revisions, waiting
 from mcp_app.catalogue.drafts import discard_draft, publish_draft
 from mcp_app.catalogue.services import may_publish
@@ -44,7 +45,7 @@ class DraftAdmin(ReadOnlyAdmin[Draft]):
     list_display = ("key_shown", "kind_shown", "changed", "shown_author", "shown_note", "saved")
     list_display_links = ("key_shown",)
     list_filter = (KindFilter,)
-    search_fields = ("key", "note", "author__username")
+    search_fields = ("key", "note", login_name("author"))
     search_help_text = "Name, note or author."
     list_select_related = ("author",)
     actions = None

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from mcp_app import conf, database_clock
+from mcp_app.auth.services import login_name
 from mcp_app.models import Message, Source
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import LEGACY
@@ -127,7 +128,7 @@ class KeyFilter(serializers.Serializer[Any]):
     """API keys."""
 
     state = _choice(["active", "expired", "revoked"])
-    user = _text(150, "user__username")
+    user = _text(150, login_name("user"))
 
     def narrow(self, rows: Any) -> Any:
         """As the admin tells the states apart."""

@@ -123,6 +123,11 @@ def principal_of_key(row: ApiKey) -> Principal:
     )
 
 
+def login_name(relation: str) -> str:
+    """How queries reach the name a related user logs in by: a project's own model may have no username."""
+    return f"{relation}__{get_user_model().USERNAME_FIELD}"
+
+
 def permissions_of(user: AbstractBaseUser) -> Any:
     """What a user may do now, as something to look names up in."""
     if getattr(user, "is_superuser", False):

@@ -55,6 +55,15 @@ def mirror() -> Mirrored:
     return Mirrored(revision, len(changes), tuple(refused))
 
 
+def not_in_database() -> list[str]:
+    """The entries of code that have no row, or one that says code is gone: clients do not see them."""
+    absent: list[str] = []
+    for kind, definitions in _registered():
+        rows = kind._default_manager.filter(missing=False)
+        absent += sorted(definitions.keys() - set(rows.values_list(revisions.KEY_OF[kind], flat=True)))
+    return absent
+
+
 def _registered() -> list[tuple[type[Any], dict[str, Any]]]:
     return [
         (Tool, dict(registry.tools)),

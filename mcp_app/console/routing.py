@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from channels.routing import URLRouter
 from channels.sessions import CookieMiddleware
-from django.urls import path
 
 from mcp_app.console.access import is_own_origin
+from mcp_app.console.address import is_socket, refuse
 from mcp_app.console.consumer import LiveConsumer
 from mcp_app.console.feed import Feed
 from mcp_app.streams.gateway import Streams
@@ -18,7 +17,6 @@ from mcp_app.streams.gateway import Streams
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-ADDRESS = "console/ws"
 
 
 class Console:
@@ -32,7 +30,7 @@ class Console:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one WebSocket; one that is not of our own page, or has no such address, is refused."""
-        if scope["path"] != f"/{ADDRESS}" or not is_own_origin(scope["headers"]):
+        if not is_socket(scope) or not is_own_origin(scope["headers"]):
             await refuse(receive, send)
             return
         await (await self._application())(scope, receive, send)
@@ -43,11 +41,5 @@ class Console:
             # In a test one process serves on several event loops, one after the other.
             if self._built is None or self._of is not streams:
                 live = LiveConsumer.as_asgi(feed=Feed(streams))
-                self._built, self._of = CookieMiddleware(URLRouter([path(ADDRESS, live)])), streams
+                self._built, self._of = CookieMiddleware(live), streams
             return self._built
-
-
-async def refuse(receive: Receive, send: Send) -> None:
-    """No WebSocket here (403)."""
-    await receive()
-    await send({"type": "websocket.close", "code": 1008})

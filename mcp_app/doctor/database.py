@@ -11,6 +11,7 @@ from socket import gethostname
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
+from mcp_app.catalogue.mirror import not_in_database
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import LogCursor
@@ -46,9 +47,19 @@ def migrations(_: Installation) -> Iterator[Finding]:
     if missing:
         names = ", ".join(f"{step.app_label}.{step.name}" for step, _ in missing[:3])
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        yield error("database.migrations", f"not applied: {names}{more}", "Run `manage.py prepare`.")
+        yield error("database.migrations", f"not applied: {names}{more}", "Run `manage.py migrate`.")
     else:
         yield ok("database.migrations", "all applied")
+
+
+def catalogue(_: Installation) -> Iterator[Finding]:
+    """Whether clients are offered what code defines."""
+    if absent := not_in_database():
+        names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
+        text = f"clients are not offered what code defines: {names}"
+        yield error("database.catalogue", text, "Run `manage.py migrate` or `manage.py mcp_prepare`.")
+    else:
+        yield ok("database.catalogue", "has all that code defines")
 
 
 def writes(_: Installation) -> Iterator[Finding]:
@@ -88,7 +99,7 @@ def write_ahead_log(_: Installation) -> Iterator[Finding]:
     if mode == "wal":
         yield ok("database.write_ahead_log", "on")
     else:
-        remedy = "Put DATA_DIR on a local disk, and set init_command to PRAGMA journal_mode=WAL."
+        remedy = "Put the database's file on a local disk, and set init_command to PRAGMA journal_mode=WAL."
         yield error("database.write_ahead_log", f"off (journal_mode is {mode})", remedy)
 
 
@@ -101,7 +112,7 @@ def disk(_: Installation) -> Iterator[Finding]:
 def disk_finding(free: int) -> Finding:
     """What so many free bytes mean."""
     text = f"{free // (1024 * 1024):,} MiB are free where the database is"
-    remedy = "Make room on that disk, or move DATA_DIR to a larger one."
+    remedy = "Make room on that disk, or move the database to a larger one."
     if free < DISK_ERROR:
         return error("database.disk", text, remedy)
     return warning("database.disk", text, remedy) if free < DISK_WARNING else ok("database.disk", text)
@@ -119,7 +130,7 @@ def one_host(installation: Installation) -> Iterator[Finding]:
     others = sorted({name.rpartition("@")[2] for name in names if "@" in name} - {gethostname()})
     if others:
         text = f"SQLite is used here, and workers run on other hosts: {', '.join(others)}"
-        yield warning("database.one_host", text, "Move to PostgreSQL: set DATABASE_URL everywhere.")
+        yield warning("database.one_host", text, "Move to PostgreSQL, the same one everywhere.")
 
 
-CHECKS = (migrations, writes, clock, write_ahead_log, disk, one_host)
+CHECKS = (migrations, catalogue, writes, clock, write_ahead_log, disk, one_host)

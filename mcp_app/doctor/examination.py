@@ -127,7 +127,7 @@ def _within_reach(name: str, check: Check, installation: Installation) -> list[F
         return list(check(installation))
     except DatabaseFault as fault:
         return [
-            error(name, str(fault), "Start the database, correct DATABASE_URL, or run `manage.py prepare`.")
+            error(name, str(fault), "Start the database, correct its address, or run `manage.py migrate`.")
         ]
     except StreamsError as fault:
         return [error(name, str(fault), "Start Redis, or correct REDIS_URL.")]

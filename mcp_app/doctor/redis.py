@@ -18,7 +18,7 @@ def reachable(installation: Installation) -> Iterator[Finding]:
     """Whether it answers, and how soon."""
     check = "redis.reachable"
     if not installation.redis_url:
-        remedy = "Start it with `manage.py up`, or set REDIS_URL."
+        remedy = "Start one, and set REDIS_URL."
         yield skipped(check, "no Redis is configured and no embedded one runs", remedy)
         return
     try:

@@ -22,7 +22,7 @@ def debug(installation: Installation) -> Iterator[Finding]:
     public = _public_hosts(installation)
     if django_settings.DEBUG and public:
         text = f"DEBUG is on, and the server answers to {', '.join(public)}"
-        yield error("settings.debug", text, "Set DEBUG=off.")
+        yield error("settings.debug", text, "Switch DEBUG off.")
     else:
         yield ok("settings.debug", "DEBUG is on for this machine only" if django_settings.DEBUG else "off")
 
@@ -31,10 +31,14 @@ def loopback(_: Installation) -> Iterator[Finding]:
     """Without credentials only this machine may come in."""
     settings = conf.get()
     if settings.auth == "loopback" and not settings.loopback:
-        text = "MCP_AUTH is loopback, and other machines can reach HOST"
-        yield error("settings.loopback", text, "Set MCP_AUTH=required, or HOST=127.0.0.1.")
+        text = "no credential is asked for (AUTH is loopback), and other machines can connect"
+        yield error(
+            "settings.loopback",
+            text,
+            "Set AUTH (MCP_AUTH) to required, or serve this machine only, which LOOPBACK says.",
+        )
     else:
-        yield ok("settings.loopback", f"MCP_AUTH is {settings.auth}")
+        yield ok("settings.loopback", f"AUTH is {settings.auth}")
 
 
 def secret_key(_: Installation) -> Iterator[Finding]:
@@ -46,7 +50,7 @@ def secret_key(_: Installation) -> Iterator[Finding]:
     elif len(secret) < SECRET_LENGTH:
         why = f"has only {len(secret)} characters"
     if why:
-        remedy = f"Set SECRET_KEY to at least {SECRET_LENGTH} random characters, or leave it unset."
+        remedy = f"Set SECRET_KEY to at least {SECRET_LENGTH} random characters."
         yield error("settings.secret_key", f"SECRET_KEY {why}", remedy)
     else:
         yield ok("settings.secret_key", "SECRET_KEY is long enough")

@@ -38,12 +38,20 @@ def alive(installation: Installation) -> Iterator[Finding]:
     where = f"{installation.url}/healthz"
     if answer.status == 200 and _json(answer).get("status") == "ok":
         yield ok(check, f"{where} is answered by {server}")
+        if _json(answer).get("lifespan") is False:
+            text = "the server did not announce its start (lifespan), nor will it announce its end"
+            remedy = (
+                "Serve with uvicorn, hypercorn or granian, and let lifespan events reach get_application(): "
+                "else open streams and running calls are cut off when a process stops."
+            )
+            yield warning("web.lifespan", text, remedy)
     elif 300 <= answer.status < 400:
         text = f"{where} redirects to {answer.headers.get('location', 'nowhere')}"
         yield error(check, text, "Set PUBLIC_URL to the address that answers without a redirect.")
     else:
         text = f"{where} is answered {answer.status} by {server}"
-        yield error(check, text, "See that the address leads to this installation, and that it runs.")
+        remedy = "See that it leads to this installation, whose asgi.py uses mcp_app.asgi.get_application()."
+        yield error(check, text, remedy)
 
 
 def ready(installation: Installation) -> Iterator[Finding]:

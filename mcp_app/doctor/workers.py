@@ -10,12 +10,14 @@ from mcp_app.catalogue import loading
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.execution.call_record import DEFAULT_QUEUE
+from mcp_app.execution.celery import application
 from mcp_app.models import Session
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.job_queues import JobQueues
 from mcp_app.streams.presence import LIFE_SECONDS, Presence
 
 MANY_JOBS = 100
+PURGE = "mcp_app.tasks.purge_expired"
 # The periodic task runs every five minutes.
 BEAT_LATE = timedelta(minutes=15)
 
@@ -38,7 +40,7 @@ def seen(installation: Installation) -> Iterator[Finding]:
         yield ok("workers.seen", f"{worker.name} listens to {', '.join(worker.queues) or 'no queue'}")
     if not workers:
         text = f"no worker was seen within {LIFE_SECONDS} s: background calls wait"
-        yield error("workers.seen", text, "Start one: `manage.py up`, or `celery -A mcpsite worker`.")
+        yield error("workers.seen", text, f"Start one: `celery -A {application().main} worker`.")
 
 
 def queues(installation: Installation) -> Iterator[Finding]:
@@ -47,7 +49,9 @@ def queues(installation: Installation) -> Iterator[Finding]:
     served = {queue for worker in Presence(installation.redis_url).workers() for queue in worker.queues}
     for queue in sorted(used - served):
         text = f"background tools use the queue {queue}, and no worker listens to it"
-        yield error("workers.queues", text, f"Start `celery -A mcpsite worker --queues {queue}`.")
+        yield error(
+            "workers.queues", text, f"Start `celery -A {application().main} worker --queues {queue}`."
+        )
     if used <= served:
         yield ok("workers.queues", f"every queue of a tool has a worker: {', '.join(sorted(used)) or 'none'}")
 
@@ -70,7 +74,8 @@ def beat(_: Installation) -> Iterator[Finding]:
     late = Session.objects.filter(ended_at=None, last_seen_at__lt=due).count()
     if late:
         text = f"the periodic task did not run lately: {late} idle sessions are still open"
-        yield warning("workers.beat", text, "Start exactly one `celery -A mcpsite beat` (`up` has it).")
+        remedy = f"Start exactly one `celery -A {application().main} beat`, with {PURGE} in its schedule."
+        yield warning("workers.beat", text, remedy)
     elif Session.objects.filter(end_reason="idle", ended_at__gt=now - BEAT_LATE).exists():
         yield ok("workers.beat", "the periodic task ran lately")
 

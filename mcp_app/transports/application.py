@@ -28,6 +28,8 @@ class Application:
         self._dispatcher: Dispatcher | None = None
         self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
+        # Whether the ASGI server told of its start, and so will of its end.
+        self.announced = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""

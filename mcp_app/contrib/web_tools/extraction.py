@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from markdownify import ATX, MarkdownConverter
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from mcp_app.contrib.web_tools.markup import bounded
-
-Format = Literal["markdown", "text", "html"]
+from mcp_app.contrib.web_tools.markup import Format, TooMuchWork, bounded
 
 _NEVER_CONTENT = (
     "head,script,style,link,meta,input,[hidden],[aria-hidden=true],"
@@ -38,10 +36,6 @@ _MAX_ORDERED_ITEMS = 1_000
 _BLANKS = re.compile(r"[ \t\r\n\f\v]+")
 _SPACES = re.compile(r"[ \t\r\f\v]{64,}")
 _BLANK_LINES = re.compile(r"\n{3,}")
-
-
-class TooMuchWork(Exception):
-    """The page could not be converted within its time."""
 
 
 def main_content(html: str, base: str, format: Format, max_characters: int, seconds: float) -> str:  # noqa: A002

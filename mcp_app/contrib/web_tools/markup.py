@@ -8,7 +8,9 @@ what the page means.
 from __future__ import annotations
 
 import re
+from typing import Literal
 
+Format = Literal["markdown", "text", "html"]
 MAX_DEPTH = 96
 MAX_TAGS = 25_000
 _MAX_TAG_CHARACTERS = 8_192
@@ -54,6 +56,10 @@ _ATTRIBUTE = re.compile(
     r"([a-zA-Z-]++)\s{0,64}+=\s{0,64}+(\"[^\"]*+\"|'[^']*+'|[^\s\"'>]++)|(?<=\s)(hidden)\b", re.IGNORECASE
 )
 _SPACES = re.compile(rf"[ \t\r\n\f\v]{{{_MAX_SPACES},}}")
+
+
+class TooMuchWork(Exception):
+    """The page could not be converted within its time."""
 
 
 def bounded(html: str) -> str:

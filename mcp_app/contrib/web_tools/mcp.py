@@ -12,8 +12,9 @@ from pydantic import Field
 from mcp_app import ToolError, tool
 from mcp_app.contrib.web_tools import conf
 from mcp_app.contrib.web_tools.decoding import decode
-from mcp_app.contrib.web_tools.extraction import Format, TooMuchWork, cut, main_content
+from mcp_app.contrib.web_tools.markup import Format, TooMuchWork
 from mcp_app.egress import EgressError, Fetched, fetch
+from mcp_app.parts import WEB_TOOLS
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -33,6 +34,8 @@ async def web_scrape(
         url: The full address of the page, for example https://example.com/article.
         format: markdown keeps headings, lists, tables and links; text is plain; html is cleaned markup.
     """
+    if WEB_TOOLS.missing():
+        raise ToolError(f"This server cannot read pages yet: {WEB_TOOLS.remedy()}")
     settings = conf.get()
     try:
         fetched = await fetch(url, settings.policy)
@@ -56,6 +59,9 @@ def _converters() -> ThreadPoolExecutor:
 
 
 def _convert(fetched: Fetched, form: Format, settings: conf.Settings) -> str:
+    # Here, because what it needs may not be installed, which must not keep other tools from being served.
+    from mcp_app.contrib.web_tools.extraction import cut, main_content
+
     text = decode(fetched.body, fetched.charset)
     if fetched.content_type not in _HTML:
         return cut(text, settings.max_characters)

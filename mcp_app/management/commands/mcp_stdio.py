@@ -37,7 +37,7 @@ class Command(BaseCommand):
             mirror()
             principal = _principal(options["user"])
         except DatabaseError as error:
-            raise CommandError(f"The database cannot be used: {error}. Run `manage.py prepare`.") from None
+            raise CommandError(f"The database cannot be used: {error}. Run `manage.py migrate`.") from None
         asyncio.run(serve_stdio(principal))
         sys.stderr.flush()
         # STDIO-04: a tool's thread that goes on must not keep a client waiting for the end of its child.
@@ -54,7 +54,8 @@ async def serve_stdio(principal: Principal) -> None:
 def _principal(name: str) -> Principal:
     """Who the client is: a named user, the owner of a key, or nobody in particular in development."""
     if name:
-        user = get_user_model().objects.filter(username=name, is_active=True).first()
+        users = get_user_model()
+        user = users._default_manager.filter(**{users.USERNAME_FIELD: name}, is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active user {name!r}.")
         return principal_of_user(user, "stdio")

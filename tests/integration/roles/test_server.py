@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcpsite.asgi import ROUTES
+from mcpsite.asgi import application
 from tests.integration.roles.people import PEOPLE
 from tests.integration.roles.table import Way, ways
 from tests.live import LiveServer
 from tests.raw_http import EventStream, RawClient
 
 pytestmark = pytest.mark.process
+ROUTES = application.routes
 WAYS = [way for way in ways() if way.path in ROUTES]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

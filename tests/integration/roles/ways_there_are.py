@@ -15,10 +15,9 @@ from django.urls import URLPattern, URLResolver, get_resolver, resolve
 
 from mcp_app.api.urls import urlpatterns as api_patterns
 from mcp_app.console.consumer import LiveConsumer
-from mcp_app.console.routing import ADDRESS
-from mcpsite.asgi import ROUTES
+from mcpsite.asgi import application
 
-SOCKET: Final = f"/{ADDRESS}"
+SOCKET: Final = "/console/ws"
 NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
 
 
@@ -69,7 +68,7 @@ def actions(request: HttpRequest) -> Iterator[str]:
 
 def served() -> set[str]:
     """The addresses that are answered before Django is asked."""
-    return set(ROUTES)
+    return set(application.routes)
 
 
 def said_to_the_socket() -> set[str]:

@@ -1,4 +1,4 @@
-"""Answers /healthz (this process lives) and /readyz (what it needs is there) without Django's middleware."""
+"""Answers /healthz (this process lives) and /readyz (what it needs is there) without any middleware."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 async def healthz(scope: Any, receive: Any, send: Send) -> None:
-    """200 while the event loop turns."""
-    await _answer(send, 200, {"status": "ok"})
+    """200 while the event loop turns; says so when the server announced no start (ASGI lifespan)."""
+    await _answer(send, 200, {"status": "ok"} if mcp.announced else {"status": "ok", "lifespan": False})
 
 
 async def readyz(scope: Any, receive: Any, send: Send) -> None:

@@ -1,0 +1,224 @@
+"""The door into a project: answers MCP, /metrics and health checks itself and hands on everything else.
+
+In the ``asgi.py`` of a project::
+
+    application = get_application(get_asgi_application())
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, MutableMapping
+from importlib import import_module
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.handlers.asgi import ASGIHandler
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
+log = logging.getLogger("mcp.asgi")
+
+
+def get_application(project: Any, *, prefix: str = "") -> Application:
+    """An ASGI application that serves MCP beside ``project``, which gets whatever is not ours.
+
+    ``project`` is what ``django.core.asgi.get_asgi_application()`` returned, or an application around it.
+    With ``prefix`` ("/ai") the addresses are ``/ai/mcp``, ``/ai/healthz`` and so on. Raises
+    ImproperlyConfigured when Django has not been set up.
+    """
+    if not apps.ready:
+        raise ImproperlyConfigured("Call django.core.asgi.get_asgi_application() before get_application().")
+    if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
+        raise ImproperlyConfigured(f"The prefix {prefix!r} must begin with a slash and not end in one.")
+    return Application(project, prefix)
+
+
+class Application:
+    """Routes by exact path, before any middleware; starts and stops the MCP service with the server.
+
+    Most servers announce start and stop (lifespan). Daphne does not: there the first request is the start.
+    """
+
+    def __init__(self, project: Any, prefix: str = "") -> None:
+        # Django must have loaded its apps before anything that touches models is imported.
+        from mcp_app.execution import following
+        from mcp_app.transports import health
+        from mcp_app.transports.application import mcp
+
+        # A static file is read from disk in one go; that is what the warning says, and they are small.
+        warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
+        # Any: Django's handler and others are typed for more narrow messages than they take.
+        self._project: Any = project
+        self._prefix = prefix
+        self._mcp, self._following = mcp, following
+        self._console: asyncio.Task[Endpoint] | None = None
+        self._others: dict[str, Endpoint] = {
+            "/metrics": mcp.metrics,
+            "/sse": mcp.http_sse,
+            "/messages": mcp.http_sse,
+            "/messages/": mcp.http_sse,
+            "/message": mcp.http_sse,
+        }
+        self.routes: dict[str, Endpoint] = {
+            **dict.fromkeys(("/mcp", *self._others), self._first_request),
+            "/healthz": health.healthz,
+            "/readyz": health.readyz,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        if scope["type"] == "http":
+            root = scope.get("root_path", "")
+            if self._prefix or root:
+                await self._http_below(root, scope, receive, send)
+            else:
+                await self.routes.get(scope["path"], self._project)(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(scope, receive, send)
+        else:
+            await self._websocket(scope, receive, send)
+
+    def drain(self) -> None:
+        """The server is about to stop: end open event streams so that clients go to another process."""
+        self._mcp.drain()
+        self._following.stop()
+
+    async def _http_below(self, root: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request to a project that is not at the top of its site, or that has MCP below a prefix."""
+        # The specification has the root in the path; some servers leave it out.
+        inner = scope["path"].removeprefix(root)
+        path = inner.removeprefix(self._prefix)
+        route = self.routes.get(path) if inner == self._prefix + path else None
+        if route is None:
+            await self._project(scope, receive, send)
+        else:
+            await route({**scope, "path": path, "root_path": root + self._prefix}, receive, send)
+
+    async def _first_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The first request of a server without lifespan events: Daphne, which ``runserver`` uses.
+
+        It may be the first since the developer's last edit, so the catalogue is brought up to date here.
+        """
+        from mcp_app.catalogue.mirror import mirror
+
+        log.info("This server announces neither start nor stop (ASGI lifespan): MCP starts now.")
+        await sync_to_async(mirror)()
+        self._serve()
+        await self.routes[scope["path"]](scope, receive, send)
+
+    def _serve(self) -> None:
+        self.routes.update({"/mcp": self._mcp.endpoint or self._mcp, **self._others})
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The live console; what it needs is loaded when somebody watches for the first time."""
+        from mcp_app.console import address
+
+        if not address.is_socket(scope):
+            # Django's own handler knows no WebSockets; what a project has around it may.
+            is_plain = isinstance(self._project, ASGIHandler)
+            await (address.refuse(receive, send) if is_plain else self._project(scope, receive, send))
+            return
+        if self._console is None or (self._console.done() and self._console.exception() is not None):
+            self._console = asyncio.create_task(self._load_console())
+        console = await asyncio.shield(self._console)
+        await console(scope, receive, send)
+
+    async def _load_console(self) -> Endpoint:
+        """The application for WebSockets. Not on the event loop: loading takes a tenth of a second."""
+        from mcp_app.catalogue.mirror import mirror
+
+        routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
+        if self.routes["/mcp"] == self._first_request:
+            await sync_to_async(mirror)()
+        console: Endpoint = routing.Console(self._mcp.streams)
+        return console
+
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from mcp_app.catalogue.mirror import mirror
+
+        while (await receive())["type"] != "lifespan.startup":
+            pass
+        project = _ProjectLifespan(self._project, scope)
+        if refused := await project.says("lifespan.startup"):
+            await send(refused)
+            return
+        if django_settings.DEBUG:
+            # A developer's server was started again after an edit, not after `migrate`.
+            await sync_to_async(mirror)()
+        self._following.begin()
+        self._mcp.announced = True
+        await self._mcp.start()
+        self._serve()
+        _before_stopping(self.drain)
+        await send({"type": "lifespan.startup.complete"})
+        while (await receive())["type"] != "lifespan.shutdown":
+            pass
+        self.drain()
+        await project.says("lifespan.shutdown")
+        await self._mcp.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+class _ProjectLifespan:
+    """Start and stop of the project's own application, when there is more around it than Django's handler."""
+
+    def __init__(self, project: Endpoint, scope: Scope) -> None:
+        self._told: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._said: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._task: asyncio.Future[None] | None = None
+        if not isinstance(project, ASGIHandler):
+            self._task = asyncio.ensure_future(project(scope, self._told.get, self._said.put))
+
+    async def says(self, event: str) -> MutableMapping[str, Any] | None:
+        """Tell it of an event and wait for its answer; returns one that says it failed.
+
+        An application that ends or raises instead has no lifespan, which the specification allows.
+        """
+        if self._task is None or self._task.done():
+            return None
+        self._told.put_nowait({"type": event})
+        answer = asyncio.ensure_future(self._said.get())
+        await asyncio.wait((answer, self._task), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
+            log.info("The project's application has no lifespan: %r", self._task.exception())
+            return None
+        said = answer.result()
+        return said if said["type"].endswith(".failed") else None
+
+
+def _before_stopping(drain: Callable[[], None]) -> None:
+    """Have open event streams ended as soon as the process is asked to stop.
+
+    Servers wait for open answers before they tell of their end (lifespan), and an event stream is open for
+    minutes. Their own handler of the signal runs as before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    loop = asyncio.get_running_loop()
+    for number in STOPS:
+        before = signal.getsignal(number)
+        if callable(before):
+            signal.signal(number, _then(before, loop, drain))
+
+
+def _then(before: Any, loop: asyncio.AbstractEventLoop, drain: Callable[[], None]) -> Any:
+    def handle(number: int, frame: Any) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(drain)
+        before(number, frame)
+
+    return handle

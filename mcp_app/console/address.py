@@ -1,0 +1,27 @@
+"""Owns where the console's WebSocket is, and how others are refused; loads nothing of Channels."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from django.conf import settings
+from django.urls import NoReverseMatch, get_script_prefix, reverse
+
+Scope = MutableMapping[str, Any]
+
+
+def is_socket(scope: Scope) -> bool:
+    """Whether a WebSocket asks for the console's address, beside its pages wherever a project has them."""
+    try:
+        pages = reverse("mcp_console:sessions").removeprefix(get_script_prefix().rstrip("/"))
+    except NoReverseMatch:
+        return False
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path.removeprefix((settings.FORCE_SCRIPT_NAME or "").rstrip("/")) == f"{pages}ws"
+
+
+async def refuse(receive: Callable[[], Awaitable[Scope]], send: Callable[[Scope], Awaitable[None]]) -> None:
+    """No WebSocket here (403)."""
+    await receive()
+    await send({"type": "websocket.close", "code": 1008})

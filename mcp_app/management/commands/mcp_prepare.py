@@ -1,0 +1,26 @@
+"""``manage.py mcp_prepare``: what ``migrate`` does at its end, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from mcp_app.prepare import prepare
+
+
+class Command(BaseCommand):
+    """Bring the catalogue that code defines, and the roles, into the database."""
+
+    help = "Bring the tools, prompts and resources that code defines, and the roles, into the database."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do it; raises CommandError when the database cannot be used."""
+        try:
+            mirrored, made = prepare()
+        except DatabaseError as error:
+            raise CommandError(f"The database cannot be used: {error}. Run `manage.py migrate`.") from None
+        self.stdout.write(f"{mirrored.changed} entries changed, {len(made)} roles made.")
+        for name in mirrored.refused:
+            self.stderr.write(f"{name} is not brought in: an entry made in the admin has this name.")

@@ -1,0 +1,40 @@
+"""Owns which optional parts of this app can be served here, and what one that cannot is waiting for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Final
+
+from django.apps import apps
+
+DISTRIBUTION: Final = "django-mcp-app"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that needs ``libraries`` installed by the extra, and ``app`` in INSTALLED_APPS."""
+
+    name: str
+    extra: str
+    app: str
+    libraries: tuple[str, ...]
+
+    def missing(self) -> tuple[str, ...]:
+        """The libraries that are not installed."""
+        return tuple(name for name in self.libraries if find_spec(name) is None)
+
+    def is_there(self) -> bool:
+        """Whether it can be served."""
+        return apps.is_installed(self.app) and not self.missing()
+
+    def remedy(self) -> str:
+        """What to do so that it can be."""
+        if self.missing():
+            return f"pip install '{DISTRIBUTION}[{self.extra}]'"
+        return f"Add {self.app!r} to INSTALLED_APPS."
+
+
+CONSOLE: Final = Part("The live console", "console", "django.contrib.admin", ("channels",))
+API: Final = Part("The REST API", "api", "rest_framework", ("rest_framework", "drf_spectacular"))
+WEB_TOOLS: Final = Part("web_scrape", "server", "mcp_app.contrib.web_tools", ("selectolax", "markdownify"))

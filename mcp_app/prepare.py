@@ -1,0 +1,42 @@
+"""Brings what code defines into the database: the catalogue's rows and the roles; safe to repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.contrib.auth.management import create_permissions
+from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.db.migrations.loader import MigrationLoader
+
+from mcp_app.auth.roles import make_roles
+from mcp_app.catalogue.mirror import Mirrored, mirror
+
+
+def prepare() -> tuple[Mirrored, list[str]]:
+    """Returns what changed in the catalogue and the groups that were made; raises django.db.Error."""
+    return mirror(), make_roles()
+
+
+def after_migrate(
+    sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Any = None, verbosity: int = 1, **_: Any
+) -> None:
+    """Receives ``post_migrate``, so that a deployment is ready to serve when ``migrate`` is done.
+
+    ``flush``, which ends each test that may use transactions, sends the signal without a plan and is left
+    alone; so is a database that has not all of our tables.
+    """
+    if plan is None or using != DEFAULT_DB_ALIAS or not router.allow_migrate(using, sender.label):
+        return
+    if not _is_complete(sender.label, using):
+        return
+    # A role holds permissions, which another receiver of the same signal makes: perhaps after us.
+    create_permissions(apps.get_app_config(sender.label), verbosity=0, using=using)
+    mirrored, made = prepare()
+    if verbosity >= 1 and (mirrored.changed or made):
+        print(f"  MCP catalogue: {mirrored.changed} entries brought up to date, {len(made)} roles made")  # noqa: T201 - as Django's own receivers do
+
+
+def _is_complete(label: str, using: str) -> bool:
+    loader = MigrationLoader(connections[using])
+    return set(loader.graph.leaf_nodes(label)) <= set(loader.applied_migrations)

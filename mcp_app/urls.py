@@ -1,0 +1,21 @@
+"""The pages and the API that go by Django's URLs; a project includes them where it likes.
+
+Each is there when what it is made of is: the live console with Django's admin and Channels, the REST API with
+``rest_framework`` in INSTALLED_APPS and drf-spectacular. ``manage.py check`` names what is missing.
+"""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, include, path
+
+from mcp_app import views
+from mcp_app.parts import API, CONSOLE
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("connect/", views.connect, name="mcp_connect"),
+    path("server.json", views.server_document, name="mcp_server_json"),
+]
+if CONSOLE.is_there():
+    urlpatterns.append(path("console/", include("mcp_app.console.urls")))
+if API.is_there():
+    urlpatterns.append(path("api/", include("mcp_app.api.urls")))

@@ -1,0 +1,63 @@
+"""What the official client, and a plain one, must get from the foreign project."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+from mcp import Client
+
+from tests.raw_http import Mcp, RawClient
+
+TOOLS = {"count_orders", "latest_products", "yearly_report"}
+STOP_SECONDS = 30.0
+
+
+async def hold(port: int) -> None:
+    """List all three tools and call them, on either side of 2026-07-28; the background one with progress."""
+    for mode in ("legacy", "auto"):
+        async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
+            counted = await client.call_tool("count_orders", {"year": 2026})
+            assert counted.structured_content == {"result": 0}, counted
+            latest = await client.call_tool("latest_products", {})
+            assert latest.structured_content == {"result": []}, latest
+            told: list[float] = []
+
+            async def heard(progress: float, total: float | None, message: str | None) -> None:
+                told.append(progress)
+
+            report = await client.call_tool("yearly_report", {"year": 2026}, progress_callback=heard)
+            text: Any = report.content[0]
+            assert text.text == "0 orders in 2026", report
+            assert told, "no progress was told"
+
+
+def stops_with_an_open_stream(port: int, process: subprocess.Popen[bytes]) -> None:
+    """A client that listens does not keep the server from ending, nor is it cut off without an end."""
+    client = Mcp.at(port)
+    client.initialize()
+    with client.get_stream() as stream:
+        stream.next(10.0)
+        process.terminate()
+        process.wait(STOP_SECONDS)
+    client.close()
+
+
+def everything_else_is_the_projects(project: Any) -> None:
+    """Its own addresses, ours beside them, and the pages that go by its URLs."""
+    expected = {
+        "/api/orders/": 403,
+        "/admin/login/": 200,
+        "/ops/connect/": 200,
+        "/ops/server.json": 200,
+        "/ops/console/": 404,  # No Channels.
+        "/ops/api/": 404,  # No drf-spectacular.
+        "/nowhere/": 404,
+        "/metrics": 200,
+        "/healthz": 200,
+    }
+    found = {path: project.status(path) for path in expected}
+    assert found == expected, found
+    with RawClient("127.0.0.1", project.port) as client:
+        assert b'"lifespan"' not in client.request("GET", "/healthz").body

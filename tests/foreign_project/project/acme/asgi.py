@@ -1,0 +1,9 @@
+"""ASGI, as Django writes it."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "acme.settings")
+
+application = get_asgi_application()

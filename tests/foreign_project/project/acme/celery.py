@@ -1,0 +1,11 @@
+"""Celery, as its guide for Django says."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "acme.settings")
+
+app = Celery("acme")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

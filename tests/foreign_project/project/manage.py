@@ -1,0 +1,9 @@
+"""The project's command line, as Django writes it."""
+
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "acme.settings")
+execute_from_command_line(sys.argv)

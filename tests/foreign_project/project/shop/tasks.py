@@ -1,0 +1,9 @@
+"""A task that has nothing to do with MCP."""
+
+from celery import shared_task
+
+
+@shared_task
+def remind(order):
+    """Remind a customer."""
+    return f"order {order}"

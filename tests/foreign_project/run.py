@@ -1,0 +1,170 @@
+"""Builds a project as a reader of docs/embedding.md would, from the wheel alone, and talks to it.
+
+``python -m tests.foreign_project.run WHEEL [--python PATH] [--django 5.2] [--server uvicorn]``: makes an empty
+environment, carries out every line of the page there, then asks the server with the official client.
+Nothing of this repository is on its path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mcpsite.redis_server import RedisServer
+from tests.foreign_project import conversation
+from tests.foreign_project.page import steps
+from tests.process.installation import free_port, wait_until
+from tests.raw_http import RawClient
+
+PROJECT = Path(__file__).with_name("project")
+# What the project itself is made of; its Celery and Redis clients come with ours.
+OWN = ("djangorestframework", "uvicorn")
+SERVERS = {
+    "uvicorn": ((), "uvicorn acme.asgi:application --port {port}"),
+    "gunicorn": (
+        ("gunicorn", "uvicorn-worker"),
+        "gunicorn acme.asgi:application -w 2 -k uvicorn_worker.UvicornWorker -b 127.0.0.1:{port}",
+    ),
+    "hypercorn": (("hypercorn",), "hypercorn acme.asgi:application -b 127.0.0.1:{port}"),
+    "granian": (("granian",), "granian --interface asgi acme.asgi:application --port {port}"),
+    "daphne": (("daphne",), "daphne -b 127.0.0.1 -p {port} acme.asgi:application"),
+}
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
+
+
+class Project:
+    """One environment with one copy of the project."""
+
+    def __init__(self, folder: Path, environment: Path, wheel: Path, python: str, redis_url: str) -> None:
+        self.folder, self.port = folder / "acme", free_port()
+        self.bin = environment / "bin"
+        shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DJANGO", "MCP"))}
+        links = f"{wheel.parent} {kept.get('PIP_FIND_LINKS', '')}".strip()
+        path = f"{self.bin}{os.pathsep}{kept['PATH']}"
+        self.environment = {**kept, "PATH": path, "PIP_FIND_LINKS": links, "REDIS_URL": redis_url}
+        self.running: list[subprocess.Popen[bytes]] = []
+        if not environment.exists():
+            subprocess.run([python, "-m", "venv", str(environment)], check=True)
+
+    def run(self, command: str) -> str:
+        """Carry out one line, as a person would; its output. Fails as the command does."""
+        print(f"$ {command}", flush=True)
+        done = subprocess.run(
+            shlex.split(command), cwd=self.folder, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=900,
+        )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"{done.stdout}\nstatus {done.returncode}: {command}")
+        return done.stdout
+
+    def start(self, command: str) -> subprocess.Popen[bytes]:
+        """Carry out a line that stays."""
+        print(f"$ {command} &", flush=True)
+        name = command.split()[0]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                shlex.split(command), cwd=self.folder, env=self.environment,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        self.running.append(process)
+        return process
+
+    def status(self, path: str) -> int:
+        """What a GET is answered; 0: nobody listens yet."""
+        try:
+            with RawClient("127.0.0.1", self.port, patience=10) as client:
+                return client.request("GET", path).status
+        except OSError:
+            return 0
+
+    def stop(self) -> None:
+        """End what was started; everything ends by itself when asked to."""
+        for process in self.running:
+            process.send_signal(signal.SIGTERM)
+        for process in self.running:
+            process.wait(STOP_SECONDS)
+        self.running.clear()
+
+    def log(self) -> str:
+        """What the processes said."""
+        return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
+
+
+def follow_the_page(project: Project, django: str) -> None:
+    """Every line of it. Those that stay are started, the last ones wait for them."""
+    project.run(f"pip install --quiet {' '.join(OWN)} 'django~={django}.0'")
+    for step in steps():
+        if step.path:
+            path = project.folder / step.path
+            path.write_text(path.read_text() + step.content if step.appends else step.content)
+        elif step.command.startswith("uvicorn"):
+            project.start(step.command.replace("8000", str(project.port)))
+        elif step.command.startswith("celery"):
+            project.start(step.command)
+        elif step.command.startswith("claude"):
+            continue  # A program of the reader's; the official client takes its place.
+        else:
+            if "mcp_doctor" in step.command:
+                wait_until(lambda: project.status("/readyz") == 200, START_SECONDS, "ready, with a worker")
+            said = project.run(step.command.replace("8000", str(project.port)))
+            if "check" in step.command:
+                # What an extra would bring is only told of.
+                assert not {"WARNINGS:", "ERRORS:"} & set(said.split()), said
+
+
+def try_servers(project: Project, names: list[str]) -> None:
+    """The same project on other servers, each with a client and an open stream when it is asked to stop."""
+    for name in names:
+        packages, command = SERVERS[name]
+        if packages:
+            project.run(f"pip install --quiet {' '.join(packages)}")
+        process = project.start(command.format(port=project.port))
+        wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, f"{name} answers")
+        asyncio.run(conversation.hold(project.port))
+        conversation.stops_with_an_open_stream(project.port, process)
+        project.running.remove(process)
+        print(f"ok: {name}", flush=True)
+
+
+def main() -> None:
+    """Exit status 0 when all of it went well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--django", default="5.2")
+    parser.add_argument("--environment", type=Path, help="one that is there, to save the time of making it")
+    parser.add_argument("--servers", default="uvicorn", help=f"some of {','.join(SERVERS)}")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="foreign-project-") as name:
+        redis = RedisServer(Path(name) / "redis", append_only=False)
+        environment = asked.environment or Path(name) / "venv"
+        project = Project(Path(name), environment, asked.wheel.resolve(), asked.python, redis.start())
+        try:
+            follow_the_page(project, asked.django)
+            asyncio.run(conversation.hold(project.port))
+            conversation.everything_else_is_the_projects(project)
+            conversation.stops_with_an_open_stream(project.port, project.running.pop(0))
+            try_servers(project, [name for name in asked.servers.split(",") if name != "uvicorn"])
+            project.stop()
+        except BaseException:
+            print(project.log(), file=sys.stderr)
+            raise
+        finally:
+            for process in project.running:
+                process.kill()
+            redis.stop()
+    print(f"The project of docs/embedding.md works: Django {asked.django}, {asked.python}")
+
+
+if __name__ == "__main__":
+    main()
