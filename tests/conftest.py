@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.apps import apps
+from django.db.models.signals import post_migrate
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
@@ -29,6 +31,12 @@ def _every_message_is_as_published() -> Iterator[None]:
         found = verdict.problems(Path(folder))
         if found:
             raise verdict.Unpublished("\n".join(found))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tests_begin_without_a_catalogue() -> None:
+    """What ``migrate`` brings into a database at its end; tests that want it bring it themselves."""
+    post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
 
 
 @pytest.fixture(scope="session")

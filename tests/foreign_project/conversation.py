@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from typing import Any
 
+import httpx2
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.raw_http import Mcp, RawClient
 
@@ -13,10 +16,14 @@ TOOLS = {"count_orders", "latest_products", "yearly_report"}
 STOP_SECONDS = 30.0
 
 
-async def hold(port: int) -> None:
+async def hold(port: int, key: str = "") -> None:
     """List all three tools and call them, on either side of 2026-07-28; the background one with progress."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     for mode in ("legacy", "auto"):
-        async with Client(f"http://127.0.0.1:{port}/mcp", mode=mode) as client:
+        transport = streamable_http_client(
+            f"http://127.0.0.1:{port}/mcp", http_client=httpx2.AsyncClient(headers=headers)
+        )
+        async with Client(transport, mode=mode) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
             counted = await client.call_tool("count_orders", {"year": 2026})
             assert counted.structured_content == {"result": 0}, counted
@@ -33,14 +40,16 @@ async def hold(port: int) -> None:
             assert told, "no progress was told"
 
 
-def stops_with_an_open_stream(port: int, process: subprocess.Popen[bytes]) -> None:
+def stops_with_an_open_stream(port: int, process: subprocess.Popen[bytes], key: str = "") -> None:
     """A client that listens does not keep the server from ending, nor is it cut off without an end."""
-    client = Mcp.at(port)
+    client = Mcp.at(port, token=key or None)
     client.initialize()
     with client.get_stream() as stream:
         stream.next(10.0)
         process.terminate()
+        begun = time.monotonic()
         process.wait(STOP_SECONDS)
+        print(f"   stopped after {time.monotonic() - begun:.1f} s", flush=True)
     client.close()
 
 

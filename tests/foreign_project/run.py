@@ -33,10 +33,17 @@ SERVERS = {
         ("gunicorn", "uvicorn-worker"),
         "gunicorn acme.asgi:application -w 2 -k uvicorn_worker.UvicornWorker -b 127.0.0.1:{port}",
     ),
-    "hypercorn": (("hypercorn",), "hypercorn acme.asgi:application -b 127.0.0.1:{port}"),
+    "hypercorn": (("hypercorn",), "hypercorn --workers 0 acme.asgi:application -b 127.0.0.1:{port}"),
     "granian": (("granian",), "granian --interface asgi acme.asgi:application --port {port}"),
     "daphne": (("daphne",), "daphne -b 127.0.0.1 -p {port} acme.asgi:application"),
 }
+NEW_KEY = """
+from pathlib import Path
+from django.contrib.auth import get_user_model
+from mcp_app.auth.services import issue_api_key
+person = get_user_model().objects.create_user("grace@acme.example")
+Path("key").write_text(issue_api_key(user=person, name="desk")[1])
+"""
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
@@ -48,7 +55,11 @@ class Project:
         self.folder, self.port = folder / "acme", free_port()
         self.bin = environment / "bin"
         shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DJANGO", "MCP"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "DJANGO", "MCP"))
+        }
         links = f"{wheel.parent} {kept.get('PIP_FIND_LINKS', '')}".strip()
         path = f"{self.bin}{os.pathsep}{kept['PATH']}"
         self.environment = {**kept, "PATH": path, "PIP_FIND_LINKS": links, "REDIS_URL": redis_url}
@@ -122,6 +133,20 @@ def follow_the_page(project: Project, django: str) -> None:
                 assert not {"WARNINGS:", "ERRORS:"} & set(said.split()), said
 
 
+def ask_for_keys(project: Project) -> None:
+    """As in public: nobody is let in without a key, and a background tool runs as its person."""
+    settings = project.folder / "acme" / "settings.py"
+    settings.write_text(f'{settings.read_text()}MCP["AUTH"] = "required"\n')
+    project.run(f"python manage.py shell -c '{NEW_KEY}'")
+    secret = (project.folder / "key").read_text()
+    process = project.start(SERVERS["uvicorn"][1].format(port=project.port))
+    wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, "answers again")
+    assert project.status("/mcp") == 401
+    asyncio.run(conversation.hold(project.port, secret))
+    conversation.stops_with_an_open_stream(project.port, process, secret)
+    project.running.remove(process)
+
+
 def try_servers(project: Project, names: list[str]) -> None:
     """The same project on other servers, each with a client and an open stream when it is asked to stop."""
     for name in names:
@@ -146,7 +171,7 @@ def main() -> None:
     parser.add_argument("--servers", default="uvicorn", help=f"some of {','.join(SERVERS)}")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="foreign-project-") as name:
-        redis = RedisServer(Path(name) / "redis", append_only=False)
+        redis = RedisServer(Path(name) / "redis", append_only=True)
         environment = asked.environment or Path(name) / "venv"
         project = Project(Path(name), environment, asked.wheel.resolve(), asked.python, redis.start())
         try:
@@ -155,6 +180,7 @@ def main() -> None:
             conversation.everything_else_is_the_projects(project)
             conversation.stops_with_an_open_stream(project.port, project.running.pop(0))
             try_servers(project, [name for name in asked.servers.split(",") if name != "uvicorn"])
+            ask_for_keys(project)
             project.stop()
         except BaseException:
             print(project.log(), file=sys.stderr)

@@ -49,7 +49,11 @@ DATABASES = {
         "NAME": BASE_DIR / "acme.sqlite3",
         "ATOMIC_REQUESTS": True,
         "CONN_MAX_AGE": 60,
-        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL",
+        },
         "TEST": {"NAME": BASE_DIR / "test.sqlite3"},
     }
 }

@@ -1,0 +1,63 @@
+"""What the wheel needs: ranges in pyproject.toml, and this project's own versions, which must lie in them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from mcp_app.parts import API, CONSOLE, DISTRIBUTION, WEB_TOOLS
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+RANGES = [
+    found
+    for line in [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
+    if canonicalize_name((found := Requirement(line)).name) != DISTRIBUTION
+]
+# Chosen by hand, and installed beside requirements.txt when traces are wanted.
+FILES = ("requirements.txt", "requirements-otel.txt")
+PINNED = {
+    canonicalize_name(found[1]): found[2]
+    for file in FILES
+    for found in re.finditer(r"^([\w.-]+)==([\w.]+)", (ROOT / file).read_text(), re.MULTILINE)
+}
+
+
+@pytest.mark.parametrize("wanted", RANGES, ids=lambda wanted: wanted.name)
+def test_the_version_this_project_runs_lies_in_the_range_of_the_package(wanted: Requirement) -> None:
+    assert PINNED[canonicalize_name(wanted.name)] in wanted.specifier
+    assert wanted.specifier
+
+
+def test_all_means_every_extra() -> None:
+    (everything,) = (Requirement(line) for line in EXTRAS["all"])
+    named = {
+        extra
+        for line in [*EXTRAS["all"], *EXTRAS["server"]]
+        if (found := Requirement(line)).name == DISTRIBUTION
+        for extra in found.extras
+    }
+    assert everything.name == PROJECT["name"] == DISTRIBUTION
+    assert named == EXTRAS.keys() - {"all"}
+
+
+@pytest.mark.parametrize("part", [API, CONSOLE, WEB_TOOLS], ids=lambda part: part.extra)
+def test_the_extra_that_a_hint_names_brings_what_is_missing(part: object) -> None:
+    assert isinstance(part, type(API))
+    spelled = {name.replace("_", "-") for name in part.libraries}
+    brought = {canonicalize_name(Requirement(line).name) for line in EXTRAS[part.extra]}
+    others = {"rest-framework": "djangorestframework"}
+    assert {others.get(name, name) for name in spelled} <= brought
+
+
+def test_what_is_not_python_is_beside_it_and_nothing_of_the_package_is_outside() -> None:
+    packages = [ROOT / name for name in ("mcp_app", "mcpsite")]
+    assert all((package / "py.typed").exists() for package in packages)
+    kinds = {path.suffix for package in packages for path in package.rglob("*") if path.is_file()}
+    assert kinds <= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".lua", ".typed"}

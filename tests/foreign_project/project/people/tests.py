@@ -1,0 +1,39 @@
+"""What holds once the server was added: for people without a username, whose key is no number."""
+
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.test import TransactionTestCase
+from django.urls import reverse
+
+from mcp_app.auth.services import find_principal, issue_api_key
+from mcp_app.catalogue.mirror import mirror
+from mcp_app.testing import call_tool
+
+
+class PersonTests(TransactionTestCase):
+    """Each with one superuser who has a key."""
+
+    def setUp(self):
+        """Flushed after the test before, so what ``migrate`` brought is brought again."""
+        mirror()
+        self.person = get_user_model().objects.create_superuser("ada@acme.example", "a long password")
+        self.row, self.secret = issue_api_key(user=self.person, name="desk")
+
+    def test_every_list_of_the_admin_opens_and_can_be_searched_and_sorted(self):
+        self.client.force_login(self.person)
+        for model in apps.get_app_config("mcp_app").get_models():
+            if not admin.site.is_registered(model):
+                continue
+            address = reverse(f"admin:mcp_app_{model._meta.model_name}_changelist")
+            for query in ("", "?q=ada", *(f"?o={column}" for column in range(1, 8))):
+                with self.subTest(address + query):
+                    self.assertEqual(self.client.get(address + query).status_code, 200)
+
+    def test_a_key_stands_for_its_person(self):
+        principal = find_principal(self.secret)
+        self.assertEqual((principal.name, principal.user_id), ("ada@acme.example", self.person.pk))
+
+    def test_a_tool_is_called_as_a_person(self):
+        result = call_tool("count_orders", {"year": 2026}, user=self.person, stored=True)
+        self.assertEqual(result["structuredContent"], {"result": 0})

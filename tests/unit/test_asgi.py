@@ -1,0 +1,172 @@
+"""The door into a project: what is ours, what is the project's, and how both begin and end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from mcp_app import asgi
+from mcp_app.transports.application import mcp
+
+Message = dict[str, Any]
+
+
+class Project:
+    """An application around Django's: it notes what it was given, and has a lifespan of its own or none."""
+
+    def __init__(self, *, lifespan: str = "", fails: bool = False) -> None:
+        self.seen: list[Message] = []
+        self.told: list[str] = []
+        self._lifespan, self._fails = lifespan, fails
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.seen.append(dict(scope))
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await send({"type": "http.response.start", "status": 299, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        if not self._lifespan:
+            raise ValueError("no lifespan here")
+        for event in ("lifespan.startup", "lifespan.shutdown"):
+            assert (await receive())["type"] == event
+            self.told.append(event)
+            await send({"type": f"{event}.{'failed' if self._fails else 'complete'}"})
+
+
+async def asked(application: asgi.Application, path: str, root: str = "") -> Message:
+    """The start of the answer to a GET."""
+    said: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        said.append(dict(message))
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "root_path": root,
+        "headers": [],
+        "query_string": b"",
+    }
+    await application(scope, receive, send)
+    return said[0]
+
+
+class Lifespan:
+    """A server's side of lifespan events."""
+
+    def __init__(self, application: asgi.Application) -> None:
+        self._told: asyncio.Queue[Message] = asyncio.Queue()
+        self._said: asyncio.Queue[Message] = asyncio.Queue()
+        scope = {"type": "lifespan"}
+        self.task = asyncio.ensure_future(application(scope, self._told.get, self._said.put))
+
+    async def says(self, event: str) -> str:
+        self._told.put_nowait({"type": f"lifespan.{event}"})
+        answer = await asyncio.wait_for(self._said.get(), 60)
+        return str(answer["type"])
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in asgi.STOPS}
+    yield
+    mcp.announced = False
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "root", "path", "is_ours"),
+    [
+        ("", "", "/healthz", True),
+        ("", "", "/api/orders/", False),
+        ("", "", "/healthz/", False),
+        ("", "/shop", "/shop/healthz", True),
+        ("", "/shop", "/healthz", True),  # A server that leaves the root out of the path.
+        ("", "/shop", "/shop/api/", False),
+        ("/ai", "", "/ai/healthz", True),
+        ("/ai", "", "/healthz", False),
+        ("/ai", "/shop", "/shop/ai/healthz", True),
+        ("/ai", "", "/aihealthz", False),
+    ],
+)
+async def test_what_is_not_ours_is_handed_to_the_project_as_it_came(
+    prefix: str, root: str, path: str, is_ours: bool
+) -> None:
+    project = Project()
+    application = asgi.get_application(project, prefix=prefix)
+    assert (await asked(application, path, root))["status"] == (200 if is_ours else 299)
+    assert [scope["path"] for scope in project.seen] == ([] if is_ours else [path])
+
+
+@pytest.mark.parametrize("prefix", ["ai", "/ai/", "/"])
+def test_a_prefix_that_no_address_could_begin_with_is_refused(prefix: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="prefix"):
+        asgi.get_application(Project(), prefix=prefix)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_projects_own_lifespan_begins_and_ends_with_ours() -> None:
+    project = Project(lifespan="own")
+    server = Lifespan(asgi.get_application(project))
+    assert await server.says("startup") == "lifespan.startup.complete"
+    assert project.told == ["lifespan.startup"]
+    assert await server.says("shutdown") == "lifespan.shutdown.complete"
+    assert project.told == ["lifespan.startup", "lifespan.shutdown"]
+    await server.task
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_project_without_a_lifespan_is_served_all_the_same() -> None:
+    server = Lifespan(asgi.get_application(Project()))
+    assert await server.says("startup") == "lifespan.startup.complete"
+    assert await server.says("shutdown") == "lifespan.shutdown.complete"
+    await server.task
+
+
+async def test_a_project_that_cannot_start_keeps_the_server_from_starting() -> None:
+    server = Lifespan(asgi.get_application(Project(lifespan="own", fails=True)))
+    assert await server.says("startup") == "lifespan.startup.failed"
+    await server.task
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("number", asgi.STOPS)
+async def test_streams_are_ended_as_soon_as_the_process_is_asked_to_stop(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_before: list[int] = []
+    signal.signal(number, lambda number, _: asked_before.append(number))
+    application = asgi.get_application(Project())
+    drained = asyncio.Event()
+    monkeypatch.setattr(application, "drain", drained.set)
+    server = Lifespan(application)
+    assert await server.says("startup") == "lifespan.startup.complete"
+    os.kill(os.getpid(), number)
+    await asyncio.wait_for(drained.wait(), 30)
+    assert asked_before == [number]  # The server's own handler ran as well.
+    await server.says("shutdown")
+    await server.task
+
+
+async def test_a_server_that_announces_nothing_is_told_of_by_the_health_address() -> None:
+    said: list[Message] = []
+
+    async def send(message: Any) -> None:
+        said.append(dict(message))
+
+    await asgi.get_application(Project()).routes["/healthz"]({"path": "/healthz"}, None, send)  # type: ignore[arg-type]
+    assert b'"lifespan": false' in said[1]["body"]
