@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-postgres chaos browser corpus conformance bench lint format clean
+.PHONY: run test test-postgres chaos browser corpus conformance wheel bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
@@ -34,6 +34,15 @@ corpus: .venv/test.stamp
 conformance: .venv/test.stamp
 	$(BIN)/python -m tests.conformance.run $(ARGS)
 
+# Built, installed into an empty environment, and added to a foreign project as docs/embedding.md says, line by line.
+# DJANGO and PYTHON choose the versions, SERVERS (gunicorn,hypercorn,granian,daphne) adds others to uvicorn.
+DJANGO ?= 5.2
+SERVERS ?= uvicorn
+wheel: .venv/test.stamp
+	rm -rf dist
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+	$(BIN)/python -m tests.foreign_project.run dist/*.whl --python "$$(command -v $(PYTHON))" --django $(DJANGO) --servers $(SERVERS) $(ARGS)
+
 bench: .venv/test.stamp
 	$(BIN)/python -m benchmarks.run
 
@@ -48,7 +57,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .bootstrap .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis staticfiles
+	rm -rf .venv .bootstrap .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis staticfiles dist
 
 # Where ensurepip is missing (Debian without python3-venv), uv makes the environment; `--target` works even
 # where pip must not touch the system's packages.

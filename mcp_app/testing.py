@@ -6,11 +6,14 @@ Messages take the way of real ones from the parser to the answer; only HTTP is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
+from django.conf import settings as django_settings
+from django.test.utils import override_settings
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
@@ -32,6 +35,27 @@ CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
 
 Params = dict[str, Any]
 Handler = Callable[[Params], Any]
+
+
+# How many clients are open, and what undoes the setting that holds while there is one.
+_open_clients: list[object] = []
+_settings: list[override_settings] = []
+
+
+@contextmanager
+def _without_redis() -> Iterator[None]:
+    """Whatever the project's settings say: no test leaves a job or a notice for real workers and clients."""
+    mark = object()
+    if not _open_clients:
+        _settings.append(override_settings(MCP={**getattr(django_settings, "MCP", {}), "REDIS_URL": ""}))
+        _settings[0].enable()
+    _open_clients.append(mark)
+    try:
+        yield
+    finally:
+        _open_clients.remove(mark)
+        if not _open_clients:
+            _settings.pop().disable()
 
 
 class RequestError(Exception):
@@ -98,6 +122,7 @@ class Client:
     ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
     ``approved=True`` runs tools that need approval as if somebody had given it; else they are refused.
     ``extensions`` are the ids of those it declares.
+    ``timeout`` is how many seconds one request may take, questions and all.
     ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
     what the server sent besides answers.
     """
@@ -111,18 +136,26 @@ class Client:
     sample: str | Handler | None = None
     roots: Iterable[str] | None = None
     extensions: Iterable[str] = ()
+    timeout: float = 60.0
     notifications: list[tuple[str, Params]] = field(default_factory=list)
     server: Params = field(default_factory=dict)
     _dispatcher: Dispatcher = field(init=False, repr=False)
     _session: Session | None = field(init=False, default=None, repr=False)
     _principal: Principal = field(init=False, repr=False)
     _before: Any = field(init=False, default=None, repr=False)
+    _undo: AsyncExitStack = field(init=False, repr=False)
     _count: int = field(init=False, default=0, repr=False)
 
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
-        # Whatever the project's settings say: no test may leave a job in a broker that real workers read.
-        settings = replace(conf.get(), message_log=False, redis_url="")
+        async with AsyncExitStack() as undo:
+            undo.enter_context(_without_redis())
+            await self._open()
+            self._undo = undo.pop_all()
+        return self
+
+    async def _open(self) -> None:
+        settings = replace(conf.get(), message_log=False)
         self._principal = await aquery(self._who)
         self._before = current.replace(await aquery(self._catalogue))
         self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
@@ -133,14 +166,14 @@ class Client:
             self.server = await self.request("server/discover")
         else:
             await self._initialize(version)
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         """End the session; running calls get a moment to stop."""
-        if self._session is not None:
-            await self._dispatcher.sessions.end(self._session.id, "the test is over")
-        await self._dispatcher.close()
-        current.replace(self._before)
+        async with self._undo:
+            if self._session is not None:
+                await self._dispatcher.sessions.end(self._session.id, "the test is over")
+            await self._dispatcher.close()
+            current.replace(self._before)
 
     async def request(
         self, method: str, params: Params | None = None, *, on_progress: Handler | None = None
@@ -149,8 +182,15 @@ class Client:
 
         With ``on_progress`` each progress notification's params are handed to it. Cancelling the awaiting
         task cancels the request at the server. On 2026-07-28 the questions of its result are answered, and it
-        is sent again, until the result is complete.
+        is sent again, until the result is complete. Raises TimeoutError after ``timeout`` seconds in all.
         """
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self._request(method, params, on_progress)
+        except TimeoutError:
+            raise TimeoutError(f"{method} was not answered within {self.timeout:g} s") from None
+
+    async def _request(self, method: str, params: Params | None, on_progress: Handler | None) -> Params:
         if self._session is None:
             return await self._rounds(method, dict(params or {}), on_progress)
         self._count += 1

@@ -27,7 +27,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
 app = Celery("mcpsite")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["mcp_app"])
+# Of every installed app: some are not ours (MCP_APPS).
+app.autodiscover_tasks()
 # In every thread; by itself it is only that of this one.
 app.set_default()
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import re
 import secrets
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -37,6 +39,8 @@ REMEDIES = {
     "WORKER_QUEUES": "queue names separated by commas, for example celery,slow",
     "MCP_AUTH": "loopback or required",
     "DEMO": "on or off",
+    "MCP_APPS": "names of Django apps separated by commas, each installed or in the folder of MCP_APPS_PATH",
+    "MCP_APPS_PATH": "the folder that your apps are in",
     "CONNECT_PAGE": "on or off",
     "METRICS": "on or off",
     "LOG_FORMAT": "text or json",
@@ -75,6 +79,8 @@ class Environment(BaseSettings):
     worker_queues: Names = ("celery",)
     mcp_auth: Literal["", "loopback", "required"] = ""
     demo: bool = True
+    mcp_apps: Names = ()
+    mcp_apps_path: str = ""
     connect_page: bool = True
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
@@ -82,7 +88,9 @@ class Environment(BaseSettings):
     message_log_days: int = Field(14, ge=1, le=3650)
     message_log_rows: int | None = Field(None, ge=0)
 
-    @field_validator("allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", mode="before")
+    @field_validator(
+        "allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", "mcp_apps", mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -94,6 +102,22 @@ class Environment(BaseSettings):
     def _queues(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not all(re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) for name in value):
             raise ValueError("has a name that no queue can have")
+        return value
+
+    @field_validator("mcp_apps_path")
+    @classmethod
+    def _folder_of_apps(cls, value: str) -> str:
+        folder = Path(os.path.normpath(BASE_DIR / Path(value).expanduser()))
+        if value and not folder.is_dir():
+            raise ValueError(f"is {value!r}, which is no folder")
+        return str(folder) if value else ""
+
+    @field_validator("mcp_apps")
+    @classmethod
+    def _named_apps(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not all(part.isidentifier() for part in name.split(".")):
+                raise ValueError(f"has {name!r}, which is not the name of an app")
         return value
 
     @field_validator("data_dir")
@@ -334,6 +358,20 @@ def sqlite(path: Path) -> dict[str, Any]:
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         },
     }
+
+
+def own_apps(environment: Environment) -> list[str]:
+    """The apps to install beside ours, whose folder is put on the path; raises WrongSettings."""
+    folder = environment.mcp_apps_path
+    if folder and folder not in sys.path:
+        sys.path.insert(0, folder)
+    for name in environment.mcp_apps:
+        if importlib.util.find_spec(name.partition(".")[0]) is None:
+            raise WrongSettings(
+                f"Wrong setting: MCP_APPS has {name!r}, which Python does not find. "
+                f"Set it to {REMEDIES['MCP_APPS']}."
+            )
+    return list(environment.mcp_apps)
 
 
 def prepare_data_dir(path: Path) -> None:

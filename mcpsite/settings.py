@@ -41,6 +41,7 @@ INSTALLED_APPS = [
 ]
 if ENVIRONMENT.demo:
     INSTALLED_APPS += ["mcp_app.contrib.web_tools", "mcp_app.contrib.demo"]
+INSTALLED_APPS += _environment.own_apps(ENVIRONMENT)
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

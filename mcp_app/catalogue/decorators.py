@@ -14,7 +14,7 @@ from mcp_app.catalogue.prompt_definitions import define_prompt
 from mcp_app.catalogue.registry import registry
 from mcp_app.catalogue.resource_definitions import define_resource
 from mcp_app.catalogue.tool_definitions import ToolKeywords, ToolOptions, define_tool
-from mcp_app.catalogue.wire_parts import EntryKeywords, EntryOptions
+from mcp_app.catalogue.wire_parts import EntryKeywords, EntryOptions, read_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,9 +44,9 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
     ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
     Raises DefinitionError, TypeError for an unknown option.
     """
-    told = ToolOptions(**options)
 
     def register(decorated: F) -> F:
+        told = read_options(ToolOptions, decorated, options)
         registry.add_tool(define_tool(decorated, told))
         return decorated
 
@@ -75,9 +75,9 @@ def prompt(
     that returns them; ``name``, ``title``, ``description``, ``icons``, ``meta``, ``tags`` and ``permission``
     are as in ``tool``. Raises DefinitionError, TypeError for an unknown option.
     """
-    told = EntryOptions(**options)
 
     def register(decorated: F) -> F:
+        told = read_options(EntryOptions, decorated, options)
         registry.add_prompt(define_prompt(decorated, told, completions or {}))
         return decorated
 
@@ -100,9 +100,9 @@ def resource(
     ``meta``, ``tags`` and ``permission`` are as in ``tool``.
     Raises DefinitionError, TypeError for an unknown option.
     """
-    told = EntryOptions(**options)
 
     def register(decorated: F) -> F:
+        told = read_options(EntryOptions, decorated, options)
         definition = define_resource(
             decorated,
             uri,

@@ -200,6 +200,8 @@ def _only_context(where: str, present: str | None, name: str) -> str:
 def _check_parameter(where: str, item: inspect.Parameter, *, hint_missing: bool) -> None:
     if item.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
         raise DefinitionError(f"{where}: parameter {item.name!r} must be usable by keyword.")
+    if hint_missing and item.name in ("self", "cls"):
+        raise DefinitionError(f"{where} is a method: offer a function, or one bound to its object.")
     if hint_missing:
         raise DefinitionError(f"{where}: parameter {item.name!r} needs a type hint, such as str.")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, TypedDict, TypeVar
 
 from mcp_app.catalogue.definitions import DefinitionError, Wire
+from mcp_app.catalogue.signatures import code_path
 from mcp_app.protocol import names
 from mcp_app.protocol.icons import check_icon
 from mcp_app.protocol.meta import check_own_keys
@@ -39,6 +41,20 @@ class EntryOptions:
     meta: Mapping[str, Any] | None = None
     tags: Iterable[str] = ()
     permission: str = ""
+
+
+Options = TypeVar("Options", bound=EntryOptions)
+
+
+def read_options(kind: type[Options], function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
+    """What a decorator was told about ``function``; an unknown option is a TypeError that names both."""
+    known = {option.name for option in fields(kind)}
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), n=1)
+            meant = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(sorted(known))}."
+            raise TypeError(f"{code_path(function)}: unknown option {name!r}. {meant}")
+    return kind(**options)
 
 
 def check_name(where: str, name: str) -> str:

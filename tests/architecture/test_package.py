@@ -60,4 +60,4 @@ def test_what_is_not_python_is_beside_it_and_nothing_of_the_package_is_outside()
     packages = [ROOT / name for name in ("mcp_app", "mcpsite")]
     assert all((package / "py.typed").exists() for package in packages)
     kinds = {path.suffix for package in packages for path in package.rglob("*") if path.is_file()}
-    assert kinds <= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".lua", ".typed"}
+    assert kinds <= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".lua", ".typed", ".py-tpl", ".md-tpl"}

@@ -31,7 +31,9 @@ async def hold(port: int, key: str = "") -> None:
             assert latest.structured_content == {"result": []}, latest
             told: list[float] = []
 
-            async def heard(progress: float, total: float | None, message: str | None) -> None:
+            async def heard(
+                progress: float, total: float | None, message: str | None, told: list[float] = told
+            ) -> None:
                 told.append(progress)
 
             report = await client.call_tool("yearly_report", {"year": 2026}, progress_callback=heard)

@@ -1,7 +1,7 @@
 """Builds a project as a reader of docs/embedding.md would, from the wheel alone, and talks to it.
 
-``python -m tests.foreign_project.run WHEEL [--python PATH] [--django 5.2] [--server uvicorn]``: makes an empty
-environment, carries out every line of the page there, then asks the server with the official client.
+``python -m tests.foreign_project.run WHEEL [--python PATH] [--django 5.2] [--servers gunicorn,granian]``
+makes an empty environment, carries out every line of the page there, then asks with the official client.
 Nothing of this repository is on its path.
 """
 
@@ -55,11 +55,8 @@ class Project:
         self.folder, self.port = folder / "acme", free_port()
         self.bin = environment / "bin"
         shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "DJANGO", "MCP"))
-        }
+        own = ("PYTHON", "DJANGO", "MCP")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
         links = f"{wheel.parent} {kept.get('PIP_FIND_LINKS', '')}".strip()
         path = f"{self.bin}{os.pathsep}{kept['PATH']}"
         self.environment = {**kept, "PATH": path, "PIP_FIND_LINKS": links, "REDIS_URL": redis_url}
@@ -81,7 +78,7 @@ class Project:
     def start(self, command: str) -> subprocess.Popen[bytes]:
         """Carry out a line that stays."""
         print(f"$ {command} &", flush=True)
-        name = command.split()[0]
+        name = command.split(maxsplit=1)[0]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 shlex.split(command), cwd=self.folder, env=self.environment,

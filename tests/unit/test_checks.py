@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ from django.core.checks import CheckMessage, run_checks
 from django.test import override_settings
 
 from mcp_app import tool
+from mcp_app.catalogue.mirror import mirror
 from mcp_app.catalogue.registry import registry
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Source
+from mcp_app.parts import Part
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
 SOURCE = Path(__file__).resolve().parents[2] / "mcp_app" / "checks.py"
@@ -46,6 +50,7 @@ def test_the_settings_of_this_project_are_all_right() -> None:
         (REDIS, "mcp_app.W004", "CELERY_BROKER_TRANSPORT"),
         (mcp(LOOPBACK=False, AUTH="required", ALLOWED_HOSTS=[]), "mcp_app.W005", "421"),
         ({"ASGI_APPLICATION": None}, "mcp_app.W006", "WSGI"),
+        ({"ASGI_APPLICATION": "acme.asgi.application"}, "mcp_app.E015", "acme"),
         ({"MEDIA_ROOT": "", **mcp(UPLOAD_DIRECTORY="")}, "mcp_app.W007", "working directory"),
         (mcp(UPLOAD_DIRECTORY="/proc/1/nowhere"), "mcp_app.E008", "/proc/1/nowhere"),
         (mcp(RESOURCE_DIRECTORIES=["/no/such/folder"]), "mcp_app.W009", "/no/such/folder"),
@@ -112,8 +117,74 @@ def test_a_permission_of_a_row_must_exist(permission: str, reported: bool) -> No
         assert messages["mcp_app.W014"].msg.isprintable()
 
 
+def test_an_asgi_application_that_leads_nowhere_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found() == {}
+    monkeypatch.delitem(sys.modules, "mcp_app.transports.application")
+    with override_settings(ASGI_APPLICATION="django.core.asgi.get_asgi_application"):
+        assert "get_application" in (found()["mcp_app.W016"].hint or "")
+
+
+PROJECT = """
+import sys, threading
+import django
+from django.conf import settings
+from celery import Celery
+
+settings.configure(
+    SECRET_KEY="x" * 50, ROOT_URLCONF="mcp_app.urls", DATABASES={},
+    INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "mcp_app"],
+    MCP={"REDIS_URL": "redis://127.0.0.1:1/0", "ALLOWED_HOSTS": ["x"]},
+)
+exec(sys.argv[1])
+django.setup()
+from django.core.checks import run_checks
+from mcp_app.execution import celery
+print(*sorted(found.id for found in run_checks() if found.id.startswith("mcp_app.W01")))
+"""
+ELSEWHERE = "thread = threading.Thread(target=make); thread.start(); thread.join()"
+
+
+@pytest.mark.parametrize(
+    ("celery", "reported"),
+    [
+        ("", "mcp_app.W017"),
+        ("app = Celery('acme')", "mcp_app.W018"),
+        ("app = Celery('acme'); app.autodiscover_tasks(['mcp_app'])", ""),
+        # Celery's own `current_app` is made up anew in every thread that did not make the application.
+        (f"kept = []\ndef make(): kept.append(Celery('acme', include=['mcp_app.tasks']))\n{ELSEWHERE}", ""),
+    ],
+)
+def test_a_project_whose_workers_could_not_run_a_call_is_told(celery: str, reported: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROJECT, celery], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == reported
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db
+def test_entries_of_code_that_no_client_is_offered_are_named() -> None:
+    with registry.isolated():
+
+        @tool
+        def forgotten() -> str:
+            """A tool."""
+            return ""
+
+        assert "forgotten" in found(databases=["default"])["mcp_app.W020"].msg
+        mirror()
+        assert found(databases=["default"]) == {}
+
+
+def test_a_part_that_lacks_a_library_is_named_with_the_extra_that_brings_it() -> None:
+    part = Part("Singing", "choir", "mcp_app", ("json", "no_such_library"))
+    assert (part.is_there(), part.missing()) == (False, ("no_such_library",))
+    assert part.remedy() == "pip install 'django-mcp-app[choir]'"
+
+
 def test_every_check_has_an_id_of_its_own_and_is_documented() -> None:
-    ids = re.findall(r'"(mcp_app\.[EW]\d{3})"', SOURCE.read_text())
+    ids = re.findall(r'"(mcp_app\.[EWI]\d{3})"', SOURCE.read_text())
     numbers = [name[-3:] for name in ids]
     assert len(set(numbers)) == len(numbers)
-    assert sorted(re.findall(r"`(mcp_app\.[EW]\d{3})`", DOCUMENT.read_text())) == sorted(ids)
+    assert sorted(re.findall(r"`(mcp_app\.[EWI]\d{3})`", DOCUMENT.read_text())) == sorted(ids)

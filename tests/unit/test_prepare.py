@@ -1,4 +1,4 @@
-"""What ``migrate`` does at its end: the catalogue of code and the roles are in the database, and ready to serve."""
+"""What ``migrate`` does at its end: the catalogue of code and the roles are in the database."""
 
 from __future__ import annotations
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.test import override_settings
 
-from mcp_app import Context, prompt, resource, tool
+from mcp_app import Context, notify_resource_updated, prompt, resource, tool
 from mcp_app.catalogue import current
 from mcp_app.catalogue.registry import registry
 from mcp_app.testing import Client, RequestError, call_tool
@@ -130,3 +133,39 @@ def test_the_stored_catalogue_is_served_on_demand() -> None:
     assert call_tool("who")["content"]
     with pytest.raises(RequestError, match="Unknown tool: who"):
         call_tool("who", stored=True)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_a_request_that_is_never_answered_ends_with_its_name(version: str) -> None:
+    async with Client(version=version, timeout=0.3) as client:
+        with pytest.raises(TimeoutError, match=r"tools/call was not answered within 0\.3 s"):
+            await client.call_tool("wait")
+        client.timeout = 60.0
+        assert (await client.call_tool("t1"))["content"]
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_nothing_reaches_the_redis_that_the_settings_name(version: str) -> None:
+    @tool(background=True)
+    def slow(ctx: Context) -> str:
+        notify_resource_updated("notes://one")
+        ctx.progress(1)
+        return "done"
+
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        redis.setblocking(False)
+        url = f"redis://127.0.0.1:{redis.getsockname()[1]}/0"
+        with override_settings(MCP={**settings.MCP, "REDIS_URL": url}):
+            assert call_tool("slow", version=version)["content"][0]["text"] == "done"
+            assert settings.MCP["REDIS_URL"] == url
+        with pytest.raises(BlockingIOError):
+            redis.accept()
+
+
+async def test_of_two_clients_the_second_is_as_cut_off_when_the_first_has_gone() -> None:
+    with override_settings(MCP={**settings.MCP, "REDIS_URL": "redis://127.0.0.1:1/0"}):
+        first = await Client().__aenter__()
+        async with Client():
+            await first.__aexit__()
+            assert settings.MCP["REDIS_URL"] == ""
+        assert settings.MCP["REDIS_URL"] == "redis://127.0.0.1:1/0"

@@ -33,7 +33,7 @@ def test_a_migration_that_is_not_applied_is_named() -> None:
     (found,) = database.migrations(HERE)
     assert found.level == Level.ERROR
     assert f"mcp_app.{newest.name}" in found.text
-    assert "prepare" in found.remedy
+    assert "migrate" in found.remedy
 
 
 @pytest.mark.django_db(transaction=True)

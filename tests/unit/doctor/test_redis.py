@@ -66,4 +66,4 @@ def test_a_server_that_takes_connections_and_never_answers_is_an_error() -> None
 
 def test_without_redis_there_is_nothing_to_look_at() -> None:
     (found,) = redis.reachable(Installation())
-    assert (found.level, "manage.py up" in found.remedy) == (Level.SKIPPED, True)
+    assert (found.level, "REDIS_URL" in found.remedy) == (Level.SKIPPED, True)

@@ -1,0 +1,35 @@
+"""``manage.py mcp_startapp NAME``: an app with a first tool, its test and a README."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.core.management.templates import TemplateCommand
+
+TEMPLATE = Path(__file__).resolve().parents[2] / "app_template"
+
+
+class Command(TemplateCommand):
+    """As Django's ``startapp``, with tools."""
+
+    help = "Make a Django app with a first MCP tool and its test, in the current folder or a named one."
+    missing_args_message = "You must provide an application name."
+    rewrite_template_suffixes = ((".py-tpl", ".py"), (".md-tpl", ".md"))
+
+    def handle(self, **options: Any) -> None:  # type: ignore[override]
+        """Write the files; raises CommandError for a name or a folder that cannot be used."""
+        name, folder = options.pop("name"), options.pop("directory")
+        if folder is not None:
+            # Django's command wants the folder to be there.
+            try:
+                Path(folder).expanduser().mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise CommandError(f"{folder} cannot be made: {error.strerror}.") from None
+        options["template"] = options["template"] or str(TEMPLATE)
+        options["extensions"] = [*(options["extensions"] or ()), "py", "md"]
+        super().handle("app", name, folder, **options)
+        self.stdout.write(
+            f"Made {name}. Add it to MCP_APPS, or to INSTALLED_APPS, and start the server again."
+        )
