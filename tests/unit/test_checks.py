@@ -49,6 +49,7 @@ def test_the_settings_of_this_project_are_all_right() -> None:
         ({"DEBUG": True, **mcp(PUBLIC_URL="https://mcp.example.com")}, "mcp_app.W003", "mcp.example.com"),
         (REDIS, "mcp_app.W004", "CELERY_BROKER_TRANSPORT"),
         (mcp(LOOPBACK=False, AUTH="required", ALLOWED_HOSTS=[]), "mcp_app.W005", "421"),
+        ({"USE_TZ": False}, "mcp_app.E021", "USE_TZ"),
         ({"ASGI_APPLICATION": None}, "mcp_app.W006", "WSGI"),
         ({"ASGI_APPLICATION": "acme.asgi.application"}, "mcp_app.E015", "acme"),
         ({"MEDIA_ROOT": "", **mcp(UPLOAD_DIRECTORY="")}, "mcp_app.W007", "working directory"),

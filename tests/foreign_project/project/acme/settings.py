@@ -60,7 +60,7 @@ DATABASES = {
 DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
 LANGUAGE_CODE = "de"
 TIME_ZONE = "Europe/Berlin"
-USE_TZ = os.environ.get("ACME_USE_TZ") != "off"
+USE_TZ = True
 STATIC_URL = "/assets/"
 MEDIA_ROOT = BASE_DIR / "media"
 REDIS_URL = os.environ["REDIS_URL"]
