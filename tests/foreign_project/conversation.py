@@ -42,14 +42,18 @@ async def hold(port: int, key: str = "") -> None:
             assert told, "no progress was told"
 
 
-def stops_with_an_open_stream(port: int, process: subprocess.Popen[bytes], key: str = "") -> None:
-    """A client that listens does not keep the server from ending, nor is it cut off without an end."""
+def stops_with_an_open_stream(
+    port: int, process: subprocess.Popen[bytes], key: str = "", *, is_told: bool = True
+) -> None:
+    """A client that listens does not keep it from ending; where ``is_told``, its stream has an end."""
     client = Mcp.at(port, token=key or None)
     client.initialize()
     with client.get_stream() as stream:
         stream.next(10.0)
         process.terminate()
         begun = time.monotonic()
+        while is_told and stream.next(STOP_SECONDS) is not None:
+            pass
         process.wait(STOP_SECONDS)
         print(f"   stopped after {time.monotonic() - begun:.1f} s", flush=True)
     client.close()

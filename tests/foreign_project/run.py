@@ -37,6 +37,8 @@ SERVERS = {
     "granian": (("granian",), "granian --interface asgi acme.asgi:application --port {port}"),
     "daphne": (("daphne",), "daphne -b 127.0.0.1 -p {port} acme.asgi:application"),
 }
+# Servers whose applications do not hear of their end.
+TELL_NOTHING = ("daphne",)
 NEW_KEY = """
 from pathlib import Path
 from django.contrib.auth import get_user_model
@@ -153,7 +155,7 @@ def try_servers(project: Project, names: list[str]) -> None:
         process = project.start(command.format(port=project.port))
         wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, f"{name} answers")
         asyncio.run(conversation.hold(project.port))
-        conversation.stops_with_an_open_stream(project.port, process)
+        conversation.stops_with_an_open_stream(project.port, process, is_told=name not in TELL_NOTHING)
         project.running.remove(process)
         print(f"ok: {name}", flush=True)
 
