@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MIRROR = "from mcp_app.catalogue.mirror import mirror; print(mirror().changed)"
 
+FORGET = "from mcp_app.models import Tool; Tool.objects.all().delete()"
+
 
 def manage(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -29,6 +31,8 @@ def test_processes_that_mirror_at_once_agree(tmp_path: Path) -> None:
     inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
     environment = {**inherited, "DATA_DIR": str(tmp_path / "data")}
     finished(manage(environment, "migrate", "--verbosity", "0"))
+    assert int(finished(manage(environment, "shell", "--verbosity", "0", "-c", MIRROR))) == 0
+    finished(manage(environment, "shell", "--verbosity", "0", "-c", FORGET))
     runs = [manage(environment, "shell", "--verbosity", "0", "-c", MIRROR) for _ in range(3)]
     changed = sorted(int(finished(run)) for run in runs)
     assert changed[:2] == [0, 0]
