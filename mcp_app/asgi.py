@@ -21,6 +21,7 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.handlers.asgi import ASGIHandler
+from django.db import DatabaseError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -148,6 +149,7 @@ class Application:
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         from mcp_app.catalogue.mirror import mirror
+        from mcp_app.database import aquery
 
         while (await receive())["type"] != "lifespan.startup":
             pass
@@ -158,6 +160,8 @@ class Application:
         if django_settings.DEBUG:
             # A developer's server was started again after an edit, not after `migrate`.
             await sync_to_async(mirror)()
+        else:
+            await aquery(_tell_what_is_not_offered)
         self._following.begin()
         self._mcp.announced = True
         await self._mcp.start()
@@ -170,6 +174,19 @@ class Application:
         await project.says("lifespan.shutdown")
         await self._mcp.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _tell_what_is_not_offered() -> None:
+    """Somebody who added a tool and forgot `migrate` looks for it in vain: the log says why."""
+    from mcp_app.catalogue.mirror import not_in_database
+
+    try:
+        absent = not_in_database()
+    except DatabaseError:
+        return  # It may be away at a start; all else waits for it.
+    if absent:
+        names = ", ".join(absent)
+        log.warning("Clients are not offered what code defines: %s. Run `manage.py migrate`.", names)
 
 
 class _ProjectLifespan:

@@ -66,8 +66,8 @@ def everything_else_is_the_projects(project: Any) -> None:
         "/admin/login/": 200,
         "/ops/connect/": 200,
         "/ops/server.json": 200,
-        "/ops/console/": 404,  # No Channels.
-        "/ops/api/": 404,  # No drf-spectacular.
+        "/ops/console/": 404,  # No Channels yet.
+        "/ops/api/": 404,  # No drf-spectacular yet.
         "/nowhere/": 404,
         "/metrics": 200,
         "/healthz": 200,

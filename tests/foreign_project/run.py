@@ -146,6 +146,20 @@ def ask_for_keys(project: Project) -> None:
     project.running.remove(process)
 
 
+def with_extras(project: Project) -> None:
+    """The parts that come with extras are there when these are, and nothing is left to be told."""
+    project.run("pip install 'django-mcp-app[admin,console,api]'")
+    assert "no issues" in project.run("python manage.py check")
+    project.run("python manage.py test")
+    process = project.start(SERVERS["uvicorn"][1].format(port=project.port))
+    wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, "answers with extras")
+    found = {path: project.status(path) for path in ("/ops/console/", "/ops/api/", "/ops/api/docs/")}
+    assert found == {"/ops/console/": 302, "/ops/api/": 401, "/ops/api/docs/": 302}, found
+    process.terminate()
+    process.wait(STOP_SECONDS)
+    project.running.remove(process)
+
+
 def try_servers(project: Project, names: list[str]) -> None:
     """The same project on other servers, each with a client and an open stream when it is asked to stop."""
     for name in names:
@@ -180,6 +194,7 @@ def main() -> None:
             conversation.stops_with_an_open_stream(project.port, project.running.pop(0))
             try_servers(project, [name for name in asked.servers.split(",") if name != "uvicorn"])
             ask_for_keys(project)
+            with_extras(project)
             project.stop()
         except BaseException:
             print(project.log(), file=sys.stderr)

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
 
-from mcp_app import asgi
+from mcp_app import asgi, tool
+from mcp_app.catalogue.registry import registry
+from mcp_app.models import Tool
 from mcp_app.transports.application import mcp
 
 Message = dict[str, Any]
@@ -160,6 +163,26 @@ async def test_streams_are_ended_as_soon_as_the_process_is_asked_to_stop(
     assert asked_before == [number]  # The server's own handler ran as well.
     await server.says("shutdown")
     await server.task
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_developing", [True, False])
+async def test_a_tool_that_is_not_in_the_database_is_brought_there_in_development_and_else_told_of(
+    is_developing: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with registry.isolated(), override_settings(DEBUG=is_developing):
+
+        @tool
+        def forgotten() -> str:
+            """A tool."""
+            return ""
+
+        server = Lifespan(asgi.get_application(Project()))
+        assert await server.says("startup") == "lifespan.startup.complete"
+        await server.says("shutdown")
+        await server.task
+        assert await Tool.objects.filter(name="forgotten").aexists() is is_developing
+    assert ("forgotten. Run `manage.py migrate`" in caplog.text) is not is_developing
 
 
 async def test_a_server_that_announces_nothing_is_told_of_by_the_health_address() -> None:

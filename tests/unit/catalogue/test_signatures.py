@@ -231,6 +231,10 @@ def generating(value: int) -> Any:
     yield value
 
 
+class Shelf:
+    def tidy(self, number: int) -> None: ...
+
+
 def indescribable(value: Callable[[], int]) -> None: ...
 
 
@@ -238,6 +242,7 @@ def indescribable(value: Callable[[], int]) -> None: ...
     ("function", "complaint"),
     [
         (unhinted, "parameter 'value' needs a type hint"),
+        (Shelf.tidy, "a method has no object to work on"),
         (positional, "parameter 'value' must be usable by keyword"),
         (starred, "parameter 'values' must be usable by keyword"),
         (unresolved, "type hint 'Missing' cannot be resolved"),
