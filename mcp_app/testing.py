@@ -6,14 +6,12 @@ Messages take the way of real ones from the parser to the answer; only HTTP is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
-from django.conf import settings as django_settings
-from django.test.utils import override_settings
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
@@ -29,33 +27,13 @@ from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
+from mcp_app.without_redis import without_redis
 
 WAIT_SECONDS = 30.0
 CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
 
 Params = dict[str, Any]
 Handler = Callable[[Params], Any]
-
-
-# How many clients are open, and what undoes the setting that holds while there is one.
-_open_clients: list[object] = []
-_settings: list[override_settings] = []
-
-
-@contextmanager
-def _without_redis() -> Iterator[None]:
-    """Whatever the project's settings say: no test leaves a job or a notice for real workers and clients."""
-    mark = object()
-    if not _open_clients:
-        _settings.append(override_settings(MCP={**getattr(django_settings, "MCP", {}), "REDIS_URL": ""}))
-        _settings[0].enable()
-    _open_clients.append(mark)
-    try:
-        yield
-    finally:
-        _open_clients.remove(mark)
-        if not _open_clients:
-            _settings.pop().disable()
 
 
 class RequestError(Exception):
@@ -149,7 +127,7 @@ class Client:
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
         async with AsyncExitStack() as undo:
-            undo.enter_context(_without_redis())
+            undo.enter_context(without_redis())
             await self._open()
             self._undo = undo.pop_all()
         return self

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import os
 import re
 import secrets
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -358,20 +356,6 @@ def sqlite(path: Path) -> dict[str, Any]:
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
         },
     }
-
-
-def own_apps(environment: Environment) -> list[str]:
-    """The apps to install beside ours, whose folder is put on the path; raises WrongSettings."""
-    folder = environment.mcp_apps_path
-    if folder and folder not in sys.path:
-        sys.path.insert(0, folder)
-    for name in environment.mcp_apps:
-        if importlib.util.find_spec(name.partition(".")[0]) is None:
-            raise WrongSettings(
-                f"Wrong setting: MCP_APPS has {name!r}, which Python does not find. "
-                f"Set it to {REMEDIES['MCP_APPS']}."
-            )
-    return list(environment.mcp_apps)
 
 
 def prepare_data_dir(path: Path) -> None:

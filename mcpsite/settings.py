@@ -10,6 +10,7 @@ from csp import constants as csp
 
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
+from mcpsite.own_apps import own_apps as _own_apps
 
 ENVIRONMENT = _environment.read()
 _environment.prepare_data_dir(ENVIRONMENT.data_dir)
@@ -41,7 +42,7 @@ INSTALLED_APPS = [
 ]
 if ENVIRONMENT.demo:
     INSTALLED_APPS += ["mcp_app.contrib.web_tools", "mcp_app.contrib.demo"]
-INSTALLED_APPS += _environment.own_apps(ENVIRONMENT)
+INSTALLED_APPS += _own_apps(ENVIRONMENT)
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

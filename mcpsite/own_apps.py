@@ -1,0 +1,20 @@
+"""Owns the apps that an installation adds to ours without a change of this project (MCP_APPS)."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from mcpsite.environment import REMEDIES, Environment, WrongSettings
+
+
+def own_apps(environment: Environment) -> list[str]:
+    """The apps to install, whose folder is put on Python's path; raises WrongSettings for a missing one."""
+    folder = environment.mcp_apps_path
+    if folder and folder not in sys.path:
+        sys.path.insert(0, folder)
+    for name in environment.mcp_apps:
+        if find_spec(name.partition(".")[0]) is None:
+            remedy = f"Set it to {REMEDIES['MCP_APPS']}."
+            raise WrongSettings(f"Wrong setting: MCP_APPS has {name!r}, which Python does not find. {remedy}")
+    return list(environment.mcp_apps)
