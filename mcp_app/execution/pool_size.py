@@ -34,7 +34,10 @@ class PoolSize:
 
         ``all_begun``: no job is on its way to a child, which could be the one to end.
         """
-        children = {child.index: child.pid for child in self._consumer.pool._pool._pool}
+        running = self._consumer.pool._pool
+        if running is None:
+            return  # A worker that stops gives signs of life after its children have gone.
+        children = {child.index: child.pid for child in running._pool}
         missing = self._usual + self._waiting.count(children) - self._size
         if missing > 0:
             self._grow(missing)
