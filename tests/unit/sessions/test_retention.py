@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.test import override_settings
 from django.utils import timezone
 
+from mcp_app import conf
 from mcp_app.models import AuditEvent, Message, Session
 from mcp_app.sessions import retention
 from mcp_app.sessions.record import find_record
@@ -77,6 +78,14 @@ def test_a_record_is_found_as_text_only_while_its_session_lives() -> None:
     assert find_record(session("c", last_seen_at=ago(seconds=IDLE + 5)).pk, IDLE) is None
     assert find_record(session("d", fields={}).pk, IDLE) is None
     assert find_record("unknown", IDLE) is None
+
+
+@pytest.mark.parametrize("idle", [1, IDLE, 86_400])
+def test_a_record_that_never_hears_of_the_end_looks_idle_before_redis_forgets_the_end(idle: int) -> None:
+    settings = conf.Settings(session_idle_seconds=idle)
+    # A process that did not hear of the end either served the session on from its copy.
+    last_seen = settings.tombstone_seconds - settings.session_recheck_seconds
+    assert find_record(session("e", last_seen_at=ago(seconds=last_seen)).pk, idle) is None
 
 
 def test_an_operator_ends_a_session_once_and_the_audit_trail_says_who() -> None:
