@@ -25,6 +25,8 @@ django: Any = get_asgi_application()
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
+from mcp_app.transports.resource_metadata import PATHS as METADATA_PATHS  # noqa: E402
+from mcp_app.transports.resource_metadata import resource_metadata  # noqa: E402
 from mcpsite.bodies import bounded  # noqa: E402
 from mcpsite.health import healthz, not_there, readyz  # noqa: E402
 from mcpsite.pages import pages  # noqa: E402
@@ -59,6 +61,7 @@ ROUTES: dict[str, Endpoint] = {
     **dict.fromkeys(OTHERS, first_request),
     "/healthz": healthz,
     "/readyz": readyz,
+    **dict.fromkeys(METADATA_PATHS, resource_metadata),
 }
 
 

@@ -33,6 +33,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("console/", include("mcp_app.console.urls")),
     path("api/", include("mcp_app.api.urls")),
+    path("", include("mcp_app.oauth.urls")),
     path("connect/", views.connect, name="mcp_connect"),
     path("server.json", views.server_document, name="mcp_server_json"),
 ]
