@@ -35,7 +35,8 @@ def only_when_offered(view: View) -> View:
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if not offers_oauth():
             raise Http404
-        return view(request, *args, **kwargs)
+        answer: HttpResponse = view(request, *args, **kwargs)
+        return answer
 
     return guarded
 
@@ -54,8 +55,7 @@ def for_programs(*methods: str) -> Callable[[View], View]:
                 )
                 response["Allow"] = ", ".join((*methods, "OPTIONS"))
             else:
-                answer: HttpResponse = view(request, *args, **kwargs)
-                response = answer
+                response = view(request, *args, **kwargs)
             for name, value in _CORS.items():
                 response.headers.setdefault(name, value)
             response.headers.setdefault("Access-Control-Allow-Methods", ", ".join(methods))
