@@ -159,6 +159,8 @@ class Validator(OAuth2Validator):
     ) -> bool:
         """Keep what was granted: clients repeat here what they asked for at first."""
         granted = self.get_original_scopes(refresh_token, request)
+        if set(request_scopes) <= _IGNORED_SCOPES:
+            request_scopes[:] = granted
         request_scopes[:] = [scope for scope in request_scopes if scope in granted]
         return bool(request_scopes)
 

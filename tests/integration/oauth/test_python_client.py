@@ -69,9 +69,7 @@ async def test_a_client_that_knows_only_the_address_registers_logs_in_and_calls(
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 @pytest.mark.requirement("AUTH-46")
-async def test_a_client_that_was_entered_by_hand_logs_in_with_its_secret(
-    server: LiveServer, method: str
-) -> None:
+async def test_a_client_entered_by_hand_logs_in_with_its_secret(server: LiveServer, method: str) -> None:
     said = {"client_name": "Entered", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method}
     printed = server.shell(
         "from mcp_app.oauth.registration import enter, kept\n"
@@ -87,7 +85,7 @@ async def test_a_client_that_was_entered_by_hand_logs_in_with_its_secret(
 
 
 @pytest.mark.requirement("AUTH-36")
-async def test_five_tasks_that_refresh_at_once_get_one_pair_and_keep_the_connection(
+async def test_five_tasks_that_refresh_at_once_get_one_pair(
     server: LiveServer,
 ) -> None:
     memory = Memory()

@@ -82,11 +82,11 @@ class Program:
         """The answer to a form."""
         return self.wire.post(path, urlencode(form, doseq=True), content_type=FORM, **headers)
 
-    def exchange(self, code: str, **changed: Any) -> Any:
+    def exchange(self, given: str, /, **changed: Any) -> Any:
         """The answer to a code."""
         form = {
             "grant_type": "authorization_code",
-            "code": code,
+            "code": given,
             "redirect_uri": self.redirect_uri,
             "code_verifier": self.verifier,
             **changed,
