@@ -16,7 +16,7 @@ from mcp_app.admin.base import ModelAdmin, ModelForm, ObjectView, ReadOnlyAdmin
 from mcp_app.admin.shown import badge, moment
 from mcp_app.oauth.connections import disable, enable, end
 from mcp_app.oauth.models import Client, Connection
-from mcp_app.oauth.registration import AUTH_METHODS, RegistrationRefused, enter, kept
+from mcp_app.oauth.registration import RegistrationRefused, enter, kept
 from mcp_app.templatetags.mcp_text import marked, visible
 
 KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "published document"}
@@ -44,7 +44,7 @@ class ClientForm(ModelForm[Client]):
         fields = ("name", "redirect_uris", "token_auth_method")
         help_texts = {
             "redirect_uris": "Where answers may be sent: one address on each line.",
-            "token_auth_method": f"One of {', '.join(AUTH_METHODS)}.",
+            "token_auth_method": "How it proves itself when it asks for tokens.",
         }
 
     def _post_clean(self) -> None:

@@ -95,7 +95,8 @@ def page(
         f"default-src 'none'; style-src {own}; img-src {own}; base-uri 'none'; "
         f"form-action 'self'{target}; frame-ancestors 'none'"
     )
-    response["Referrer-Policy"] = "no-referrer"
+    # Not "no-referrer": with it a browser hides the Origin of our own form, and the CSRF check refuses it.
+    response["Referrer-Policy"] = "same-origin"
     return response
 
 

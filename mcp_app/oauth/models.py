@@ -19,7 +19,16 @@ class Client(AbstractApplication):
     both tell repeated registrations from new ones (AUTH-45).
     """
 
-    token_auth_method = models.CharField(max_length=30, default="none")
+    token_auth_method = models.CharField(
+        max_length=30,
+        default="none",
+        choices=(
+            ("none", "none: it runs on people's machines"),
+            ("client_secret_basic", "a secret, in the Authorization header"),
+            ("client_secret_post", "a secret, in the form"),
+        ),
+        verbose_name="authentication",
+    )
     network = models.CharField(max_length=64, blank=True, editable=False)
     registration = models.CharField(max_length=64, blank=True, db_index=True, editable=False)
     document_fetched_at = models.DateTimeField(null=True, blank=True, editable=False)

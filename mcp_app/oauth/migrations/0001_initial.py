@@ -134,7 +134,19 @@ class Migration(migrations.Migration):
                         verbose_name="CIMD expires at",
                     ),
                 ),
-                ("token_auth_method", models.CharField(default="none", max_length=30)),
+                (
+                    "token_auth_method",
+                    models.CharField(
+                        choices=[
+                            ("none", "none: it runs on people's machines"),
+                            ("client_secret_basic", "a secret, in the Authorization header"),
+                            ("client_secret_post", "a secret, in the form"),
+                        ],
+                        default="none",
+                        max_length=30,
+                        verbose_name="authentication",
+                    ),
+                ),
                 ("network", models.CharField(blank=True, editable=False, max_length=64)),
                 ("registration", models.CharField(blank=True, db_index=True, editable=False, max_length=64)),
                 ("document_fetched_at", models.DateTimeField(blank=True, editable=False, null=True)),
