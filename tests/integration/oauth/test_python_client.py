@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx2
@@ -15,14 +15,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull
 
 from tests.bounds import SLACK
-from tests.integration.oauth.person import CALLBACK, NAME, PASSWORD, Memory, Person, provider
+from tests.integration.oauth.person import CALLBACK, Memory, Person, provider
 from tests.live import LiveServer
 
 pytestmark = [pytest.mark.process]
-PEOPLE = f"""
-from django.contrib.auth import get_user_model
-get_user_model().objects.create_user({NAME!r}, password={PASSWORD!r})
-"""
 REVOKE = """
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.models import Connection
@@ -31,14 +27,6 @@ for connection in Connection.objects.filter(revoked_at=None):
 """
 # Promised to everybody who takes a credential away (S5), with the time between two looks at it.
 REVOKED_SECONDS = 12.0
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[LiveServer]:
-    """Two web processes that let nobody in without a credential, and one person."""
-    with LiveServer(web_processes=2, env={"MCP_AUTH": "required"}) as running:
-        running.shell(PEOPLE)
-        yield running
 
 
 @asynccontextmanager
