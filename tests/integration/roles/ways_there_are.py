@@ -19,13 +19,15 @@ from mcp_app.console.routing import ADDRESS
 from mcpsite.asgi import ROUTES
 
 SOCKET: Final = f"/{ADDRESS}"
+# Where OAuth is offered, anybody may ask these; what they answer to whom is proved with OAuth itself.
+OF_CLIENTS: Final = ("/oauth/", "/accounts/", "/.well-known/")
 NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
 
 
 def pages() -> Iterator[str]:
     """The addresses that Django serves, but for the API."""
     for found in _walked(get_resolver().url_patterns, ""):
-        if not found.startswith("/api/"):
+        if not found.startswith(("/api/", *OF_CLIENTS)):
             yield found
 
 
@@ -69,7 +71,7 @@ def actions(request: HttpRequest) -> Iterator[str]:
 
 def served() -> set[str]:
     """The addresses that are answered before Django is asked."""
-    return set(ROUTES)
+    return {route for route in ROUTES if not route.startswith(OF_CLIENTS)}
 
 
 def said_to_the_socket() -> set[str]:
