@@ -22,6 +22,7 @@ Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 # Django must have loaded its apps before anything that touches models is imported.
 django: Any = get_asgi_application()
 
+from mcp_app.auth.site import SERVER_METADATA, offers_oauth  # noqa: E402
 from mcp_app.catalogue.mirror import mirror  # noqa: E402
 from mcp_app.execution import following  # noqa: E402
 from mcp_app.transports.application import mcp  # noqa: E402
@@ -44,6 +45,12 @@ async def first_request(scope: Scope, receive: Receive, send: Send) -> None:
 
 pages_of_django = pages(django)
 
+
+async def server_metadata(scope: Scope, receive: Receive, send: Send) -> None:
+    """The metadata of the authorization server, where there is one; clients ask everywhere."""
+    await (pages_of_django if offers_oauth() else not_there)(scope, receive, send)
+
+
 # A static file is read from disk in one go; that is what the warning says, and they are small.
 warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
 
@@ -62,6 +69,7 @@ ROUTES: dict[str, Endpoint] = {
     "/healthz": healthz,
     "/readyz": readyz,
     **dict.fromkeys(METADATA_PATHS, resource_metadata),
+    **dict.fromkeys(SERVER_METADATA, server_metadata),
 }
 
 

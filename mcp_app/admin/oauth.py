@@ -261,6 +261,13 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         "ends",
     )
 
+    def has_delete_permission(self, request: HttpRequest, obj: Connection | None = None) -> bool:
+        """Not here: ending keeps the record. A connection may go together with its user."""
+        match = request.resolver_match
+        if match is not None and f"_{self.opts.model_name}_" in (match.url_name or ""):
+            return False
+        return request.user.has_perm("mcp_oauth.delete_connection")
+
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Ending is the one change of a connection."""
         return request.user.has_perm("mcp_oauth.change_connection")

@@ -13,7 +13,8 @@ from mcp_app import conf
 from mcp_app.protocol.transport_security import names_loopback
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
-SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
+# One document at both; clients look at one or the other first.
+SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 ENDPOINT: Final = "/mcp"
 # Doors of the same server: a token for one opens the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.auth.principal import Principal, WithoutAdministration
 from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS, permissions_of
 from mcp_app.auth.site import offers_oauth, resource
@@ -43,7 +42,7 @@ class Consent:
 
 def allow(consent: Consent, code: str) -> Connection:
     """Open the connection that a person agreed to; ``code`` is what the client exchanges for its tokens."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     with transaction.atomic():
         connection = Connection.objects.create(
             user=consent.user,
@@ -73,13 +72,13 @@ def find_code(code: str, client: Client) -> AuthorizationCode | None:
     if row.used_at is not None:
         end(row.connection, "code used twice", action="oauth.code_reused")
         return None
-    alive = row.expires_at > timezone.now() and row.connection.live and row.connection.user.is_active
+    alive = row.expires_at > database_clock.utcnow() and row.connection.live and row.connection.user.is_active
     return row if alive else None
 
 
 def exchange(row: AuthorizationCode, pair: Pair) -> None:
     """Store the first tokens of a connection, and end those that it takes the place of."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     row.used_at = now
     row.save(update_fields=["used_at"])
     _store(row.connection, pair, now)
@@ -94,7 +93,7 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
     """
     rows = RefreshToken.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(token), connection__client=client).first()
-    now = timezone.now()
+    now = database_clock.utcnow()
     if row is None or not row.connection.live or not row.connection.user.is_active or row.expires_at <= now:
         return None
     if row.used_at is None:
@@ -108,7 +107,7 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
 
 def refresh(row: RefreshToken, token: str, pair: Pair) -> None:
     """Store what a refresh gave; ``token`` is the one that was used, and is over after the grace."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     row.used_at, row.successor = now, secrets.seal(pair, token)
     row.save(update_fields=["used_at", "successor"])
     _store(row.connection, pair, now)
@@ -149,7 +148,7 @@ def end(connection: Connection, reason: str, *, actor: Any = None, action: str =
     """End a connection and all its tokens; every process forgets them at once (S5)."""
     with transaction.atomic():
         live = Connection.objects.filter(pk=connection.pk, revoked_at=None)
-        if live.update(revoked_at=timezone.now(), end_reason=reason):
+        if live.update(revoked_at=database_clock.utcnow(), end_reason=reason):
             _audit(actor, action, connection, reason=reason)
             told = {"connection": connection.pk, "principal": principal_key(connection)}
             transaction.on_commit(lambda: announce("credentials", told))
@@ -166,7 +165,7 @@ def end_by_token(token: str, client: Client) -> None:
 def disable(client: Client, *, actor: Any) -> None:
     """Switch a client off; nobody connects by it until it is switched on again, and all it had ends."""
     with transaction.atomic():
-        Client.objects.filter(pk=client.pk).update(disabled_at=timezone.now())
+        Client.objects.filter(pk=client.pk).update(disabled_at=database_clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
         for connection in Connection.objects.filter(client=client, revoked_at=None).select_related("user"):
             end(connection, "client switched off", actor=actor)
@@ -184,7 +183,7 @@ def find_principal(token: str) -> Principal | None:
     if not offers_oauth():
         return None
     rows = AccessToken.objects.select_related("connection__user", "connection__client")
-    row = rows.filter(digest=secrets.digest(token), expires_at__gt=timezone.now()).first()
+    row = rows.filter(digest=secrets.digest(token), expires_at__gt=database_clock.utcnow()).first()
     if row is None:
         return None
     connection = row.connection
@@ -198,7 +197,7 @@ def find_principal(token: str) -> Principal | None:
         name=connection.user.get_username(),
         permissions=permissions if scopes.ADMIN in held else WithoutAdministration(permissions),
         user_id=connection.user_id,
-        expires_at=row.expires_at.timestamp(),
+        expires_at=database_clock.own(row.expires_at.timestamp()),
         scopes=held,
         audience=connection.resource,
         connection_id=connection.pk,
@@ -212,7 +211,7 @@ def principal_key(connection: Connection) -> str:
 
 def _note_used(connection: Connection) -> None:
     """Noted once a minute: a look-up happens every few seconds, and a write each time would be too many."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     before = now - timedelta(seconds=USE_NOTED_SECONDS)
     if connection.last_used_at is None or connection.last_used_at < before:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lt=before)

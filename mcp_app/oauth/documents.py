@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import orjson
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.egress.client import Fetched, fetch
 from mcp_app.egress.policy import EgressError, Policy
 from mcp_app.oauth.connections import note_client
@@ -66,7 +65,7 @@ def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
     known: Client | None = Client.objects.filter(client_id=client_id).first()
     if known is not None and known.registration_source != Client.RegistrationSource.CIMD:
         return known
-    now = timezone.now()
+    now = database_clock.utcnow()
     if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
         return known
     try:
@@ -157,7 +156,7 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
         metadata = kept({**said, "token_endpoint_auth_method": "none"})
     except RegistrationRefused as error:
         raise DocumentRefused(str(error)) from None
-    now = timezone.now()
+    now = database_clock.utcnow()
     client = known or new_client(metadata, Client.RegistrationSource.CIMD, client_id=client_id)
     client.name, client.redirect_uris = metadata.name, " ".join(metadata.redirect_uris)
     client.document_fetched_at, client.cimd_expires_at = now, now + timedelta(seconds=fresh)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import secrets as system_secrets
-import time
 from typing import Any, Final
 
 from oauth2_provider.oauth2_backends import OAuthLibCore
@@ -16,7 +15,7 @@ from oauthlib.oauth2 import WebApplicationServer
 from oauthlib.oauth2.rfc6749 import errors
 from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challenge_method_s256
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.auth.site import canonical, resource
 from mcp_app.oauth import connections, secrets
 from mcp_app.oauth.models import Client
@@ -173,7 +172,10 @@ class Validator(OAuth2Validator):
             token["scope"] = repeated.scope
             return
         pair = Pair(
-            token["access_token"], token["refresh_token"], token["scope"], time.time() + token["expires_in"]
+            token["access_token"],
+            token["refresh_token"],
+            token["scope"],
+            database_clock.timestamp() + token["expires_in"],
         )
         if request.grant_type == "refresh_token":
             connections.refresh(request.refresh_row, request.presented, pair)
@@ -209,9 +211,9 @@ def _refresh_token(request: Any) -> str:
 def _expires_in(request: Any) -> int:
     repeated = _repeated(request)
     if repeated is not None:
-        return max(int(repeated.ends - time.time()), 0)
+        return max(int(repeated.ends - database_clock.timestamp()), 0)
     row = getattr(request, "refresh_row", None) or request.code_row
-    left = row.connection.ends_at.timestamp() - time.time()
+    left = row.connection.ends_at.timestamp() - database_clock.timestamp()
     return int(min(conf.get().oauth_token_seconds, left))
 
 

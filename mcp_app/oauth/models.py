@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.utils import timezone
 from oauth2_provider.models import AbstractApplication, ApplicationManager
 
+from mcp_app import database_clock
 from mcp_app.oauth.redirects import matches
 
 
@@ -85,7 +85,7 @@ class Connection(models.Model):
     @property
     def live(self) -> bool:
         """Neither withdrawn nor over."""
-        return self.revoked_at is None and self.ends_at > timezone.now()
+        return self.revoked_at is None and self.ends_at > database_clock.utcnow()
 
 
 class AuthorizationCode(models.Model):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 from django.db import transaction
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.oauth import redirects, secrets
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.models import Client
@@ -98,7 +98,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
     digest = hashlib.sha256(
         orjson.dumps([network, metadata.name, metadata.redirect_uris, metadata.auth_method])
     ).hexdigest()
-    now = timezone.now()
+    now = database_clock.utcnow()
     with transaction.atomic():
         own = Client.objects.filter(registration_source=Client.RegistrationSource.DCR)
         if metadata.auth_method == "none":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.db.models import Q
-from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
 
 # Kept after their end, so that whoever asks why a client stopped finds the answer.
@@ -18,7 +18,7 @@ UNUSED = timedelta(days=90)
 
 def purge() -> int:
     """Remove what retention allows; returns how many rows."""
-    now = timezone.now()
+    now = database_clock.utcnow()
     over = (
         AccessToken.objects.filter(expires_at__lt=now),
         AuthorizationCode.objects.filter(expires_at__lt=now - CODES_KEPT),

@@ -76,7 +76,7 @@ def store() -> Rows:
 def _connection(rows: Rows) -> None:
     rows.client, _ = enter(kept({"client_name": "c", "redirect_uris": ["https://a.example/"]}), actor=None)
     rows.connection = Connection.objects.create(
-        user=rows.user,
+        user=rows.root,
         client=rows.client,
         resource="https://mcp.example/mcp",
         scope="mcp",
