@@ -174,6 +174,28 @@ MCP = {
 }
 
 # The library of the authorization server; its tables of clients and tokens are ours.
+OAUTH2_PROVIDER = {
+    "PKCE_REQUIRED": True,
+    # Its own check of addresses; ours lets this machine's own, too (mcp_app/oauth/redirects.py).
+    "ALLOWED_REDIRECT_URI_SCHEMES": ["https"],
+    "ROTATE_REFRESH_TOKEN": True,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    **dict.fromkeys(
+        (
+            "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT",
+            "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS",
+            "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT",
+            "COMPLIANT_BCP_RFC9700_PASSWORD_GRANT",
+            "COMPLIANT_BCP_RFC9700_PKCE_METHOD",
+            "COMPLIANT_BCP_RFC9700_PKCE_REQUIRED",
+            "COMPLIANT_BCP_RFC9700_REDIRECT_URI_MATCHING",
+            "COMPLIANT_BCP_RFC9700_REDIRECT_URI_SCHEME",
+            "COMPLIANT_BCP_RFC9700_REFRESH_TOKEN",
+            "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE",
+        ),
+        True,
+    ),
+}
 OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
 OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "mcp_oauth.AccessToken"  # noqa: S105 - the name of a model
