@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.test import Client as Browser
 
@@ -58,3 +60,10 @@ def test_pages_of_any_origin_may_call_what_needs_no_cookie(path: str) -> None:
 def test_pages_of_others_see_nothing_of_what_people_see(path: str) -> None:
     answer = Browser(HTTP_HOST=HOST).get(path, headers={"Origin": "http://localhost:6274"})
     assert "Access-Control-Allow-Origin" not in answer
+
+
+def test_the_page_about_connecting_tells_of_the_login(settings: Any) -> None:
+    page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
+    assert "it opens your browser" in page
+    settings.MCP = {**settings.MCP, "OAUTH": False}
+    assert "it opens your browser" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
