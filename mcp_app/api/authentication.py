@@ -10,7 +10,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from mcp_app.api.throttling import count_address
-from mcp_app.auth.bearer import BAD_CREDENTIAL, MAX_CREDENTIAL
+from mcp_app.auth.bearer import BAD_CREDENTIAL, readable
 from mcp_app.auth.challenge import insufficient, worded
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user
@@ -27,10 +27,8 @@ class ApiKeyAuthentication(BaseAuthentication):
         header = request.META.get("HTTP_AUTHORIZATION")
         if header is None:
             return None
-        scheme, _, token = header[: MAX_CREDENTIAL + 1].partition(" ")
         # Whatever is wrong costs the same look-up and gets the same answer.
-        known = scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL
-        token = token.strip() if known else ""
+        token = readable(header)
         if (find := kind_of(token)) is not None:
             principal = find(token)
             if principal is not None and not principal.bench:

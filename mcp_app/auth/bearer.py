@@ -155,8 +155,18 @@ async def _find(authorization: bytes) -> Principal | None:
 
 def _token(authorization: bytes) -> str:
     """The bearer token, or text that matches no key, so that every refusal costs the same look-up."""
-    # One key can be spelled with any number of blanks: the long spellings must not fill the memory.
     if len(authorization) > MAX_CREDENTIAL:
         return ""
-    scheme, _, token = authorization.decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    return readable(authorization.decode("latin-1"))
+
+
+def readable(header: str) -> str:
+    """The token of an Authorization header, "" when there is none that could be good.
+
+    API keys are short, and one can be spelled with any number of blanks: the long spellings must not fill the
+    memory. Tokens of other kinds may be long.
+    """
+    scheme, _, token = header.partition(" ")
+    token = token.strip() if scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL else ""
+    is_short = len(header) <= MAX_REMEMBERED
+    return token if is_short or tokens.kind_of(token) is not None else ""
