@@ -58,6 +58,7 @@ class Application:
         from mcp_app.execution import following
         from mcp_app.transports import health
         from mcp_app.transports.application import mcp
+        from mcp_app.transports.resource_metadata import PATHS, resource_metadata
 
         # A static file is read from disk in one go; that is what the warning says, and they are small.
         warnings.filterwarnings("ignore", "StreamingHttpResponse must consume synchronous iterators")
@@ -77,6 +78,7 @@ class Application:
             **dict.fromkeys(("/mcp", *self._others), self._first_request),
             "/healthz": health.healthz,
             "/readyz": health.readyz,
+            **dict.fromkeys(PATHS, resource_metadata),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -29,6 +29,10 @@ class Settings:
     allowed_origins: tuple[str, ...] = ()
     loopback: bool = False
     public_url: str = ""
+    oauth: bool = False
+    oauth_registration: bool = True
+    oauth_document_hosts: tuple[str, ...] = ("*",)
+    oauth_redirect_uris: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
@@ -96,6 +100,9 @@ class Settings:
     state_bytes: int = 16 * 1024
 
     # Times.
+    oauth_token_seconds: int = 3_600
+    oauth_refresh_seconds: int = 2_592_000
+    oauth_connection_seconds: int = 31_536_000
     grace_seconds: float = 0.1
     keep_alive_seconds: float = 15.0
     stall_seconds: float = 30.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from time import perf_counter
 from types import CoroutineType
@@ -61,6 +61,8 @@ class Dispatcher:
         self.settings = settings
         self.streams = streams
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
+        # Told when a credential was taken away, after it was forgotten.
+        self.on_credentials: list[Callable[[dict[str, Any]], None]] = []
         self.log = MessageLog(streams, settings)
         self.counts = Counts()
         self.figures = Figures("web", streams, self.counts, self.log)
@@ -98,7 +100,7 @@ class Dispatcher:
         hub = self.streams.hub
         hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.services.calls.heard_cancel)
-        hub.subscribe("credentials", lambda _: self.authenticator.forget())
+        hub.subscribe("credentials", self._credentials_changed)
         hub.subscribe("watching", self.log.heard_watching)
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
@@ -347,6 +349,11 @@ class Dispatcher:
         facts = (request.method, request.id, "" if tool == OTHER else tool)
         self._log(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
         return error
+
+    def _credentials_changed(self, what: dict[str, Any]) -> None:
+        self.authenticator.forget(what)
+        for callback in self.on_credentials:
+            callback(what)
 
     def _note_used_keys(self) -> None:
         used = self.authenticator.used

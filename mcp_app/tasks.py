@@ -19,6 +19,7 @@ from celery.signals import (
     worker_shutting_down,
 )
 from celery.worker import state
+from django.apps import apps
 
 from mcp_app import conf, database
 from mcp_app.execution import reaper, records
@@ -51,7 +52,14 @@ def purge_expired() -> dict[str, int]:
         "messages": retention.purge_messages(),
         "rollups": rollups.purge(),
         "calls": records.purge(),
+        **({"oauth": _purge_oauth()} if apps.is_installed("mcp_app.oauth") else {}),
     }
+
+
+def _purge_oauth() -> int:
+    from mcp_app.oauth import upkeep
+
+    return upkeep.purge()
 
 
 @worker_ready.connect

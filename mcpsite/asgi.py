@@ -15,6 +15,7 @@ from django.core.handlers.asgi import ASGIHandler
 django.setup(set_prefix=False)
 
 from mcp_app.asgi import get_application  # noqa: E402
+from mcp_app.auth.site import SERVER_METADATA, offers_oauth  # noqa: E402
 from mcp_app.transports.health import not_there  # noqa: E402
 from mcpsite.bodies import bounded  # noqa: E402
 from mcpsite.pages import pages  # noqa: E402
@@ -34,9 +35,10 @@ class Pages(ASGIHandler):
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
         """Serve one request that is not for MCP."""
+        path = scope["path"]
         # Clients look there for an authorization server before each connection: nothing to warn of.
-        front = not_there if scope["path"].startswith("/.well-known/") else self._front
-        await bounded(front, scope, receive, send)
+        absent = path.startswith("/.well-known/") and not (path in SERVER_METADATA and offers_oauth())
+        await bounded(not_there if absent else self._front, scope, receive, send)
 
 
 application = get_application(Pages())

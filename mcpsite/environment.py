@@ -36,6 +36,10 @@ REMEDIES = {
     "WORKER_CONCURRENCY": "a number from 1 to 64",
     "WORKER_QUEUES": "queue names separated by commas, for example celery,slow",
     "MCP_AUTH": "loopback or required",
+    "OAUTH": "on or off",
+    "OAUTH_REGISTRATION": "on or off",
+    "OAUTH_DOCUMENT_HOSTS": "host names separated by commas, for example claude.ai,vscode.dev, or * for any",
+    "OAUTH_REDIRECT_URIS": "whole addresses separated by commas, for example myapp://oauth/callback",
     "DEMO": "on or off",
     "MCP_APPS": "names of Django apps separated by commas, each installed or in the folder of MCP_APPS_PATH",
     "MCP_APPS_PATH": "the folder that your apps are in",
@@ -76,6 +80,10 @@ class Environment(BaseSettings):
     worker_concurrency: int = Field(2, ge=1, le=64)
     worker_queues: Names = ("celery",)
     mcp_auth: Literal["", "loopback", "required"] = ""
+    oauth: bool = True
+    oauth_registration: bool = True
+    oauth_document_hosts: Names = ("*",)
+    oauth_redirect_uris: Names = ()
     demo: bool = True
     mcp_apps: Names = ()
     mcp_apps_path: str = ""
@@ -87,7 +95,14 @@ class Environment(BaseSettings):
     message_log_rows: int | None = Field(None, ge=0)
 
     @field_validator(
-        "allowed_hosts", "allowed_origins", "trusted_proxies", "worker_queues", "mcp_apps", mode="before"
+        "allowed_hosts",
+        "allowed_origins",
+        "trusted_proxies",
+        "worker_queues",
+        "mcp_apps",
+        "oauth_document_hosts",
+        "oauth_redirect_uris",
+        mode="before",
     )
     @classmethod
     def _split(cls, value: Any) -> Any:
@@ -239,6 +254,13 @@ class Environment(BaseSettings):
         if not self.public_url and (self.listens_everywhere or self.allowed_hosts):
             return ""
         return self.base_url
+
+    @property
+    def offers_oauth(self) -> bool:
+        """Whether people log clients in here: where credentials are required, by https or on this machine."""
+        parts = urlsplit(self.client_url)
+        safe = parts.scheme == "https" or _bracketed(parts.hostname or "") in LOOPBACK_NAMES
+        return self.oauth and self.auth == "required" and safe
 
     @property
     def log_rows(self) -> int:

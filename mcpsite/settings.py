@@ -37,7 +37,9 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular_sidecar",  # For its static files: the page of the API asks nobody else for them.
     "django_svelte_jsoneditor",
+    "oauth2_provider",
     "mcp_app",
+    "mcp_app.oauth",
     "mcpsite",  # For its commands `up` and `prepare`.
 ]
 if ENVIRONMENT.demo:
@@ -157,6 +159,13 @@ MCP = {
     "ALLOWED_ORIGINS": ENVIRONMENT.allowed_origins,
     "LOOPBACK": ENVIRONMENT.is_loopback,
     "PUBLIC_URL": ENVIRONMENT.client_url,
+    "OAUTH": ENVIRONMENT.offers_oauth,
+    "OAUTH_REGISTRATION": ENVIRONMENT.oauth_registration,
+    "OAUTH_DOCUMENT_HOSTS": ENVIRONMENT.oauth_document_hosts,
+    "OAUTH_REDIRECT_URIS": (
+        "cursor://anysphere.cursor-mcp/oauth/callback",
+        *ENVIRONMENT.oauth_redirect_uris,
+    ),
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
     "HTTP_SSE": ENVIRONMENT.http_sse,
@@ -165,6 +174,34 @@ MCP = {
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
 }
+
+# The library of the authorization server; its tables of clients and tokens are ours.
+OAUTH2_PROVIDER = {
+    "PKCE_REQUIRED": True,
+    # Its own check of addresses; ours lets this machine's own, too (mcp_app/oauth/redirects.py).
+    "ALLOWED_REDIRECT_URI_SCHEMES": ["https"],
+    "ROTATE_REFRESH_TOKEN": True,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    **dict.fromkeys(
+        (
+            "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT",
+            "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS",
+            "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT",
+            "COMPLIANT_BCP_RFC9700_PASSWORD_GRANT",
+            "COMPLIANT_BCP_RFC9700_PKCE_METHOD",
+            "COMPLIANT_BCP_RFC9700_PKCE_REQUIRED",
+            "COMPLIANT_BCP_RFC9700_REDIRECT_URI_MATCHING",
+            "COMPLIANT_BCP_RFC9700_REDIRECT_URI_SCHEME",
+            "COMPLIANT_BCP_RFC9700_REFRESH_TOKEN",
+            "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE",
+        ),
+        True,
+    ),
+}
+OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
+OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
+OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "mcp_oauth.AccessToken"  # noqa: S105 - the name of a model
+OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "mcp_oauth.RefreshToken"  # noqa: S105 - the name of a model
 
 # Celery. Without Redis (a bare `runserver`) there is no worker either.
 CELERY_BROKER_URL = _environment.broker_url(REDIS_URL)

@@ -113,6 +113,8 @@ UNFOLD: dict[str, Any] = {
                 "separator": True,
                 "items": [
                     _link("API keys", "key", "apikey"),
+                    _link("OAuth clients", "apps", "client", "mcp_oauth"),
+                    _link("OAuth connections", "link", "connection", "mcp_oauth"),
                     _link("Audit trail", "policy", "auditevent"),
                     {"title": "REST API", "icon": "api", "link": reverse_lazy("mcp_api:docs")},
                     _link("Users", "person", "user", "auth"),

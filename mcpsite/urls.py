@@ -29,5 +29,6 @@ urlpatterns = [
     path("", RedirectView.as_view(url="/admin/")),
     path("admin/login/", login),
     path("admin/", admin.site.urls),
+    path("", include("mcp_app.oauth.urls")),
     path("", include("mcp_app.urls")),
 ]

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from mcp_app.api.throttling import count_address
-from mcp_app.auth.bearer import BAD_CREDENTIAL, MAX_CREDENTIAL
+from mcp_app.auth.bearer import BAD_CREDENTIAL, readable
+from mcp_app.auth.challenge import insufficient, worded
+from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user
-
-CHALLENGE = 'Bearer realm="api"'
-BAD_CHALLENGE = f'{CHALLENGE}, error="invalid_token"'
+from mcp_app.auth.site import metadata_url
+from mcp_app.auth.tokens import kind_of
+from mcp_app.protocol.scopes import ADMIN
 
 
 class ApiKeyAuthentication(BaseAuthentication):
-    """``Authorization: Bearer <API key>``. With any such header nothing else is looked at."""
+    """``Authorization: Bearer <API key or OAuth token>``. With any such header nothing else is looked at."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         """The key's user and principal, None without the header; raises AuthenticationFailed (S1)."""
         header = request.META.get("HTTP_AUTHORIZATION")
         if header is None:
             return None
-        scheme, _, token = header[: MAX_CREDENTIAL + 1].partition(" ")
         # Whatever is wrong costs the same look-up and gets the same answer.
-        known = scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL
-        key = find_api_key(token.strip() if known else "")
+        token = readable(header)
+        if (find := kind_of(token)) is not None:
+            principal = find(token)
+            if principal is not None and not principal.bench:
+                return _of_token(request, principal)
+            token = ""
+        key = find_api_key(token)
         if key is None:
             count_address(request)
             raise AuthenticationFailed(BAD_CREDENTIAL)
@@ -36,7 +43,31 @@ class ApiKeyAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         """The challenge of a 401."""
-        return BAD_CHALLENGE if "HTTP_AUTHORIZATION" in request.META else CHALLENGE
+        metadata = _metadata(request)
+        error = "invalid_token" if "HTTP_AUTHORIZATION" in request.META else ""
+        return worded(error, realm="api", metadata=metadata, scope=ADMIN if metadata else "")
+
+
+class InsufficientScope(PermissionDenied):
+    """403 with the challenge that tells a client which scope to ask for."""
+
+    def __init__(self, principal: Principal, metadata: str) -> None:
+        refused = insufficient(principal, ADMIN, metadata)
+        super().__init__(refused.message)
+        self.auth_header = refused.challenge
+
+
+def _of_token(request: Request, principal: Principal) -> tuple[Any, Any]:
+    """The user of an OAuth token. What this API does is administration, so nothing less than that scope
+    opens it: the views ask for the permissions of the user, which know no ceiling.
+    """
+    if principal.scopes is not None and ADMIN not in principal.scopes:
+        raise InsufficientScope(principal, _metadata(request))
+    return get_user_model()._default_manager.get(pk=str(principal.user_id)), principal
+
+
+def _metadata(request: Request) -> str:
+    return metadata_url(request.META.get("HTTP_HOST", ""), "/mcp")
 
 
 class BrowserAuthentication(SessionAuthentication):

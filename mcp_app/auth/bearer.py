@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
 
 from django.db import Error as DatabaseFault
 
 from mcp_app import database_clock
-from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
+from mcp_app.auth import tokens
+from mcp_app.auth.challenge import unauthorized
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.auth.services import find_principal
 from mcp_app.auth.wrong_keys import WrongKeys
 from mcp_app.database import aquery
-from mcp_app.protocol.errors import Unauthorized, Unavailable
+from mcp_app.protocol.errors import Unavailable
 
 RECHECK_SECONDS = 10.0
 # While the database cannot be asked, who was verified this long ago is still trusted. Nobody can revoke a key
@@ -23,9 +26,14 @@ TRUST_SECONDS = 60.0
 # Then it is asked this often.
 RETRY_SECONDS = 2.0
 KNOWN_LIMIT = 10_000
-MAX_CREDENTIAL = 512
+# Tokens of some identity providers have several thousand bytes (AUTH-26).
+MAX_CREDENTIAL = 8 * 1024 + 64
+# A longer one is remembered by its digest: ten thousand of the longest would fill 80 MB.
+MAX_REMEMBERED = 512
 NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
+NOT_LOGGED_IN = "This server needs a login, or a credential: 'Authorization: Bearer <token or API key>'."
 BAD_CREDENTIAL = "The API key is unknown, expired or revoked."
+NOT_GOOD = "The token or API key is unknown, expired or revoked."
 NO_DATABASE = "The server cannot reach its database now. Try again in a moment."
 
 log = logging.getLogger("mcp.auth")
@@ -44,12 +52,13 @@ class Authenticator:
     ``mode`` is ``loopback`` (no credential needed from this machine) or ``required``.
     """
 
-    __slots__ = ("_known", "_loopback", "_wrong", "used")
+    __slots__ = ("_changes", "_known", "_loopback", "_wrong", "used")
 
     def __init__(self, mode: str, wrong_keys_per_minute: int = 0) -> None:
         self._loopback = mode == "loopback"
         self._wrong = WrongKeys(wrong_keys_per_minute)
         self._known: dict[bytes, _Known] = {}
+        self._changes = 0
         self.used: dict[int, float] = {}
 
     def known(self, authorization: bytes | None, *, local: bool) -> Principal | None:
@@ -59,7 +68,7 @@ class Authenticator:
         """
         if authorization is None:
             return LOOPBACK if self._loopback and local else None
-        known = self._known.get(authorization)
+        known = self._known.get(_remembered(authorization))
         if known is None or known.recheck_at < time.monotonic():
             return None
         principal = known.principal
@@ -67,61 +76,78 @@ class Authenticator:
             return None
         return principal
 
-    async def authenticate(self, authorization: bytes | None, *, local: bool, address: str = "") -> Principal:
+    async def authenticate(
+        self, authorization: bytes | None, *, local: bool, address: str = "", metadata: str = ""
+    ) -> Principal:
         """The principal of one request, which came from ``address``.
 
-        Raises Unauthorized with a Bearer challenge, TooManyRequests after too many wrong keys, and
-        Unavailable while the database cannot be asked.
+        ``metadata`` is where a client reads how to get a token. Raises Unauthorized with a Bearer challenge,
+        TooManyRequests after too many wrong keys, and Unavailable while the database cannot be asked.
         """
         principal = self.known(authorization, local=local)
         if principal is not None:
             return principal
         if authorization is None:
-            raise Unauthorized(NO_CREDENTIAL, challenge=_challenge())
-        known = self._known  # a look-up that ``forget`` overtakes must not be remembered
+            raise unauthorized(NOT_LOGGED_IN if metadata else NO_CREDENTIAL, metadata=metadata)
+        changes = self._changes  # a look-up that ``forget`` overtakes must not be remembered
         repeated = self._wrong.repeated(authorization, address)
         try:
             principal = None if repeated else await _find(authorization)
         except Unavailable:
-            return self._trusted(known, authorization)
+            return self._trusted(authorization)
         if principal is None:
-            known.pop(authorization, None)
+            self._known.pop(_remembered(authorization), None)
             self._wrong.count(authorization, address)
             # One answer for unknown, expired, revoked and malformed keys: nothing to learn from it (S1).
-            raise Unauthorized(BAD_CREDENTIAL, challenge=_challenge("invalid_token"))
-        if len(known) >= KNOWN_LIMIT:
-            known.clear()
-        now = time.monotonic()
-        known[authorization] = _Known(principal, now + RECHECK_SECONDS, now)
+            raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
+        if changes == self._changes:
+            if len(self._known) >= KNOWN_LIMIT:
+                self._known.clear()
+            now = time.monotonic()
+            self._known[_remembered(authorization)] = _Known(principal, now + RECHECK_SECONDS, now)
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = database_clock.timestamp()
         return principal
 
-    def _trusted(self, known: dict[bytes, _Known], authorization: bytes) -> Principal:
+    def _trusted(self, authorization: bytes) -> Principal:
         """Who was verified a while ago, while nobody can be asked; else raises Unavailable."""
-        found, now = known.get(authorization), time.monotonic()
-        if found is None or known is not self._known or now > found.verified_at + TRUST_SECONDS:
+        found, now = self._known.get(_remembered(authorization)), time.monotonic()
+        if found is None or now > found.verified_at + TRUST_SECONDS:
             raise Unavailable(NO_DATABASE)
         if found.principal.expires_at is not None and found.principal.expires_at <= time.time():
             raise Unavailable(NO_DATABASE)
         found.recheck_at = min(now + RETRY_SECONDS, found.verified_at + TRUST_SECONDS)
         return found.principal
 
-    def forget(self) -> None:
-        """Look every credential up again: keys or permissions changed."""
-        self._known = {}
+    def forget(self, what: Mapping[str, Any] | None = None) -> None:
+        """Look credentials up again that changed: one key or connection, or every one of a user.
+
+        ``what`` is the broadcast: ``{"api_key": id}``, ``{"connection": id}`` or ``{"user": id}``. Without
+        it, or with one that this version does not know, all are looked up again.
+        """
+        self._changes += 1
         self._wrong.forget()
+        for name, member in _FORGOTTEN_BY.items():
+            if what and name in what:
+                changed = what[name]
+                for key, known in list(self._known.items()):
+                    if getattr(known.principal, member) == changed:
+                        del self._known[key]
+                return
+        self._known = {}
 
 
-def _challenge(error: str = "") -> str:
-    return 'Bearer realm="mcp"' + (f', error="{error}"' if error else "")
+_FORGOTTEN_BY = {"api_key": "api_key_id", "connection": "connection_id", "user": "user_id"}
+
+
+def _remembered(authorization: bytes) -> bytes:
+    return authorization if len(authorization) <= MAX_REMEMBERED else sha256(authorization).digest()
 
 
 async def _find(authorization: bytes) -> Principal | None:
     token = _token(authorization)
-    find = find_bench_principal if token.startswith(BENCH_PREFIX) else find_principal
     try:
-        return await aquery(find, token)
+        return await aquery(tokens.find, token)
     except DatabaseFault as error:
         log.warning("A credential was not checked: %s", error)
         raise Unavailable(NO_DATABASE) from None
@@ -129,8 +155,18 @@ async def _find(authorization: bytes) -> Principal | None:
 
 def _token(authorization: bytes) -> str:
     """The bearer token, or text that matches no key, so that every refusal costs the same look-up."""
-    # One key can be spelled with any number of blanks: the long spellings must not fill the memory.
     if len(authorization) > MAX_CREDENTIAL:
         return ""
-    scheme, _, token = authorization.decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    return readable(authorization.decode("latin-1"))
+
+
+def readable(header: str) -> str:
+    """The token of an Authorization header, "" when there is none that could be good.
+
+    API keys are short, and one can be spelled with any number of blanks: the long spellings must not fill the
+    memory. Tokens of other kinds may be long.
+    """
+    scheme, _, token = header.partition(" ")
+    token = token.strip() if scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL else ""
+    is_short = len(header) <= MAX_REMEMBERED
+    return token if is_short or tokens.kind_of(token) is not None else ""

@@ -18,6 +18,23 @@ class Everything:
 
 
 EVERYTHING: Final = Everything()
+# The permissions of this server's own models: its administration.
+OWN: Final = ("mcp_app.", "mcp_oauth.")
+
+
+class WithoutAdministration:
+    """Permissions under the ceiling of a token without the scope ``mcp:admin``."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self, held: Container[str]) -> None:
+        self._held = held
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._held and not str(item).startswith(OWN)
+
+    def __repr__(self) -> str:
+        return f"{self._held!r} without administration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +43,9 @@ class Principal:
 
     ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is
     the moment (seconds since the epoch, by this process's clock) at which its credential ends. ``bench``: a
-    person in the admin tries something; their token is good for `/mcp` only.
+    person in the admin tries something; their token is good for `/mcp` only. ``scopes`` is the ceiling of an
+    OAuth token, with all that they imply; None for credentials without one. ``audience`` is the resource such
+    a token was issued for, ``connection_id`` the row of the grant it belongs to.
     """
 
     key: str
@@ -36,6 +55,9 @@ class Principal:
     api_key_id: int | None = None
     expires_at: float | None = None
     bench: bool = False
+    scopes: frozenset[str] | None = None
+    audience: str = ""
+    connection_id: int | None = None
 
 
 LOOPBACK: Final = Principal(key="loopback", name="local user", permissions=frozenset())

@@ -8,7 +8,17 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 
 _CATALOGUE = ("tool", "prompt", "resource", "resourcetemplate")
-_LOOKED_AT = (*_CATALOGUE, "cataloguechange", "session", "message", "call", "apikey", "auditevent")
+_LOOKED_AT = (
+    *_CATALOGUE,
+    "cataloguechange",
+    "session",
+    "message",
+    "call",
+    "apikey",
+    "auditevent",
+    "client",
+    "connection",
+)
 
 _AUDITOR = frozenset(f"view_{model}" for model in _LOOKED_AT)
 _OPERATOR = _AUDITOR | {
@@ -16,6 +26,7 @@ _OPERATOR = _AUDITOR | {
     "change_call",
     "decide_call",
     "try_entries",
+    "change_connection",
     "run_doctor",
     "view_metrics",
 }
@@ -25,6 +36,8 @@ _ADMINISTRATOR = _OPERATOR | {
     "try_as_others",
     "add_apikey",
     "change_apikey",
+    "add_client",
+    "change_client",
 }
 
 # Users and groups are not among them: who may change users may become anybody, so that stays with superusers.
@@ -43,7 +56,7 @@ def make_roles() -> list[str]:
             group, created = Group.objects.get_or_create(name=name)
             if created:
                 permissions = Permission.objects.filter(
-                    content_type__app_label="mcp_app", codename__in=codenames
+                    content_type__app_label__in=("mcp_app", "mcp_oauth"), codename__in=codenames
                 )
                 group.permissions.set(permissions)
                 made.append(name)

@@ -14,13 +14,15 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app import database_clock
-from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal
+from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal, WithoutAdministration
 from mcp_app.models import ApiKey, audit
 from mcp_app.streams.announce import announce
 from mcp_app.templatetags.mcp_text import marked
 
 PREFIX = "mcp_"
 MAX_NAME = 100
+# Between the user and the client in the key of a principal that came by OAuth.
+OF_CLIENT = "/client:"
 # Noting every use would be a write for every request.
 USE_NOTED_SECONDS = 60
 
@@ -145,10 +147,12 @@ def principal_of(key: str, user_id: int | None, api_key_id: int | None) -> Princ
     user = get_user_model().objects.filter(pk=user_id, is_active=True).first()
     if user is None:
         return Principal(key=key, name=key, permissions=frozenset())
+    permissions = permissions_of(user)
     return Principal(
         key=key,
         name=user.get_username(),
-        permissions=permissions_of(user),
+        # Scopes are not stored with a call: the narrower ceiling is the safe one.
+        permissions=WithoutAdministration(permissions) if OF_CLIENT in key else permissions,
         user_id=user_id,
         api_key_id=api_key_id,
     )

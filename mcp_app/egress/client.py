@@ -32,6 +32,7 @@ class Fetched:
     content_type: str
     charset: str
     body: bytes
+    cache_control: str = ""
 
 
 async def fetch(
@@ -103,7 +104,8 @@ async def _read(target: Target, response: httpx2.Response, policy: Policy) -> Fe
             return _redirected(target, location, policy)
         content_type, charset = _content_type(response, policy)
         body = await read_bounded(response, policy)
-        return Fetched(str(target.url), response.status_code, content_type, charset, body)
+        cache_control = response.headers.get("cache-control", "")
+        return Fetched(str(target.url), response.status_code, content_type, charset, body, cache_control)
     finally:
         await response.aclose()
 

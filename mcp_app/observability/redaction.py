@@ -11,8 +11,8 @@ import orjson
 MARK = "[redacted]"
 # Protocol members whose names end like a secret's but which only name a position or a running request.
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
-CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"@")
-_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp_[A-Za-z0-9_-]{16,}")
+CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_", b"@")
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp(?:at|rt|ac|cs)?_[A-Za-z0-9_-]{16,}")
 # Up to the last @ before the path: a password may hold one itself. The user may be missing, as for Redis.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
 _UPPER = bytes(range(ord("A"), ord("Z") + 1))

@@ -214,6 +214,7 @@ class Forbidden(Refused):
 
     def __init__(self, message: str | None = None, *, challenge: str | None = None, **rest: Any) -> None:
         """``challenge`` names the missing scopes (RFC 6750 section 3.1); leave it out for other refusals."""
+        self.challenge = challenge
         headers = ((b"www-authenticate", challenge.encode("latin-1")),) if challenge else ()
         super().__init__(message, headers=headers, **rest)
 

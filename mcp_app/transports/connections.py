@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from mcp_app.protocol.errors import TooManyRequests
 
@@ -101,6 +102,14 @@ class Connections:
         for connection in list(self._by_session.get(session_id, ())):
             connection.stale = True
             connection.wake()
+
+    def recheck(self, changed: Mapping[str, Any]) -> None:
+        """A credential changed, as the broadcast says it: whoever reads by it is asked again at once."""
+        key, of_key = changed.get("principal"), f"/key:{changed.get('api_key')}"
+        for connection in self._all():
+            if connection.principal_key == key or connection.principal_key.endswith(of_key):
+                connection.stale = True
+                connection.wake()
 
     def take_over(self, session_id: str, token: str) -> None:
         """A newer connection reads the session's standalone stream: the older one ends (T-GET-06)."""

@@ -101,6 +101,7 @@ class HttpSse:
         principal = await self._admitted(scope, fields)
         session = await self._session(scope, principal)
         message, body = await self._endpoint.message(fields, receive, answers=False)
+        self._endpoint.check_scopes(principal, message, fields, scope)
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED:
                 await silenced.note(self._dispatcher.streams, session.id, message.params.get("requestId"))

@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
+from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import LOOPBACK
+from mcp_app.auth.site import metadata_url
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.protocol.errors import Forbidden, McpError, MethodNotAllowed, Refused
 from mcp_app.protocol.http_headers import collect
+from mcp_app.protocol.scopes import ADMIN
 from mcp_app.protocol.transport_security import HostPolicy
 from mcp_app.transports.metrics import families, readings
 from mcp_app.transports.streamable_http.answers import Send, send_error
@@ -57,7 +60,12 @@ class Metrics:
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
-        principal = await authenticator.authenticate(authorization, local=local, address=address)
+        metadata = metadata_url(fields.get(b"host", b"").decode("latin-1"), scope["path"])
+        principal = await authenticator.authenticate(
+            authorization, local=local, address=address, metadata=metadata
+        )
+        if principal.scopes is not None and ADMIN not in principal.scopes:
+            raise insufficient(principal, ADMIN, metadata)
         if principal.bench or (principal is not LOOPBACK and PERMISSION not in principal.permissions):
             raise Forbidden(NOT_ALLOWED)
         if scope["method"] not in ("GET", "HEAD"):

@@ -14,18 +14,22 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON = (b"content-type", b"application/json")
 # T-POST-17: no cache and no proxy may keep or rewrite an answer.
 NO_CACHE = (b"cache-control", b"no-cache, no-transform")
+# AUTH-25: a challenge belongs to one client and one moment.
+NO_STORE = (b"cache-control", b"no-store, no-transform")
+NEVER_STORED = frozenset((401, 403))
 _LENGTHS = tuple((b"content-length", b"%d" % size) for size in range(4096))
 
 
 async def send_body(send: Send, status: int, body: bytes, extra: Headers = ()) -> None:
     """One JSON body, or an empty answer without a media type."""
     size = len(body)
+    cache = NO_CACHE if status not in NEVER_STORED else NO_STORE
     length = _LENGTHS[size] if size < len(_LENGTHS) else (b"content-length", b"%d" % size)
     if body:
-        headers = [JSON, NO_CACHE, length, *extra]
+        headers = [JSON, cache, length, *extra]
     else:
         # RFC 9110 section 8.6: a 204 must not say how long the body is that it cannot have.
-        headers = [NO_CACHE, *extra] if status == 204 else [NO_CACHE, length, *extra]
+        headers = [cache, *extra] if status == 204 else [cache, length, *extra]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

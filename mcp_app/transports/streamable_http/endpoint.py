@@ -7,7 +7,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.site import metadata_url
 from mcp_app.dispatcher import NO_REDIS, Dispatcher
 from mcp_app.execution.reply import Answered
 from mcp_app.execution.results import unexpected
@@ -21,6 +23,7 @@ from mcp_app.protocol.errors import (
     UnsupportedMediaType,
 )
 from mcp_app.protocol.http_headers import accepts_both, accepts_sse, collect, is_identity, is_json
+from mcp_app.protocol.scopes import needed
 from mcp_app.protocol.transport_security import HostPolicy, names_loopback
 from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import Session
@@ -79,6 +82,7 @@ class Endpoint:
             self._allow = ALLOW
         dispatcher.figures.gauges["open_streams"] = lambda: self.connections.open
         dispatcher.upkeep.on_change.append(self.connections.wake_standalone)
+        dispatcher.on_credentials.append(self.connections.recheck)
         dispatcher.sessions.on_end.append(self.connections.stop_session)
         dispatcher.sessions.on_change.append(self.connections.wake_session)
         dispatcher.sessions.on_take_over.append(self.connections.take_over)
@@ -130,6 +134,8 @@ class Endpoint:
             message = jsonrpc.parse(body, self._limits)
             if type(message) is not jsonrpc.Request:
                 return None
+            if principal.scopes is not None and needed(message.method) not in principal.scopes:
+                return None
             if self._modern.takes(fields, message):
                 return self._modern.quick(fields, message, body, principal, address)
             return self._legacy.quick(fields, message, body, principal)
@@ -146,7 +152,25 @@ class Endpoint:
         local = authorization is None and is_local(fields, address)
         authenticator = self._dispatcher.authenticator
         known = authenticator.known(authorization, local=local)
-        return known or await authenticator.authenticate(authorization, local=local, address=address)
+        return known or await authenticator.authenticate(
+            authorization, local=local, address=address, metadata=_metadata(fields, scope)
+        )
+
+    def check_scopes(
+        self,
+        principal: Principal,
+        message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
+        fields: Fields,
+        scope: Scope,
+    ) -> None:
+        """Raises Forbidden for what the scopes of a token do not cover, before anything is done (AUTH-12)."""
+        if principal.scopes is None:
+            return
+        for each in message if isinstance(message, list) else (message,):
+            if isinstance(each, jsonrpc.Request) and needed(each.method) not in principal.scopes:
+                refused = insufficient(principal, needed(each.method), _metadata(fields, scope))
+                refused.request_id = None if isinstance(message, list) else each.id
+                raise refused
 
     async def message(
         self, fields: Fields, receive: Receive, *, answers: bool
@@ -165,6 +189,7 @@ class Endpoint:
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
+        self.check_scopes(principal, message, fields, scope)
         if self._modern.takes(fields, message):
             local = is_local(fields, address_of(scope))
             await self._modern.post(
@@ -231,6 +256,10 @@ def is_local(fields: Fields, address: str) -> bool:
     if address not in LOOPBACK_ADDRESSES or not FORWARDED.isdisjoint(fields):
         return False
     return names_loopback(fields.get(b"host", b""))
+
+
+def _metadata(fields: Fields, scope: Scope) -> str:
+    return metadata_url(fields.get(b"host", b"").decode("latin-1"), scope["path"])
 
 
 def _is_plain_post(fields: Fields) -> bool:

@@ -108,7 +108,8 @@ class ExchangeStream:
             if clock() >= stop_at:
                 reply.fail("The server is stopping. Send the request again.")
                 continue
-            if self._check_due() <= clock():
+            if connection.stale or self._check_due() <= clock():
+                connection.stale = False
                 await self._check()
             await reply.changed(max(min(self._check_due(), self._keep_alive_due(), stop_at) - clock(), 0.01))
         return False

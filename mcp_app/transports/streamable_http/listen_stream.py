@@ -171,9 +171,10 @@ class ListenStream:
         expires_at = subscription.principal.expires_at
         if expires_at is not None and expires_at <= time.time():
             return False
-        if now - self._checked < self._dispatcher.settings.keep_alive_seconds:
+        recent = now - self._checked < self._dispatcher.settings.keep_alive_seconds
+        if recent and not self._connection.stale:
             return True
-        self._checked = now
+        self._checked, self._connection.stale = now, False
         if now - self._seen >= SEEN_SECONDS:
             self._seen = now
             self._dispatcher.log.fact("session.seen", sessions=[subscription.id])

@@ -96,6 +96,8 @@ class Requests:
             "apikey": seed.key.pk,
             "keys": seed.key.pk,
             "auditevent": rows.event.pk,
+            "client": rows.client.pk,
+            "connection": rows.connection.pk,
             "audit": rows.event.pk,
         }
         found |= {"approval": seed.undecided_call.pk, "user": rows.user.pk, "group": rows.group.pk}
@@ -219,6 +221,15 @@ class Requests:
             "POST /admin/mcp_app/apikey/add/ user": _changing(other, is_form=True),
             "POST /admin/mcp_app/apikey/<id>/revoke/": _changing({}),
             "POST /admin/mcp_app/apikey/ action=revoke_keys": _action("revoke_keys", rows.seed.key.pk),
+            "POST /admin/mcp_oauth/client/add/": _changing(
+                {"name": "new", "redirect_uris": "https://b.example/", "token_auth_method": "none"}
+            ),
+            "POST /admin/mcp_oauth/client/<id>/disable/": _changing({}),
+            "POST /admin/mcp_oauth/client/<id>/enable/": _changing({}),
+            "POST /admin/mcp_oauth/connection/<id>/end/": _changing({}),
+            "POST /admin/mcp_oauth/connection/ action=end_connections": _action(
+                "end_connections", rows.connection.pk
+            ),
             "POST /admin/auth/user/add/": _changing({"username": "new", **twice}),
             "POST /admin/auth/user/<id>/change/": _changing(
                 {"username": "renamed", "is_active": "on", **joined}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.utils import timezone
 
 from mcp_app.catalogue.drafts import save_draft
 from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
@@ -22,6 +24,8 @@ from mcp_app.models import (
     ResourceTemplate,
     Tool,
 )
+from mcp_app.oauth.models import Client, Connection
+from mcp_app.oauth.registration import enter, kept
 from tests.admin_seed import PASSWORD, Seed, call, seed
 from tests.integration.roles.table import KINDS, OWN
 
@@ -46,6 +50,8 @@ class Rows:
     gone: dict[str, CatalogueChange] = field(default_factory=dict)
     run: dict[str, Message] = field(default_factory=dict)
     event: AuditEvent = field(init=False)
+    client: Client = field(init=False)
+    connection: Connection = field(init=False)
     user: Any = field(init=False)
     root: Any = field(init=False)
     group: Group = field(init=False)
@@ -58,12 +64,25 @@ def store() -> Rows:
     rows.user = users.create_user("somebody", password=PASSWORD)
     rows.root = users.create_superuser("another-root", password=PASSWORD)
     rows.group = Group.objects.create(name="spare")
+    _connection(rows)
     _entries(rows)
     _drafts(rows)
     _runs(rows)
     Call.objects.filter(pk=rows.seed.call.pk).update(arguments='{"text": "hi"}')
     rows.event = AuditEvent.objects.latest("pk")
     return rows
+
+
+def _connection(rows: Rows) -> None:
+    rows.client, _ = enter(kept({"client_name": "c", "redirect_uris": ["https://a.example/"]}), actor=None)
+    rows.connection = Connection.objects.create(
+        user=rows.root,
+        client=rows.client,
+        resource="https://mcp.example/mcp",
+        scope="mcp",
+        redirect_uri="https://a.example/",
+        ends_at=timezone.now() + timedelta(days=1),
+    )
 
 
 def _made(echo: Tool) -> dict[str, Any]:

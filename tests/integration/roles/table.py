@@ -90,7 +90,13 @@ def widened(clause: Clause) -> Clause:
 def person_of(role: str) -> Person:
     """The person of a column."""
     given = ROLES.get(f"MCP {role}", frozenset())
-    return Person(role, frozenset(f"mcp_app.{name}" for name in given), is_known=role != "anonymous")
+    return Person(role, frozenset(map(_labelled, given)), is_known=role != "anonymous")
+
+
+def _labelled(name: str) -> str:
+    """A permission of a role with the app that it belongs to."""
+    app = "mcp_oauth" if name.endswith(("_client", "_connection")) else "mcp_app"
+    return f"{app}.{name}"
 
 
 @cache

@@ -18,13 +18,15 @@ from mcp_app.console.consumer import LiveConsumer
 from mcpsite.asgi import application
 
 SOCKET: Final = "/console/ws"
+# Where OAuth is offered, anybody may ask these; what they answer to whom is proved with OAuth itself.
+OF_CLIENTS: Final = ("/oauth/", "/accounts/", "/.well-known/")
 NAMED: Final = re.compile(r"<(?:\w+:)?\w+>")
 
 
 def pages() -> Iterator[str]:
     """The addresses that Django serves, but for the API."""
     for found in _walked(get_resolver().url_patterns, ""):
-        if not found.startswith("/api/"):
+        if not found.startswith(("/api/", *OF_CLIENTS)):
             yield found
 
 
@@ -68,7 +70,7 @@ def actions(request: HttpRequest) -> Iterator[str]:
 
 def served() -> set[str]:
     """The addresses that are answered before Django is asked."""
-    return set(application.routes)
+    return {route for route in application.routes if not route.startswith(OF_CLIENTS)}
 
 
 def said_to_the_socket() -> set[str]:

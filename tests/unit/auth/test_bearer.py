@@ -117,7 +117,7 @@ async def refusal(authorization: bytes) -> tuple[Any, ...]:
 
 
 async def test_a_spelling_too_long_to_remember_is_refused_although_its_key_is_good(header: bytes) -> None:
-    padded = header.replace(b" ", b" " * bearer.MAX_CREDENTIAL)
+    padded = header.replace(b" ", b" " * bearer.MAX_REMEMBERED)
     with pytest.raises(Unauthorized):
         await Authenticator("required").authenticate(padded, local=False)
 

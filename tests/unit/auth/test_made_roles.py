@@ -32,7 +32,7 @@ def test_an_auditor_can_only_look() -> None:
 def test_no_role_can_alter_users_or_groups() -> None:
     make_roles()
     given = Permission.objects.filter(group__name__in=ROLES)
-    assert set(given.values_list("content_type__app_label", flat=True)) == {"mcp_app"}
+    assert set(given.values_list("content_type__app_label", flat=True)) == {"mcp_app", "mcp_oauth"}
 
 
 def test_a_group_that_an_installation_altered_stays_as_it_is() -> None:

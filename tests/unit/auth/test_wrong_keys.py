@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.auth import bearer, wrong_keys
+from mcp_app.auth import tokens, wrong_keys
 from mcp_app.auth.bearer import Authenticator
 from mcp_app.protocol.errors import TooManyRequests, Unauthorized
 
@@ -67,8 +67,8 @@ async def test_the_same_wrong_key_is_not_looked_up_again_until_keys_change(
     authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Any] = []
-    find = bearer.find_principal
-    monkeypatch.setattr(bearer, "find_principal", lambda token: (looked.append(token), find(token))[1])
+    find = tokens.find
+    monkeypatch.setattr(tokens, "find", lambda token: (looked.append(token), find(token))[1])
     for _ in range(LIMIT + 10):
         await refused(authenticator)
     assert len(looked) == LIMIT + 1

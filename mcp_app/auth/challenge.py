@@ -1,0 +1,37 @@
+"""Words the challenges of a 401 and a 403 (RFC 6750, RFC 9728): one challenge, every value quoted."""
+
+from __future__ import annotations
+
+from mcp_app.auth.principal import Principal
+from mcp_app.protocol import scopes
+from mcp_app.protocol.errors import Forbidden, Unauthorized
+
+
+def worded(
+    error: str = "", *, realm: str = "mcp", metadata: str = "", scope: str = "", description: str = ""
+) -> str:
+    """The value of WWW-Authenticate; parts that are empty are left out."""
+    parts = {
+        "realm": realm,
+        "error": error,
+        "error_description": description,
+        "resource_metadata": metadata,
+        "scope": scope,
+    }
+    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
+
+
+def unauthorized(message: str, error: str = "", metadata: str = "") -> Unauthorized:
+    """A 401; where tokens can be had it names the metadata, and what to ask for (AUTH-03, AUTH-04)."""
+    scope = " ".join(scopes.BASIC) if metadata else ""
+    return Unauthorized(message, challenge=worded(error, metadata=metadata, scope=scope))
+
+
+def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbidden:
+    """A 403 for a token that lacks ``scope``; it names all that the client should hold then (AUTH-10)."""
+    wanted = scopes.in_order({scopes.MCP, scope, *(principal.scopes or ())})
+    words = f"The access token needs the scope {scope}."
+    return Forbidden(
+        words,
+        challenge=worded("insufficient_scope", metadata=metadata, scope=wanted, description=words),
+    )

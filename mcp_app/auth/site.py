@@ -1,0 +1,77 @@
+"""Owns what this installation is called in OAuth: its issuer, its resources, and who may be told which.
+
+Nothing here is taken from a request but the choice among the loopback names (SEC-12): whoever types
+``localhost`` must read ``localhost`` in the metadata, or their client stops.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcp_app import conf
+from mcp_app.protocol.transport_security import names_loopback
+
+RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
+# One document at both; clients look at one or the other first.
+SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+ENDPOINT: Final = "/mcp"
+# Doors of the same server: a token for one opens the other (AUTH-17).
+DOORS: Final = (ENDPOINT, "/sse")
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_LONGEST: Final = 2_048
+
+
+def offers_oauth() -> bool:
+    """Whether this installation gives out tokens of its own and accepts them."""
+    settings = conf.get()
+    return settings.oauth and settings.auth == "required" and bool(settings.public_url)
+
+
+def origin(host: str = "") -> str:
+    """The address of this installation as somebody who named ``host`` reaches it; "" when none is set."""
+    base = conf.get().public_url.rstrip("/")
+    own = urlsplit(base)
+    if not host or own.scheme != "http" or not names_loopback(own.netloc.encode()):
+        return base
+    named = host.strip().lower()
+    if not names_loopback(named.encode("latin-1", "replace")):
+        return base
+    asked = urlsplit(f"http://{named}")
+    return f"http://{named}" if (asked.port or 80) == (own.port or 80) else base
+
+
+def resource(host: str = "", path: str = ENDPOINT) -> str:
+    """The resource behind a path of ours, spelled for somebody who named ``host``."""
+    return origin(host) + (path if path in DOORS else ENDPOINT)
+
+
+def metadata_url(host: str, path: str) -> str:
+    """Where the metadata of the resource behind ``path`` is; "" while there is none to be had."""
+    if not offers_oauth():
+        return ""
+    return origin(host) + RESOURCE_METADATA + (path if path in DOORS else ENDPOINT)
+
+
+def canonical(value: str) -> str:
+    """The one spelling of our server that ``value`` names, "" when it names none of ours (AUTH-09, AUTH-35).
+
+    Scheme and host are compared without case, the default port and one slash at the end are forgiven; a
+    query, a fragment or a user name is not.
+    """
+    if not value or len(value) > _LONGEST or not value.isascii() or any(c in value for c in "?#@\\ \t\r\n"):
+        return ""
+    try:
+        parts = urlsplit(value)
+        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        return ""
+    if parts.path.removesuffix("/") not in DOORS:
+        return ""
+    own = urlsplit(origin())
+    if (parts.scheme, port) != (own.scheme, own.port or _DEFAULT_PORTS.get(own.scheme)):
+        return ""
+    name, ours = (parts.hostname or ""), (own.hostname or "")
+    local = names_loopback(own.netloc.encode()) and names_loopback(parts.netloc.encode())
+    return resource() if name == ours or local else ""

@@ -1,0 +1,32 @@
+"""Which kinds of bearer tokens there are, by how they begin; whoever issues a kind registers how it is found.
+
+So the resource server knows no authorization server, and one of somebody else fits beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
+from mcp_app.auth.principal import Principal
+from mcp_app.auth.services import find_principal
+
+# Asked in a database thread; None for a token that is not, or no longer, good here.
+Find = Callable[[str], Principal | None]
+
+_KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal}
+
+
+def register(prefix: str, find: Find) -> None:
+    """Tokens that begin with ``prefix`` are looked up by ``find``."""
+    _KINDS[prefix] = find
+
+
+def kind_of(token: str) -> Find | None:
+    """How a token that is no API key is found; None for whatever must be one."""
+    return next((find for prefix, find in _KINDS.items() if token.startswith(prefix)), None)
+
+
+def find(token: str) -> Principal | None:
+    """The principal of a credential of any kind, None when it is not good (any more)."""
+    return (kind_of(token) or find_principal)(token)

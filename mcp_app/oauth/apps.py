@@ -1,0 +1,23 @@
+"""Owns what happens once when Django has loaded every app: the resource server learns to find our tokens."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class OAuthConfig(AppConfig):
+    """The embedded authorization server."""
+
+    name = "mcp_app.oauth"
+    label = "mcp_oauth"
+    verbose_name = "OAuth"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the access tokens of this server, and listen for users who lose their account."""
+        from mcp_app.auth import tokens
+        from mcp_app.oauth import people  # noqa: F401 - importing connects the signals
+        from mcp_app.oauth.connections import find_principal
+        from mcp_app.oauth.secrets import ACCESS
+
+        tokens.register(ACCESS, find_principal)

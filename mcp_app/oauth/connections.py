@@ -1,0 +1,244 @@
+"""The only writers of connections and tokens: allow, exchange, refresh, use, end (AUTH-31, AUTH-36)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import Q
+
+from mcp_app import conf, database_clock
+from mcp_app.auth.principal import Principal, WithoutAdministration
+from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS, permissions_of
+from mcp_app.auth.site import offers_oauth, resource
+from mcp_app.models import audit
+from mcp_app.oauth import secrets
+from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
+from mcp_app.oauth.redirects import is_loopback
+from mcp_app.oauth.secrets import Pair
+from mcp_app.protocol import scopes
+from mcp_app.streams.announce import announce
+
+CODE_SECONDS: Final = 60
+# A client that lost the answer asks again with the old token, and gets the same pair.
+GRACE_SECONDS: Final = 120
+# Of one person and one client; the oldest ends then.
+MAX_LIVE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a person allowed: which client, for which server, what, and where the answer goes."""
+
+    client: Client
+    user: Any
+    resource: str
+    scope: str
+    redirect_uri: str
+    code_challenge: str
+
+
+def allow(consent: Consent, code: str) -> Connection:
+    """Open the connection that a person agreed to; ``code`` is what the client exchanges for its tokens."""
+    now = database_clock.utcnow()
+    with transaction.atomic():
+        connection = Connection.objects.create(
+            user=consent.user,
+            client=consent.client,
+            resource=consent.resource,
+            scope=consent.scope,
+            redirect_uri=consent.redirect_uri,
+            ends_at=now + timedelta(seconds=conf.get().oauth_connection_seconds),
+        )
+        AuthorizationCode.objects.create(
+            connection=connection,
+            digest=secrets.digest(code),
+            redirect_uri=consent.redirect_uri,
+            code_challenge=consent.code_challenge,
+            expires_at=now + timedelta(seconds=CODE_SECONDS),
+        )
+        _audit(consent.user, "oauth.allow", connection)
+    return connection
+
+
+def find_code(code: str, client: Client) -> AuthorizationCode | None:
+    """The code of ``client``, locked, if it can still be exchanged; a second use ends what the first gave."""
+    rows = AuthorizationCode.objects.select_for_update(of=("self",)).select_related("connection__user")
+    row = rows.filter(digest=secrets.digest(code), connection__client=client).first()
+    if row is None:
+        return None
+    if row.used_at is not None:
+        end(row.connection, "code used twice", action="oauth.code_reused")
+        return None
+    alive = row.expires_at > database_clock.utcnow() and row.connection.live and row.connection.user.is_active
+    return row if alive else None
+
+
+def exchange(row: AuthorizationCode, pair: Pair) -> None:
+    """Store the first tokens of a connection, and end those that it takes the place of."""
+    now = database_clock.utcnow()
+    row.used_at = now
+    row.save(update_fields=["used_at"])
+    _store(row.connection, pair, now)
+    _end_replaced(row.connection)
+
+
+def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None] | None:
+    """The row of a refresh token of ``client``, locked, and the pair it gave when it was used a moment ago.
+
+    None when it is not good. Used again after the grace, it was stolen or its successor was: the connection
+    ends.
+    """
+    rows = RefreshToken.objects.select_for_update(of=("self",)).select_related("connection__user")
+    row = rows.filter(digest=secrets.digest(token), connection__client=client).first()
+    now = database_clock.utcnow()
+    if row is None or not row.connection.live or not row.connection.user.is_active or row.expires_at <= now:
+        return None
+    if row.used_at is None:
+        return row, None
+    if now - row.used_at > timedelta(seconds=GRACE_SECONDS):
+        end(row.connection, "refresh token reused", action="oauth.refresh_reused")
+        return None
+    pair = secrets.unseal(row.successor, token)
+    return None if pair is None else (row, pair)
+
+
+def refresh(row: RefreshToken, token: str, pair: Pair) -> None:
+    """Store what a refresh gave; ``token`` is the one that was used, and is over after the grace."""
+    now = database_clock.utcnow()
+    row.used_at, row.successor = now, secrets.seal(pair, token)
+    row.save(update_fields=["used_at", "successor"])
+    _store(row.connection, pair, now)
+
+
+def _store(connection: Connection, pair: Pair, now: datetime) -> None:
+    AccessToken.objects.create(
+        connection=connection,
+        digest=secrets.digest(pair.access),
+        scope=pair.scope,
+        expires_at=datetime.fromtimestamp(pair.ends, tz=now.tzinfo),
+    )
+    lives = now + timedelta(seconds=conf.get().oauth_refresh_seconds)
+    RefreshToken.objects.create(
+        connection=connection,
+        digest=secrets.digest(pair.refresh),
+        expires_at=min(lives, connection.ends_at),
+    )
+
+
+def _end_replaced(connection: Connection) -> None:
+    """A web client keeps one set of tokens: a new one takes the place of those it had at that address.
+
+    Programs on people's machines share an address and keep their own, up to a limit.
+    """
+    live = Connection.objects.filter(
+        user_id=connection.user_id, client_id=connection.client_id, revoked_at=None
+    ).exclude(pk=connection.pk)
+    if is_loopback(connection.redirect_uri):
+        replaced = list(live[MAX_LIVE - 1 :])
+    else:
+        replaced = list(live.filter(redirect_uri=connection.redirect_uri, resource=connection.resource))
+    for old in replaced:
+        end(old, "connected again")
+
+
+def end(connection: Connection, reason: str, *, actor: Any = None, action: str = "oauth.end") -> None:
+    """End a connection and all its tokens; every process forgets them at once (S5)."""
+    with transaction.atomic():
+        live = Connection.objects.filter(pk=connection.pk, revoked_at=None)
+        if live.update(revoked_at=database_clock.utcnow(), end_reason=reason):
+            _audit(actor, action, connection, reason=reason)
+            told = {"connection": connection.pk, "principal": principal_key(connection)}
+            transaction.on_commit(lambda: announce("credentials", told))
+
+
+def end_by_token(token: str, client: Client) -> None:
+    """End the connection that any token of it names (RFC 7009); nothing happens for one that is unknown."""
+    digest = secrets.digest(token)
+    named = Q(access_tokens__digest=digest) | Q(refresh_tokens__digest=digest)
+    for connection in Connection.objects.filter(named, client=client).distinct():
+        end(connection, "revoked by the client")
+
+
+def disable(client: Client, *, actor: Any) -> None:
+    """Switch a client off; nobody connects by it until it is switched on again, and all it had ends."""
+    with transaction.atomic():
+        Client.objects.filter(pk=client.pk).update(disabled_at=database_clock.utcnow())
+        note_client(actor, "oauth.client_disable", client)
+        for connection in Connection.objects.filter(client=client, revoked_at=None).select_related("user"):
+            end(connection, "client switched off", actor=actor)
+
+
+def enable(client: Client, *, actor: Any) -> None:
+    """Let a client be used again; people have to connect it anew."""
+    with transaction.atomic():
+        Client.objects.filter(pk=client.pk).update(disabled_at=None)
+        note_client(actor, "oauth.client_enable", client)
+
+
+def find_principal(token: str) -> Principal | None:
+    """Who an access token speaks for, None when it is not good here and now (AUTH-07)."""
+    if not offers_oauth():
+        return None
+    rows = AccessToken.objects.select_related("connection__user", "connection__client")
+    row = rows.filter(digest=secrets.digest(token), expires_at__gt=database_clock.utcnow()).first()
+    if row is None:
+        return None
+    connection = row.connection
+    usable = connection.live and connection.user.is_active and connection.client.disabled_at is None
+    if not usable or connection.resource != resource():
+        return None
+    _note_used(connection)
+    held, permissions = scopes.widened(row.scope.split()), permissions_of(connection.user)
+    return Principal(
+        key=principal_key(connection),
+        name=connection.user.get_username(),
+        permissions=permissions if scopes.ADMIN in held else WithoutAdministration(permissions),
+        user_id=connection.user_id,
+        expires_at=database_clock.own(row.expires_at.timestamp()),
+        scopes=held,
+        audience=connection.resource,
+        connection_id=connection.pk,
+    )
+
+
+def principal_key(connection: Connection) -> str:
+    """The key of the principal that is this person by this client (AUTH-22)."""
+    return f"user:{connection.user_id}{OF_CLIENT}{connection.client_id}"
+
+
+def _note_used(connection: Connection) -> None:
+    """Noted once a minute: a look-up happens every few seconds, and a write each time would be too many."""
+    now = database_clock.utcnow()
+    before = now - timedelta(seconds=USE_NOTED_SECONDS)
+    if connection.last_used_at is None or connection.last_used_at < before:
+        unnoted = Q(last_used_at=None) | Q(last_used_at__lt=before)
+        Connection.objects.filter(unnoted, pk=connection.pk).update(last_used_at=now)
+        Client.objects.filter(unnoted, pk=connection.client_id).update(last_used_at=now)
+
+
+def _audit(actor: Any, action: str, connection: Connection, **more: Any) -> None:
+    audit(
+        actor=actor,
+        action=action,
+        object_kind="connection",
+        object_key=str(connection.pk),
+        detail={
+            "user": str(connection.user),
+            "client": str(connection.client),
+            "scope": connection.scope,
+            **more,
+        },
+    )
+
+
+def note_client(actor: Any, action: str, client: Client, **more: Any) -> None:
+    audit(
+        actor=actor,
+        action=action,
+        object_kind="oauth_client",
+        object_key=client.client_id,
+        detail={"name": client.name, "kind": client.registration_source, **more},
+    )

@@ -1,0 +1,249 @@
+"""The authorization endpoint: who asks for what, the person's answer, and the way back to the client.
+
+Nothing is sent to an address before client and address are proven (AUTH-39), and what the person saw is what
+is granted: it waits in their session, once, for ten minutes, and comes with no form (AUTH-40).
+"""
+
+from __future__ import annotations
+
+import secrets as system_secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.templatetags.static import static
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
+from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
+
+from mcp_app import conf
+from mcp_app.auth.site import resource
+from mcp_app.oauth import documents, redirects
+from mcp_app.oauth.documents import DocumentRefused
+from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
+from mcp_app.oauth.metadata import issuer, only_when_offered
+from mcp_app.oauth.models import Client
+from mcp_app.protocol import scopes
+
+WAITING: Final = "mcp_oauth_waiting"
+WAIT_SECONDS: Final = 600
+MAX_WAITING: Final = 5
+MAX_QUERY: Final = 8 * 1024
+
+
+class Refused(Exception):
+    """The request ends on a page of ours: nobody has proven where its answer belongs."""
+
+
+class SentBack(Exception):
+    """The request is answered with an error; ``url`` is the proven address of the client with it."""
+
+    def __init__(self, error: OAuth2Error, redirect_uri: str) -> None:
+        super().__init__(error.description)
+        self.error, self.redirect_uri = error, redirect_uri
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that is in order."""
+
+    client: Client
+    scopes: list[str]
+    credentials: dict[str, Any]
+
+    @property
+    def redirect_uri(self) -> str:
+        """The proven address."""
+        return str(self.credentials["redirect_uri"])
+
+
+@only_when_offered
+@never_cache
+@require_http_methods(["GET", "POST"])
+def authorize(request: HttpRequest) -> HttpResponse:
+    """Ask the person (GET), act on their answer (POST)."""
+    try:
+        if request.method == "POST":
+            return _answered(request)
+        asked = _read(request)
+        if not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path(), reverse("mcp_oauth:login"))
+        return _shown(request, asked)
+    except Refused as refused:
+        return page(request, "mcp_oauth/refused.html", {"reason": str(refused)}, status=400)
+    except SentBack as back:
+        return _sent_back(request, back)
+
+
+def page(
+    request: HttpRequest, template: str, context: dict[str, Any], *, status: int = 200, to: str = ""
+) -> HttpResponse:
+    """One of our pages; ``to`` is the address that its form may lead to in the end, besides our own."""
+    settings = conf.get()
+    title = settings.server_title or settings.server_name
+    response = render(request, template, {"server": title, **context}, status=status)
+    # Browsers hold a form to this through every redirect that answers it.
+    target = f" {_source(to)}" if to else ""
+    own = urlsplit(static("mcp_app/oauth.css")).netloc or "'self'"
+    response["Content-Security-Policy"] = (
+        f"default-src 'none'; style-src {own}; img-src {own}; base-uri 'none'; "
+        f"form-action 'self'{target}; frame-ancestors 'none'"
+    )
+    # Not "no-referrer": with it a browser hides the Origin of our own form, and the CSRF check refuses it.
+    response["Referrer-Policy"] = "same-origin"
+    return response
+
+
+def _source(uri: str) -> str:
+    parts = urlsplit(uri)
+    return redirects.origin_of(uri) if parts.scheme in ("http", "https") else f"{parts.scheme}:"
+
+
+def _read(request: HttpRequest) -> Asked:
+    """What the query asks for; raises Refused and SentBack."""
+    if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY or "%00" in request.META.get("QUERY_STRING", ""):
+        raise Refused("The request is too long, or cannot be read.")
+    client = _client(request.GET.get("client_id", ""))
+    try:
+        granted, credentials = core.validate_authorization_request(request)
+    except FatalClientError as error:
+        raise Refused(_words(error)) from None
+    except OAuthToolkitError as error:
+        raise SentBack(error.oauthlib_error, error.oauthlib_error.redirect_uri) from None
+    except ValueError:
+        raise Refused("The request cannot be read.") from None
+    library_request = credentials.pop("request")
+    kept = {name: credentials[name] for name in ("client_id", "redirect_uri", "response_type", "state")}
+    kept["code_challenge"] = credentials["code_challenge"]
+    kept["code_challenge_method"] = credentials["code_challenge_method"]
+    try:
+        if not CHALLENGE.fullmatch(kept["code_challenge"]):
+            raise OAuth2Error("code_challenge must be a SHA-256 hash.")
+        kept["resource"] = resource_of(request.GET.getlist("resource"))
+    except OAuth2Error as error:
+        error.error = error.error or "invalid_request"
+        error.state = library_request.state
+        raise SentBack(error, kept["redirect_uri"]) from None
+    return Asked(client, granted, kept)
+
+
+def _client(client_id: str) -> Client:
+    if not CLIENT_ID.fullmatch(client_id):
+        raise Refused("The request names no client.")
+    if documents.is_document(client_id):
+        try:
+            documents.find_or_fetch(client_id)
+        except DocumentRefused as error:
+            raise Refused(str(error)) from None
+    client = find_client(client_id)
+    if client is None:
+        raise Refused(
+            "This server does not know the client, or no longer. "
+            "Remove the server from your client, and add it again."
+        )
+    return client
+
+
+def _words(error: FatalClientError) -> str:
+    known = {
+        "mismatching_redirect_uri": "The client wants its answer at an address that it did not register.",
+        "invalid_redirect_uri": "The client wants the answer sent to an address that cannot be used.",
+        "missing_redirect_uri": "The client does not say where to send the answer.",
+    }
+    description = error.oauthlib_error.description or ""
+    return known.get(
+        description.lower().replace(" ", "_").rstrip("."), f"The request is not in order. {description}"
+    )
+
+
+def _shown(request: HttpRequest, asked: Asked) -> HttpResponse:
+    waiting = {key: each for key, each in _waiting(request).items() if each["until"] > time.time()}
+    while len(waiting) >= MAX_WAITING:
+        waiting.pop(next(iter(waiting)))
+    ticket = system_secrets.token_urlsafe(16)
+    waiting[ticket] = {
+        "until": time.time() + WAIT_SECONDS,
+        "user": str(request.user.pk),
+        "scopes": asked.scopes,
+        "credentials": asked.credentials,
+    }
+    request.session[WAITING] = waiting
+    client = asked.client
+    own = client.redirect_uris.split()
+    context = {
+        "client": client,
+        "client_host": urlsplit(client.client_id).hostname if documents.is_document(client.client_id) else "",
+        "registered": client.registration_source == Client.RegistrationSource.MANUAL,
+        "redirect": redirects.origin_of(asked.redirect_uri),
+        "loopback": redirects.is_loopback(asked.redirect_uri),
+        "only_loopback": all(map(redirects.is_loopback, own)),
+        "scopes": [(scope, scopes.WORDS[scope]) for scope in asked.scopes],
+        "resource": resource(request.META.get("HTTP_HOST", "")),
+        "ticket": ticket,
+    }
+    return page(request, "mcp_oauth/consent.html", context, to=asked.redirect_uri)
+
+
+def _waiting(request: HttpRequest) -> dict[str, Any]:
+    waiting = request.session.get(WAITING)
+    return waiting if isinstance(waiting, dict) else {}
+
+
+def _answered(request: HttpRequest) -> HttpResponse:
+    """What the person pressed; the request they saw is used up, whatever it was."""
+    waiting = dict(_waiting(request))
+    found = waiting.pop(request.POST.get("ticket", ""), None)
+    request.session[WAITING] = waiting
+    if not request.user.is_authenticated or found is None or found["user"] != str(request.user.pk):
+        raise Refused(
+            "This page was answered already, or belongs to another login. Start again in your client."
+        )
+    if found["until"] <= time.time():
+        raise Refused("This page waited for too long. Start again in your client.")
+    credentials = found["credentials"]
+    client = find_client(credentials["client_id"])
+    if client is None or not client.redirect_uri_allowed(credentials["redirect_uri"]):
+        raise Refused("The client was changed meanwhile. Start again in your client.")
+    if request.POST.get("decision") != "allow":
+        denied = AccessDeniedError(state=credentials["state"])
+        return _redirected(request, credentials["redirect_uri"], dict(denied.twotuples))
+    try:
+        url, *_ = core.create_authorization_response(request, found["scopes"], dict(credentials), allow=True)
+    except OAuthToolkitError as error:
+        raise Refused(f"The request is not in order any more. {error.oauthlib_error.description}") from None
+    return _redirected(request, url, {})
+
+
+def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
+    """Errors go to the client; but nobody's browser is sent to an address that a stranger registered."""
+    client = find_client(request.GET.get("client_id", ""))
+    error = dict(back.error.twotuples)
+    if client is not None and (client.verified or redirects.is_loopback(back.redirect_uri)):
+        return _redirected(request, back.redirect_uri, error)
+    words = error.get("error_description", "")
+    context = {
+        "reason": f"The client's request is not in order ({error['error']}). {words}",
+        "link": _with(back.redirect_uri, {**error, "iss": issuer(request)}),
+        "redirect": redirects.origin_of(back.redirect_uri),
+    }
+    return page(request, "mcp_oauth/refused.html", context, status=400)
+
+
+def _redirected(request: HttpRequest, url: str, more: dict[str, str]) -> HttpResponse:
+    """To the client, with the issuer's name (RFC 9207); Django itself would refuse schemes of programs."""
+    response = HttpResponse(status=302)
+    response["Location"] = _with(url, {**more, "iss": issuer(request)})
+    response["Referrer-Policy"] = "no-referrer"
+    return response
+
+
+def _with(url: str, parameters: dict[str, str]) -> str:
+    parts = urlsplit(url)
+    query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "iss"]
+    return urlunsplit(parts._replace(query=urlencode([*query, *parameters.items()])))

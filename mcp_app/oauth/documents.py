@@ -1,0 +1,174 @@
+"""Clients whose id is the address of a document about them (client ID metadata documents, AUTH-41 to 43).
+
+The document is fetched when a person is about to connect, never by the token endpoint, and by the guarded
+fetch alone. While it cannot be fetched, the copy that is stored is good for a week.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+from asgiref.sync import async_to_sync
+from django.db import IntegrityError, transaction
+
+from mcp_app import conf, database_clock
+from mcp_app.egress.client import Fetched, fetch
+from mcp_app.egress.policy import EgressError, Policy
+from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.models import Client
+from mcp_app.oauth.registration import MAX_UNUSED, RegistrationRefused, kept, new_client
+
+POLICY: Final = Policy(
+    ports=frozenset({443}),
+    content_types=frozenset(
+        {"application/json", "application/client-metadata+json", "application/cimd+json"}
+    ),
+    max_redirects=0,
+    max_raw_bytes=16 * 1024,
+    max_bytes=16 * 1024,
+    seconds=5.0,
+    connect_seconds=3.0,
+)
+STALE: Final = timedelta(days=7)
+FRESH_SECONDS: Final = (300, 86_400)
+BACKOFF_SECONDS: Final = 60.0
+MAX_BACKED_OFF: Final = 1_000
+_MAX_AGE: Final = re.compile(r"max-age\s*=\s*(\d{1,9})", re.IGNORECASE)
+Fetch = Callable[[str, Policy], Awaitable[Fetched]]
+
+_slots = threading.BoundedSemaphore(4)
+_failed: dict[str, float] = {}
+
+
+class DocumentRefused(Exception):
+    """A document does not make a client; the text is for the person who wants to connect it."""
+
+
+def is_document(client_id: str) -> bool:
+    """Whether a client id is to be read as the address of a document."""
+    return client_id.startswith("https://")
+
+
+def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
+    """The client of a document, fetched when it is new or its copy is old; None when it makes none.
+
+    Blocks for as long as the policy lets a fetch take. Raises DocumentRefused with the reason for a client
+    that is not known yet.
+    """
+    known: Client | None = Client.objects.filter(client_id=client_id).first()
+    if known is not None and known.registration_source != Client.RegistrationSource.CIMD:
+        return known
+    now = database_clock.utcnow()
+    if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
+        return known
+    try:
+        return _stored(client_id, known, *_fetched(client_id, fetch))
+    except DocumentRefused:
+        fetched_at = known.document_fetched_at if known is not None else None
+        if fetched_at is not None and fetched_at > now - STALE:
+            return known
+        raise
+
+
+def check_id(client_id: str) -> str:
+    """The host of a document's address; raises DocumentRefused for an address that none may have."""
+    try:
+        parts = urlsplit(client_id)
+        port = parts.port
+    except ValueError:
+        raise DocumentRefused("The client's id is not a proper address.") from None
+    segments = parts.path.split("/")
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or "@" in parts.netloc
+        or "#" in client_id
+        or parts.path in ("", "/")
+        or {".", ".."} & set(segments)
+        or port not in (None, 443)
+        or len(client_id) > 255
+    ):
+        raise DocumentRefused("The client's id must be an https address with a path.")
+    if not _trusted(parts.hostname):
+        raise DocumentRefused(f"This server does not let clients of {parts.hostname} connect.")
+    return parts.hostname
+
+
+def _trusted(host: str) -> bool:
+    hosts = conf.get().oauth_document_hosts
+    return "*" in hosts or any(host == known or host.endswith("." + known) for known in hosts)
+
+
+def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
+    """The document and for how many seconds it is fresh."""
+    check_id(client_id)
+    until = _failed.get(client_id)
+    if until is not None and time.monotonic() < until:
+        raise DocumentRefused("The client's document could not be read a moment ago. Try again in a minute.")
+    if not _slots.acquire(timeout=POLICY.seconds):
+        raise DocumentRefused("Too many clients are being looked up now. Try again in a moment.")
+    try:
+        got = async_to_sync(fetch)(client_id, POLICY)
+        return _document(client_id, got), _freshness(got.cache_control)
+    except (EgressError, DocumentRefused) as error:
+        if len(_failed) >= MAX_BACKED_OFF:
+            _failed.clear()
+        _failed[client_id] = time.monotonic() + BACKOFF_SECONDS
+        raise DocumentRefused(f"The client's document could not be read. {error}") from None
+    finally:
+        _slots.release()
+
+
+def _document(client_id: str, got: Fetched) -> dict[str, Any]:
+    try:
+        said = orjson.loads(got.body) if got.status == 200 else None
+    except orjson.JSONDecodeError:
+        said = None
+    if not isinstance(said, dict):
+        raise DocumentRefused("It is not a JSON object.")
+    if said.get("client_id") != client_id:
+        raise DocumentRefused("It is about another client.")
+    if not isinstance(said.get("client_name"), str) or not said["client_name"].strip():
+        raise DocumentRefused("It does not name the client.")
+    if said.get("token_endpoint_auth_method", "none") != "none" or "client_secret" in said:
+        raise DocumentRefused("A client with a document has no secret.")
+    return said
+
+
+def _freshness(cache_control: str) -> int:
+    least, most = FRESH_SECONDS
+    lowered = cache_control.lower()
+    if "no-store" in lowered or "no-cache" in lowered:
+        return least
+    found = _MAX_AGE.search(lowered)
+    return max(least, min(int(found[1]) if found else most, most))
+
+
+def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: int) -> Client:
+    try:
+        metadata = kept({**said, "token_endpoint_auth_method": "none"})
+    except RegistrationRefused as error:
+        raise DocumentRefused(str(error)) from None
+    now = database_clock.utcnow()
+    client = known or new_client(metadata, Client.RegistrationSource.CIMD, client_id=client_id)
+    client.name, client.redirect_uris = metadata.name, " ".join(metadata.redirect_uris)
+    client.document_fetched_at, client.cimd_expires_at = now, now + timedelta(seconds=fresh)
+    if known is None:
+        unused = Client.objects.filter(registration_source=Client.RegistrationSource.CIMD, connections=None)
+        if unused.count() >= MAX_UNUSED:
+            raise DocumentRefused("Too many clients are known that nobody uses.")
+    try:
+        with transaction.atomic():
+            client.save()
+            if known is None:
+                note_client(None, "oauth.client_register", client)
+    except IntegrityError:  # Two people came with the same new client at once.
+        client = Client.objects.get(client_id=client_id)
+    return client

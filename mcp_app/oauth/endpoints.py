@@ -1,0 +1,109 @@
+"""The endpoints that programs call: token, register, revoke. Errors are those of RFC 6749, 7009 and 7591."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.db import OperationalError, transaction
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.datastructures import MultiValueDict
+from django.views.decorators.debug import sensitive_post_parameters
+
+from mcp_app import conf
+from mcp_app.oauth import registration
+from mcp_app.oauth.grants import core
+from mcp_app.oauth.metadata import for_programs
+from mcp_app.oauth.registration import RegistrationRefused
+
+MAX_FORM = 16 * 1024
+FORM = "application/x-www-form-urlencoded"
+NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+
+
+@for_programs("POST")
+@sensitive_post_parameters()
+def token(request: HttpRequest) -> HttpResponse:
+    """Exchange a code, or refresh. In one transaction: of many at once one is first, the others see it."""
+    return _asked(request, core.create_token_response)
+
+
+@for_programs("POST")
+@sensitive_post_parameters()
+def revoke(request: HttpRequest) -> HttpResponse:
+    """End the connection a token belongs to; a token that is not known is no error (RFC 7009)."""
+    return _asked(request, core.create_revocation_response)
+
+
+@for_programs("POST")
+def register(request: HttpRequest) -> HttpResponse:
+    """Let a client register itself, while that is switched on."""
+    if not conf.get().oauth_registration:
+        return _error("access_denied", "Clients cannot register themselves here. Ask an administrator.", 403)
+    try:
+        body = _body(request, registration.MAX_BODY)
+        if body is None:
+            raise RegistrationRefused("invalid_client_metadata", "The body is too large.", 413)
+        client, secret = registration.register(registration.read(body), request.META.get("REMOTE_ADDR", ""))
+    except RegistrationRefused as refused:
+        response = _error(refused.code, str(refused), refused.status)
+        if refused.wait:
+            response["Retry-After"] = str(refused.wait)
+        return response
+    except OperationalError:
+        return _away()
+    return JsonResponse(registration.answer(client, secret), status=201, headers=NO_STORE)
+
+
+def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
+    if request.content_type != FORM:
+        return _error("invalid_request", f"The body must be {FORM}.")
+    body = _body(request, MAX_FORM)
+    if body is None:
+        return _error("invalid_request", "The body is too large.", 413)
+    if not _readable(request):
+        return _error("invalid_request", "The body cannot be read.")
+    try:
+        with transaction.atomic():
+            _, _, told, status = answered(request)
+    except OperationalError:
+        return _away()
+    except ValueError:  # The library's word for a request it cannot parse.
+        return _error("invalid_request", "The request cannot be read.")
+    basic = request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("basic ")
+    if status == 401 and not basic:
+        status = 400  # RFC 6749 section 5.2: 401 answers the Authorization header.
+    response = HttpResponse(told or b"", status=status, content_type="application/json", headers=NO_STORE)
+    if status == 401:
+        response["WWW-Authenticate"] = 'Basic realm="oauth"'
+    return response
+
+
+def _body(request: HttpRequest, most: int) -> bytes | None:
+    """The body, None when there is more of it than ``most`` bytes."""
+    try:
+        length = int(request.META.get("CONTENT_LENGTH") or 0)
+        return None if length > most or len(request.body) > most else request.body
+    except (RequestDataTooBig, ValueError):
+        return None
+
+
+def _readable(request: HttpRequest) -> bool:
+    """Whether the form parses, and says nothing that no store can hold."""
+    try:
+        form: MultiValueDict[str, str] = request.POST
+    except (SuspiciousOperation, ValueError):
+        return False
+    return not any("\x00" in value for values in form.lists() for value in (values[0], *values[1]))
+
+
+def _error(code: str, description: str, status: int = 400) -> HttpResponse:
+    body = orjson.dumps({"error": code, "error_description": description})
+    return HttpResponse(body, status=status, content_type="application/json", headers=NO_STORE)
+
+
+def _away() -> HttpResponse:
+    response = _error("temporarily_unavailable", "The database is busy. Try again in a moment.", 503)
+    response["Retry-After"] = "1"
+    return response

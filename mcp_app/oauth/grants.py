@@ -1,0 +1,242 @@
+"""Ties the library's grants to our rows: what a client may ask for, and what is stored of what it gets.
+
+The library has the rules of OAuth (which parameters, PKCE, errors); everything that remembers is ours.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets as system_secrets
+from typing import Any, Final
+
+from oauth2_provider.oauth2_backends import OAuthLibCore
+from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauthlib.oauth2 import WebApplicationServer
+from oauthlib.oauth2.rfc6749 import errors
+from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challenge_method_s256
+
+from mcp_app import conf, database_clock
+from mcp_app.auth.site import canonical, resource
+from mcp_app.oauth import connections, secrets
+from mcp_app.oauth.models import Client
+from mcp_app.oauth.secrets import Pair
+from mcp_app.protocol import scopes
+
+CLIENT_ID: Final = re.compile(r"[\x21-\x7e]{1,255}")
+CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+# Asked for by clients that want to refresh, which every client here can.
+_IGNORED_SCOPES: Final = frozenset({"offline_access", "openid", "profile", "email"})
+
+
+def find_client(client_id: str) -> Client | None:
+    """The client of that id, None when there is none or it is switched off."""
+    if not CLIENT_ID.fullmatch(client_id or ""):
+        return None
+    client = Client.objects.filter(client_id=client_id).first()
+    return client if client is not None and client.disabled_at is None else None
+
+
+def resource_of(asked: list[str]) -> str:
+    """The one resource of ours that a request names; the default server without any (AUTH-35).
+
+    Raises CustomOAuth2Error (``invalid_target``).
+    """
+    named = {canonical(each) for each in asked} or {resource()}
+    if len(named) != 1 or "" in named:
+        raise errors.CustomOAuth2Error(
+            error="invalid_target", description="The resource must be the address of this MCP server."
+        )
+    return named.pop()
+
+
+class Validator(OAuth2Validator):
+    """Answers the library's questions from our rows."""
+
+    def _load_application(self, client_id: str, request: Any) -> Client | None:
+        # Never the network here: the token endpoint runs in a transaction.
+        if not isinstance(request.client, Client) or request.client.client_id != client_id:
+            request.client = find_client(client_id)
+        return request.client
+
+    def _check_secret(self, provided_secret: str, stored_secret: str) -> bool:
+        if not stored_secret:
+            return False
+        return system_secrets.compare_digest(secrets.digest(provided_secret), stored_secret)
+
+    def is_pkce_required(self, client_id: str, request: Any) -> bool:
+        return True
+
+    def validate_response_type(self, client_id: str, response_type: str, *_: Any, **__: Any) -> bool:
+        return response_type == "code"
+
+    def validate_grant_type(self, client_id: str, grant_type: str, *_: Any, **__: Any) -> bool:
+        return grant_type in ("authorization_code", "refresh_token")
+
+    def get_default_scopes(self, client_id: str, request: Any, *_: Any, **__: Any) -> list[str]:
+        return list(scopes.BASIC)
+
+    def validate_scopes(self, client_id: str, asked: list[str], *_: Any, **__: Any) -> bool:
+        """Keep what is known: only a request of which nothing is left is refused."""
+        known = scopes.in_order(asked).split()
+        if not known and set(asked) <= _IGNORED_SCOPES:
+            known = list(scopes.BASIC)
+        asked[:] = known
+        return bool(known)
+
+    # The code.
+
+    def validate_code(
+        self, client_id: str, code: str, client: Client, request: Any, *_: Any, **__: Any
+    ) -> bool:
+        row = connections.find_code(code, client)
+        if row is None:
+            return False
+        _check_target(request, row.connection.resource)
+        if not VERIFIER.fullmatch(request.code_verifier or ""):
+            raise errors.InvalidGrantError(
+                description="The code_verifier is missing or malformed.", request=request
+            )
+        request.code_row, request.user = row, row.connection.user
+        request.scopes = row.connection.scope.split()
+        return True
+
+    def get_code_challenge(self, code: str, request: Any) -> str:
+        return str(request.code_row.code_challenge)
+
+    def get_code_challenge_method(self, code: str, request: Any) -> str:
+        return "S256"
+
+    def get_default_redirect_uri(self, client_id: str, request: Any, *_: Any, **__: Any) -> str:
+        row = getattr(request, "code_row", None)
+        return str(row.redirect_uri if row is not None else request.client.default_redirect_uri)
+
+    def confirm_redirect_uri(
+        self, client_id: str, code: str, redirect_uri: str, client: Client, request: Any, *_: Any, **__: Any
+    ) -> bool:
+        return bool(request.code_row.redirect_uri == redirect_uri)
+
+    def save_authorization_code(
+        self, client_id: str, code: dict[str, str], request: Any, *_: Any, **__: Any
+    ) -> None:
+        connections.allow(
+            connections.Consent(
+                client=request.client,
+                user=request.user,
+                resource=request.resource,
+                scope=scopes.in_order(request.scopes),
+                redirect_uri=request.redirect_uri,
+                code_challenge=request.code_challenge,
+            ),
+            code["code"],
+        )
+
+    def invalidate_authorization_code(
+        self, client_id: str, code: str, request: Any, *_: Any, **__: Any
+    ) -> None:
+        """Done where the tokens are stored."""
+
+    # Tokens.
+
+    def validate_refresh_token(
+        self, refresh_token: str, client: Client, request: Any, *_: Any, **__: Any
+    ) -> bool:
+        found = connections.find_refresh(refresh_token, client)
+        if found is None:
+            return False
+        request.refresh_row, request.repeated = found
+        connection = request.refresh_row.connection
+        _check_target(request, connection.resource)
+        request.user, request.presented = connection.user, refresh_token
+        return True
+
+    def get_original_scopes(self, refresh_token: str, request: Any, *_: Any, **__: Any) -> list[str]:
+        return list(request.refresh_row.connection.scope.split())
+
+    def is_within_original_scope(
+        self, request_scopes: list[str], refresh_token: str, request: Any, *_: Any, **__: Any
+    ) -> bool:
+        """Keep what was granted: clients repeat here what they asked for at first."""
+        granted = self.get_original_scopes(refresh_token, request)
+        if set(request_scopes) <= _IGNORED_SCOPES:
+            request_scopes[:] = granted
+        request_scopes[:] = [scope for scope in request_scopes if scope in granted]
+        return bool(request_scopes)
+
+    def rotate_refresh_token(self, request: Any) -> bool:
+        return True
+
+    def save_bearer_token(self, token: dict[str, Any], request: Any, *_: Any, **__: Any) -> None:
+        repeated = _repeated(request)
+        if repeated is not None:
+            token["scope"] = repeated.scope
+            return
+        pair = Pair(
+            token["access_token"],
+            token["refresh_token"],
+            token["scope"],
+            database_clock.timestamp() + token["expires_in"],
+        )
+        if request.grant_type == "refresh_token":
+            connections.refresh(request.refresh_row, request.presented, pair)
+        else:
+            connections.exchange(request.code_row, pair)
+
+    def revoke_token(self, token: str, token_type_hint: str, request: Any, *_: Any, **__: Any) -> None:
+        connections.end_by_token(token, request.client)
+
+
+def _check_target(request: Any, granted: str) -> None:
+    asked = [value for name, value in request.decoded_body or () if name == "resource"]
+    if asked and resource_of(asked) != granted:
+        raise errors.CustomOAuth2Error(
+            error="invalid_target", description="The grant is for another resource."
+        )
+
+
+def _repeated(request: Any) -> Pair | None:
+    return getattr(request, "repeated", None)
+
+
+def _access_token(request: Any) -> str:
+    repeated = _repeated(request)
+    return repeated.access if repeated else secrets.new(secrets.ACCESS)
+
+
+def _refresh_token(request: Any) -> str:
+    repeated = _repeated(request)
+    return repeated.refresh if repeated else secrets.new(secrets.REFRESH)
+
+
+def _expires_in(request: Any) -> int:
+    repeated = _repeated(request)
+    if repeated is not None:
+        return max(int(repeated.ends - database_clock.timestamp()), 0)
+    row = getattr(request, "refresh_row", None) or request.code_row
+    left = row.connection.ends_at.timestamp() - database_clock.timestamp()
+    return int(min(conf.get().oauth_token_seconds, left))
+
+
+class Server(WebApplicationServer):
+    """The library's server with our tokens, and with S256 as the only method of PKCE."""
+
+    def __init__(self, validator: Validator) -> None:
+        super().__init__(validator, _access_token, _expires_in, _refresh_token)
+        self.auth_grant._code_challenge_methods = {"S256": code_challenge_method_s256}
+        self.auth_grant.create_authorization_code = _code
+
+
+def _code(request: Any) -> dict[str, str]:
+    code = {"code": secrets.new(secrets.CODE)}
+    return {**code, "state": request.state} if request.state else code
+
+
+class Core(OAuthLibCore):
+    """How the library reads a request of Django's."""
+
+    def extract_body(self, request: Any) -> list[tuple[str, str]]:
+        """Every value, also repeated ones: which may be repeated is for the grants to say."""
+        return [(name, value) for name, values in request.POST.lists() for value in values]
+
+
+core: Final = Core(Server(Validator()))

@@ -1,0 +1,92 @@
+"""What clients read about the authorization server (RFC 8414), and what browsers may do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+
+from mcp_app import conf
+from mcp_app.auth.site import offers_oauth, origin
+from mcp_app.oauth.registration import AUTH_METHODS, GRANTS
+from mcp_app.protocol.scopes import ADMIN, BASIC
+
+_CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "authorization, content-type, mcp-protocol-version",
+    "Access-Control-Expose-Headers": "www-authenticate, retry-after",
+    "Access-Control-Max-Age": "600",
+}
+View = Callable[..., Any]
+
+
+def issuer(request: HttpRequest) -> str:
+    """The issuer as whoever sent this request knows it."""
+    return origin(request.META.get("HTTP_HOST", ""))
+
+
+def only_when_offered(view: View) -> View:
+    """404 while this installation gives out no tokens."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not offers_oauth():
+            raise Http404
+        answer: HttpResponse = view(request, *args, **kwargs)
+        return answer
+
+    return guarded
+
+
+def for_programs(*methods: str) -> Callable[[View], View]:
+    """An endpoint that any page's script may call, without cookies (AUTH-23)."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def open_to_scripts(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.method == "OPTIONS":
+                response = HttpResponse(status=204)
+            elif request.method not in methods:
+                response = JsonResponse(
+                    {"error": "invalid_request", "error_description": "Wrong method."}, status=405
+                )
+                response["Allow"] = ", ".join((*methods, "OPTIONS"))
+            else:
+                response = view(request, *args, **kwargs)
+            for name, value in _CORS.items():
+                response.headers.setdefault(name, value)
+            response.headers.setdefault("Access-Control-Allow-Methods", ", ".join(methods))
+            return response
+
+        return only_when_offered(csrf_exempt(open_to_scripts))
+
+    return decorate
+
+
+@for_programs("GET", "HEAD")
+def server_metadata(request: HttpRequest) -> HttpResponse:
+    """The document of RFC 8414; no database is asked for it (AUTH-24)."""
+    base = issuer(request)
+    methods = list(AUTH_METHODS)
+    told = {
+        "issuer": base,
+        "authorization_endpoint": f"{base}/oauth/authorize",
+        "token_endpoint": f"{base}/oauth/token",
+        "revocation_endpoint": f"{base}/oauth/revoke",
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": list(GRANTS),
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_methods_supported": methods,
+        "scopes_supported": [*BASIC, ADMIN, "offline_access"],
+        "client_id_metadata_document_supported": True,
+        "authorization_response_iss_parameter_supported": True,
+    }
+    if conf.get().oauth_registration:
+        told["registration_endpoint"] = f"{base}/oauth/register"
+    headers = {"Cache-Control": "public, max-age=300", "Vary": "Host"}
+    return JsonResponse(told, headers=headers)

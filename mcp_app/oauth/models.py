@@ -1,0 +1,127 @@
+"""Clients, connections (one person, one client, one server) and the tokens of each; tokens only as hashes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from oauth2_provider.models import AbstractApplication, ApplicationManager
+
+from mcp_app import database_clock
+from mcp_app.oauth.redirects import matches
+
+
+class Client(AbstractApplication):
+    """A program that people let connect to this server.
+
+    ``network`` is where a client that registered itself came from, ``registration`` a hash of what it said;
+    both tell repeated registrations from new ones (AUTH-45).
+    """
+
+    token_auth_method = models.CharField(
+        max_length=30,
+        default="none",
+        choices=(
+            ("none", "none: it runs on people's machines"),
+            ("client_secret_basic", "a secret, in the Authorization header"),
+            ("client_secret_post", "a secret, in the form"),
+        ),
+        verbose_name="authentication",
+    )
+    network = models.CharField(max_length=64, blank=True, editable=False)
+    registration = models.CharField(max_length=64, blank=True, db_index=True, editable=False)
+    document_fetched_at = models.DateTimeField(null=True, blank=True, editable=False)
+    disabled_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects: ClassVar[Any] = ApplicationManager()
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-created"]
+        verbose_name = "OAuth client"
+
+    def __str__(self) -> str:
+        return str(self.name or self.client_id)
+
+    @property
+    def verified(self) -> bool:
+        """Whether somebody vouches for its name: its own https address, or who entered it in the admin."""
+        return bool(self.registration_source != self.RegistrationSource.DCR)
+
+    def is_usable(self, request: Any) -> bool:
+        """Whether it may be used at all; an administrator can switch a client off."""
+        return self.disabled_at is None
+
+    def redirect_uri_allowed(self, uri: str) -> bool:
+        """Whether an answer may be sent to ``uri`` (AUTH-32)."""
+        return any(matches(registered, uri) for registered in self.redirect_uris.split())
+
+
+class Connection(models.Model):
+    """What one person allowed one client; all tokens of it live and end with it."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_connections"
+    )
+    client = models.ForeignKey(Client, on_delete=models.CASCADE, related_name="connections")
+    resource = models.CharField(max_length=255)
+    scope = models.CharField(max_length=255)
+    redirect_uri = models.TextField()
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    ends_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    end_reason = models.CharField(max_length=40, blank=True)
+
+    class Meta:
+        ordering: ClassVar[Any] = ["-created_at"]
+        verbose_name = "connection"
+        indexes: ClassVar[Any] = [models.Index(fields=["user", "client", "revoked_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.client} for {self.user}"
+
+    @property
+    def live(self) -> bool:
+        """Neither withdrawn nor over."""
+        return self.revoked_at is None and self.ends_at > database_clock.utcnow()
+
+
+class AuthorizationCode(models.Model):
+    """A code on its way through a browser; the row outlives its use, so that a second use is noticed."""
+
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="codes")
+    digest = models.CharField(max_length=64, unique=True)
+    redirect_uri = models.TextField()
+    code_challenge = models.CharField(max_length=128)
+    expires_at = models.DateTimeField(db_index=True)
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"code {self.pk}"
+
+
+class AccessToken(models.Model):
+    """An access token; a refresh does not end it, what is under way must not be refused."""
+
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="access_tokens")
+    digest = models.CharField(max_length=64, unique=True)
+    scope = models.CharField(max_length=255)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"access token {self.pk}"
+
+
+class RefreshToken(models.Model):
+    """A refresh token, good once. ``successor`` is the pair it gave, sealed by the token itself."""
+
+    connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="refresh_tokens")
+    digest = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField(db_index=True)
+    used_at = models.DateTimeField(null=True)
+    successor = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"refresh token {self.pk}"

@@ -1,0 +1,83 @@
+"""The pages of people who are not staff: login, logout, and the clients they let connect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from mcp_app import conf
+from mcp_app.oauth.connections import end
+from mcp_app.oauth.consent import page
+from mcp_app.oauth.metadata import only_when_offered
+from mcp_app.oauth.models import Client, Connection
+from mcp_app.protocol import scopes
+
+
+@method_decorator(only_when_offered, name="dispatch")
+class Login(LoginView):
+    """The login; who guesses passwords is not heard for a while, as in the admin (S22)."""
+
+    template_name = "mcp_oauth/login.html"
+
+    def get_default_redirect_url(self) -> str:
+        """Where to go without a page on the way."""
+        return reverse("mcp_oauth:apps")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        """What the page shows."""
+        settings = conf.get()
+        title = settings.server_title or settings.server_name
+        context: dict[str, Any] = super().get_context_data(**kwargs)
+        to_client = reverse("mcp_oauth:authorize") in self.get_redirect_url()
+        return {**context, "server": title, "to_client": to_client}
+
+
+@method_decorator(only_when_offered, name="dispatch")
+class Logout(LogoutView):
+    """Ends the login in this browser; connected clients stay connected."""
+
+    http_method_names = ("post", "options")
+
+    def get_default_redirect_url(self) -> str:
+        """Back to the login."""
+        return reverse("mcp_oauth:login")
+
+
+@only_when_offered
+@never_cache
+@require_http_methods(["GET", "POST"])
+@login_required(login_url="mcp_oauth:login")
+def apps(request: HttpRequest) -> HttpResponse:
+    """The clients a person let connect, each with a button that ends it."""
+    own = Connection.objects.filter(user_id=str(request.user.pk), revoked_at=None).select_related(
+        "client", "user"
+    )
+    if request.method == "POST":
+        number = request.POST.get("connection", "")
+        connection = (
+            own.filter(pk=int(number)).first()
+            if number.isascii() and number.isdigit() and len(number) < 19
+            else None
+        )
+        if connection is not None:
+            end(connection, "disconnected by the person", actor=request.user)
+        return HttpResponseRedirect(reverse("mcp_oauth:apps") + "?done=1")
+    # A connection without tokens was allowed, and its client never came back for it.
+    live = [each for each in own.filter(refresh_tokens__isnull=False).distinct() if each.live]
+    rows = [
+        {
+            "connection": each,
+            "verified": each.client.verified,
+            "document": each.client.registration_source == Client.RegistrationSource.CIMD,
+            "words": [scopes.WORDS[scope] for scope in each.scope.split() if scope in scopes.WORDS],
+        }
+        for each in live
+    ]
+    return page(request, "mcp_oauth/apps.html", {"rows": rows, "done": "done" in request.GET})

@@ -1,0 +1,175 @@
+"""Clients that register themselves (RFC 7591): what is kept of their words, how many may come (AUTH-44)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import timedelta
+from ipaddress import ip_address
+from typing import Any, Final
+
+import orjson
+from django.db import transaction
+
+from mcp_app import database_clock
+from mcp_app.oauth import redirects, secrets
+from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.models import Client
+
+MAX_URIS: Final = 10
+MAX_BODY: Final = 8 * 1024
+PER_HOUR: Final = 20
+MAX_UNUSED: Final = 5_000
+REPEATED: Final = timedelta(hours=24)
+# The only ones that a client can be given; a secret is for those that ask for one.
+AUTH_METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
+GRANTS: Final = ("authorization_code", "refresh_token")
+_MAX_NAME: Final = 100
+
+
+class RegistrationRefused(Exception):
+    """A registration is not accepted: ``code`` is the error of RFC 7591, ``status`` that of HTTP."""
+
+    def __init__(self, code: str, description: str, status: int = 400, wait: int = 0) -> None:
+        super().__init__(description)
+        self.code, self.status, self.wait = code, status, wait
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What is kept of a client's own words."""
+
+    name: str
+    redirect_uris: tuple[str, ...]
+    auth_method: str
+
+
+def read(body: bytes) -> Metadata:
+    """The useful part of a registration; what cannot be served is dropped, not refused.
+
+    Raises RegistrationRefused when no redirect URI is left, or when what is left would not be what was meant.
+    """
+    try:
+        said = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        said = None
+    if not isinstance(said, dict):
+        raise RegistrationRefused("invalid_client_metadata", "The body must be one JSON object.")
+    return kept(said)
+
+
+def kept(said: dict[str, Any]) -> Metadata:
+    """As ``read``, of a document that is parsed already."""
+    uris = said.get("redirect_uris")
+    if not isinstance(uris, list) or not uris:
+        raise RegistrationRefused("invalid_redirect_uri", "redirect_uris must be a list of addresses.")
+    if len(uris) > MAX_URIS:
+        raise RegistrationRefused("invalid_redirect_uri", f"No more than {MAX_URIS} redirect URIs.")
+    problems = [redirects.problem(uri) for uri in uris]
+    good = tuple(dict.fromkeys(uri for uri, wrong in zip(uris, problems, strict=True) if not wrong))
+    if not good:
+        raise RegistrationRefused("invalid_redirect_uri", problems[0])
+    grants = said.get("grant_types", ["authorization_code"])
+    if not isinstance(grants, list) or "authorization_code" not in grants:
+        raise RegistrationRefused("invalid_client_metadata", "grant_types must have authorization_code.")
+    responses = said.get("response_types", ["code"])
+    if not isinstance(responses, list) or "code" not in responses:
+        raise RegistrationRefused("invalid_client_metadata", "response_types must have code.")
+    method = said.get("token_endpoint_auth_method", "none")
+    if method not in AUTH_METHODS:
+        words = f"token_endpoint_auth_method must be one of {', '.join(AUTH_METHODS)}."
+        raise RegistrationRefused("invalid_client_metadata", words)
+    return Metadata(plain_name(said.get("client_name")), good, method)
+
+
+def plain_name(name: object) -> str:
+    """A client's name as one line of visible characters."""
+    text = name if isinstance(name, str) else ""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:_MAX_NAME]
+
+
+def register(metadata: Metadata, address: str) -> tuple[Client, str]:
+    """The client of a registration that came from ``address``, and its secret, "" for a public one.
+
+    The same words from the same network within a day give the same public client: some programs register at
+    each start. Raises RegistrationRefused when too many come.
+    """
+    network = network_of(address)
+    digest = hashlib.sha256(
+        orjson.dumps([network, metadata.name, metadata.redirect_uris, metadata.auth_method])
+    ).hexdigest()
+    now = database_clock.utcnow()
+    with transaction.atomic():
+        own = Client.objects.filter(registration_source=Client.RegistrationSource.DCR)
+        if metadata.auth_method == "none":
+            known = own.filter(registration=digest, disabled_at=None, updated__gt=now - REPEATED).first()
+            if known is not None:
+                known.save(update_fields=["updated"])
+                return known, ""
+        if own.filter(network=network, created__gt=now - timedelta(hours=1)).count() >= PER_HOUR:
+            raise RegistrationRefused(
+                "temporarily_unavailable", "Too many registrations from your network.", 429, 3_600
+            )
+        if own.filter(connections=None).count() >= MAX_UNUSED:
+            raise RegistrationRefused(
+                "temporarily_unavailable", "Too many clients registered that nobody uses.", 503, 3_600
+            )
+        secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
+        client = new_client(metadata, Client.RegistrationSource.DCR, secret)
+        client.network, client.registration = network, digest
+        client.save()
+        note_client(None, "oauth.client_register", client, network=network)
+    return client, secret
+
+
+def enter(metadata: Metadata, *, actor: Any) -> tuple[Client, str]:
+    """A client that an administrator vouches for (AUTH-46); its secret cannot be shown again."""
+    secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
+    with transaction.atomic():
+        client = new_client(metadata, Client.RegistrationSource.MANUAL, secret)
+        client.save()
+        note_client(actor, "oauth.client_enter", client)
+    return client, secret
+
+
+def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str = "") -> Client:
+    """A row that is not stored yet."""
+    client = Client(
+        name=metadata.name,
+        redirect_uris=" ".join(metadata.redirect_uris),
+        client_type=Client.CLIENT_CONFIDENTIAL if secret else Client.CLIENT_PUBLIC,
+        authorization_grant_type=Client.GRANT_AUTHORIZATION_CODE,
+        client_secret=secrets.digest(secret) if secret else "",
+        hash_client_secret=False,  # It is a hash: of 256 random bits a fast one is enough.
+        token_auth_method=metadata.auth_method,
+        registration_source=source,
+    )
+    if client_id:
+        client.client_id = client_id
+    return client
+
+
+def answer(client: Client, secret: str) -> dict[str, Any]:
+    """What a client that registered is told: all that was kept (RFC 7591 section 3.2.1)."""
+    told = {
+        "client_id": client.client_id,
+        "client_id_issued_at": int(client.created.timestamp()),
+        "client_name": client.name,
+        "redirect_uris": client.redirect_uris.split(),
+        "grant_types": list(GRANTS),
+        "response_types": ["code"],
+        "token_endpoint_auth_method": client.token_auth_method,
+    }
+    return {**told, "client_secret": secret, "client_secret_expires_at": 0} if secret else told
+
+
+def network_of(address: str) -> str:
+    """Who is counted together: of IPv6 a /64."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address[:64]
+    if found.version == 4:
+        return address
+    mapped = getattr(found, "ipv4_mapped", None)
+    return str(mapped) if mapped else f"{ip_address(int(found) >> 64 << 64)}/64"

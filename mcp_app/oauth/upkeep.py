@@ -1,0 +1,33 @@
+"""Removes what is over: codes, tokens, connections, and clients that nobody came to use (AUTH-44)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models import Q
+
+from mcp_app import database_clock
+from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
+
+# Kept after their end, so that whoever asks why a client stopped finds the answer.
+KEPT = timedelta(days=30)
+CODES_KEPT = timedelta(days=1)
+NEVER_USED = timedelta(hours=24)
+UNUSED = timedelta(days=90)
+
+
+def purge() -> int:
+    """Remove what retention allows; returns how many rows."""
+    now = database_clock.utcnow()
+    over = (
+        AccessToken.objects.filter(expires_at__lt=now),
+        AuthorizationCode.objects.filter(expires_at__lt=now - CODES_KEPT),
+        # A used token is remembered as long as it would have lived: only then its reuse can be noticed.
+        RefreshToken.objects.filter(expires_at__lt=now),
+        Connection.objects.filter(Q(revoked_at__lt=now - KEPT) | Q(ends_at__lt=now - KEPT)),
+        Connection.objects.filter(refresh_tokens=None, created_at__lt=now - CODES_KEPT),
+        Client.objects.filter(connections=None, disabled_at=None, created__lt=now - NEVER_USED)
+        .exclude(registration_source=Client.RegistrationSource.MANUAL)
+        .filter(Q(last_used_at=None, updated__lt=now - NEVER_USED) | Q(last_used_at__lt=now - UNUSED)),
+    )
+    return sum(rows.delete()[0] for rows in over)

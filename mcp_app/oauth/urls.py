@@ -1,0 +1,21 @@
+"""The addresses of the authorization server; they stand in its metadata, so they do not move."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from mcp_app.oauth import consent, endpoints, metadata, pages
+
+app_name = "mcp_oauth"
+
+urlpatterns = [
+    path(".well-known/oauth-authorization-server", metadata.server_metadata, name="metadata"),
+    path(".well-known/openid-configuration", metadata.server_metadata),
+    path("oauth/authorize", consent.authorize, name="authorize"),
+    path("oauth/token", endpoints.token, name="token"),
+    path("oauth/register", endpoints.register, name="register"),
+    path("oauth/revoke", endpoints.revoke, name="revoke"),
+    path("oauth/apps", pages.apps, name="apps"),
+    path("accounts/login/", pages.Login.as_view(), name="login"),
+    path("accounts/logout/", pages.Logout.as_view(), name="logout"),
+]

@@ -1,0 +1,66 @@
+"""The scopes of OAuth tokens: what each lets a client do, and which one a request needs (AUTH-10, AUTH-50).
+
+A scope is a ceiling, never a right: a token does what its scopes allow and its user may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+MCP: Final = "mcp"
+TOOLS: Final = "mcp:tools"
+RESOURCES: Final = "mcp:resources"
+PROMPTS: Final = "mcp:prompts"
+ADMIN: Final = "mcp:admin"
+
+# In the order in which people and clients are told of them; the words stand on the consent page.
+WORDS: Final = {
+    MCP: "Connect, and see which tools, resources and prompts there are",
+    TOOLS: "Call tools as you: what they read, change or send is done in your name",
+    RESOURCES: "Read resources",
+    PROMPTS: "Use prompts",
+    ADMIN: "Administer this server as far as you may: its catalogue, keys, calls and figures",
+}
+ALL: Final = tuple(WORDS)
+# What a client is told to ask for first: clients that cannot ask for more later work with it.
+BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
+
+_IMPLIED: Final = {ADMIN: ALL, **{scope: (MCP, scope) for scope in (TOOLS, RESOURCES, PROMPTS)}}
+_BY_METHOD: Final = {
+    "tools/call": TOOLS,
+    **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"), TOOLS),
+    **dict.fromkeys(("resources/read", "resources/subscribe", "resources/unsubscribe"), RESOURCES),
+    "prompts/get": PROMPTS,
+    **dict.fromkeys(
+        (
+            "initialize",
+            "ping",
+            "server/discover",
+            "tools/list",
+            "prompts/list",
+            "resources/list",
+            "resources/templates/list",
+            "subscriptions/listen",
+            "completion/complete",
+            "logging/setLevel",
+        ),
+        MCP,
+    ),
+}
+
+
+def widened(scopes: Iterable[str]) -> frozenset[str]:
+    """What a token with ``scopes`` may be used for: broader scopes satisfy narrower ones (AUTH-11)."""
+    return frozenset(implied for scope in scopes for implied in _IMPLIED.get(scope, (scope,)))
+
+
+def needed(method: str) -> str:
+    """The scope that a request needs; methods of extensions run code of apps, as tools do."""
+    return _BY_METHOD.get(method, TOOLS)
+
+
+def in_order(scopes: Iterable[str]) -> str:
+    """The known ones of ``scopes`` as one ``scope`` value, always in the same order."""
+    held = frozenset(scopes)
+    return " ".join(scope for scope in ALL if scope in held)

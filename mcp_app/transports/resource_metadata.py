@@ -1,0 +1,58 @@
+"""Serves the protected resource metadata (RFC 9728): who gives out tokens for this server (AUTH-01, AUTH-02).
+
+Static, without a database and outside every limit: clients stop where it does not answer (AUTH-24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.auth.site import DOORS, ENDPOINT, RESOURCE_METADATA, offers_oauth, origin, resource
+from mcp_app.protocol.scopes import BASIC
+from mcp_app.transports.streamable_http.answers import Send
+
+# The root form names the default server.
+PATHS = {RESOURCE_METADATA: ENDPOINT, **{RESOURCE_METADATA + door: door for door in DOORS}}
+CORS = (
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-methods", b"GET, HEAD"),
+    (b"access-control-allow-headers", b"authorization, content-type, mcp-protocol-version"),
+    (b"access-control-max-age", b"600"),
+)
+
+
+async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send) -> None:
+    """Answer one request for the metadata of the resource that its path names."""
+    method, status, body = scope["method"], 200, b""
+    headers = [*CORS, (b"cache-control", b"public, max-age=300"), (b"vary", b"host")]
+    path = PATHS.get(scope["path"])
+    if path is None or not offers_oauth():
+        status = 404
+    elif method == "OPTIONS":
+        status = 204
+    elif method not in ("GET", "HEAD"):
+        status, headers = 405, [*headers, (b"allow", b"GET, HEAD, OPTIONS")]
+    else:
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+        body = orjson.dumps(described(host, path))
+        headers.append((b"content-type", b"application/json"))
+    if status != 204:
+        headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
+
+
+def described(host: str, path: str) -> dict[str, Any]:
+    """The document; ``resource`` is spelled as whoever named ``host`` typed it."""
+    settings = conf.get()
+    return {
+        "resource": resource(host, path),
+        "authorization_servers": [origin(host)],
+        "scopes_supported": list(BASIC),
+        "bearer_methods_supported": ["header"],
+        "resource_name": settings.server_title or settings.server_name,
+    }

@@ -1,0 +1,76 @@
+"""A person in a real browser: login, the question, and the way back to the client."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Page, Route, sync_playwright
+
+from tests.browser.conftest import ARGUMENTS, CHROMIUM
+from tests.live import LiveServer
+
+CALLBACK = "http://127.0.0.1:33418/callback"
+PERSON = """
+from django.contrib.auth import get_user_model
+get_user_model().objects.create_user("ada", password="a long enough password")
+"""
+
+
+@pytest.fixture(scope="module")
+def oauth_server() -> Iterator[LiveServer]:
+    """A server that lets nobody in without a login, and one person."""
+    with LiveServer(web_processes=1, env={"MCP_AUTH": "required"}) as running:
+        running.shell(PERSON)
+        yield running
+
+
+@pytest.fixture
+def tab(oauth_server: LiveServer) -> Iterator[Page]:
+    """A page in a browser of its own."""
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser.new_page()
+        browser.close()
+
+
+def question(server: LiveServer) -> str:
+    """The address that a client opens which has just registered."""
+    base = server.url.removesuffix("/mcp")
+    said = json.dumps({"client_name": "Test client", "redirect_uris": [CALLBACK]}).encode()
+    request = urllib.request.Request(
+        f"{base}/oauth/register", said, {"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.urlopen(request) as answer:
+        client_id = json.load(answer)["client_id"]
+    asked = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": CALLBACK,
+        "code_challenge": "x" * 43,
+        "code_challenge_method": "S256",
+        "state": "as sent",
+    }
+    return f"{base}/oauth/authorize?{urlencode(asked)}"
+
+
+@pytest.mark.parametrize(("button", "told"), [("Allow", "code"), ("Deny", "error")])
+def test_the_answer_of_a_person_reaches_the_client(
+    oauth_server: LiveServer, tab: Page, button: str, told: str
+) -> None:
+    def client(route: Route) -> None:
+        route.fulfill(status=200, body="The client's own page.")
+
+    tab.route(f"{CALLBACK}**", client)
+    tab.goto(question(oauth_server))
+    tab.get_by_label("User name").fill("ada")
+    tab.get_by_label("Password").fill("a long enough password")
+    tab.get_by_role("button", name="Log in").click()
+    tab.get_by_role("button", name=button, exact=True).click()
+    tab.wait_for_url(f"{CALLBACK}**")
+    query = parse_qs(urlsplit(tab.url).query)
+    assert told in query
+    assert query["state"] == ["as sent"]

@@ -1,0 +1,84 @@
+"""A person with a browser, for clients that open one: logs in by the form, presses a button, is sent back."""
+
+from __future__ import annotations
+
+import html
+import re
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+
+NAME, PASSWORD = "ada", "a long enough password"
+CALLBACK = "http://127.0.0.1:33418/callback"
+_FIELD = re.compile(r'<input[^>]*type="hidden"[^>]*name="([^"]+)"[^>]*value="([^"]*)"')
+
+
+class Memory:
+    """What a client keeps between its runs."""
+
+    def __init__(self, client: OAuthClientInformationFull | None = None) -> None:
+        self.tokens: OAuthToken | None = None
+        self.client = client
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+class Person:
+    """Follows what a client opens; ``opened`` counts how often that was."""
+
+    def __init__(self, decision: str = "allow") -> None:
+        self.decision = decision
+        self.opened = 0
+        self.way_back: dict[str, str] = {}
+
+    async def open(self, url: str) -> None:
+        """Log in, decide, and keep what the browser is sent back with."""
+        self.opened += 1
+        async with httpx2.AsyncClient() as browser:
+            page = await browser.get(url, follow_redirects=True)
+            assert "Log in to" in page.text, page.text[:2000]
+            page = await self._send(browser, page, username=NAME, password=PASSWORD)
+            page = await browser.get(urljoin(str(page.url), page.headers["location"]))
+            assert "Connect" in page.text, page.text[:2000]
+            answer = await self._send(browser, page, decision=self.decision)
+            self.way_back = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+    async def back(self) -> AuthorizationCodeResult:
+        """What the client's own web server would have got."""
+        return AuthorizationCodeResult(**self.way_back)
+
+    async def _send(self, browser: httpx2.AsyncClient, page: httpx2.Response, **form: str) -> httpx2.Response:
+        first = page.text.split("</form>")[0]
+        hidden = {name: html.unescape(value) for name, value in _FIELD.findall(first)}
+        action = re.search(r'<form[^>]*action="([^"]*)"', first)
+        target = urljoin(str(page.url), action[1]) if action else str(page.url)
+        return await browser.post(target, data={**hidden, **form})
+
+
+def provider(url: str, memory: Memory, person: Person) -> OAuthClientProvider:
+    """The official client's own way to log in."""
+    said = OAuthClientMetadata(
+        redirect_uris=[CALLBACK],  # type: ignore[list-item]
+        client_name="Python client",
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+        token_endpoint_auth_method="none",
+    )
+    return OAuthClientProvider(url, said, memory, person.open, person.back)

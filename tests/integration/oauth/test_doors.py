@@ -1,0 +1,205 @@
+"""Every door of the server with a token, without one, and with one that lacks a scope."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.bounds import SLACK
+from tests.live import LiveServer
+
+pytestmark = [pytest.mark.process]
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+# Mints as a refresh does, so that one test needs no browser.
+MINT = """
+import time
+from django.contrib.auth import get_user_model
+from mcp_app.oauth import connections, secrets
+from mcp_app.oauth.models import AuthorizationCode, Client
+from mcp_app.auth.site import resource
+client, _ = Client.objects.get_or_create(client_id="doors", defaults={{"redirect_uris": "https://a.example/"}})
+user = get_user_model().objects.get(username="ada")
+user.is_superuser = True
+user.save()
+code = secrets.new(secrets.CODE)
+consent = connections.Consent(client, user, {resource}, {scope!r}, {redirect!r}, "x" * 43)
+connections.allow(consent, code)
+pair = secrets.Pair({token!r}, secrets.new(secrets.REFRESH), {scope!r}, time.time() + 3600)
+connections.exchange(AuthorizationCode.objects.get(digest=secrets.digest(code)), pair)
+"""
+
+
+def minted(server: LiveServer, scope: str, resource: str = "resource()") -> str:
+    """An access token with those scopes."""
+    token = "mcpat_" + secrets.token_urlsafe(32)
+    redirect = f"https://a.example/{secrets.token_hex(4)}"
+    server.shell(MINT.format(scope=scope, resource=resource, redirect=redirect, token=token))
+    return token
+
+
+def asked(server: LiveServer, method: str, token: str, path: str = "/mcp", **params: Any) -> httpx2.Response:
+    """The answer to one request of 2026-07-28, or to a GET of another path."""
+    headers = {**HEADERS, "Authorization": f"Bearer {token}"}
+    base = server.url.removesuffix("/mcp")
+    if path != "/mcp":
+        return httpx2.get(base + path, headers=headers, timeout=30)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    headers |= {"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
+    if "name" in params:
+        headers["Mcp-Name"] = params["name"]
+    body = {"jsonrpc": "2.0", "id": 7, "method": method, "params": {**params, "_meta": meta}}
+    return httpx2.post(base + path, headers=headers, json=body, timeout=30)
+
+
+def told(answer: httpx2.Response) -> dict[str, str]:
+    """The parts of the challenge."""
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith("Bearer ")
+    return dict(re.findall(r'([a-z_]+)="([^"]*)"', challenge))
+
+
+@pytest.mark.requirement("AUTH-01", "AUTH-02", "AUTH-13", "AUTH-24")
+@pytest.mark.parametrize(("form", "path"), [("", "/mcp"), ("/mcp", "/mcp"), ("/sse", "/sse")])
+def test_the_metadata_of_a_resource_names_it_as_it_was_typed(
+    server: LiveServer, form: str, path: str
+) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        base = f"http://{name}:{server.port}"
+        answer = httpx2.get(f"http://127.0.0.1:{server.port}{WELL_KNOWN}{form}", headers={"Host": base[7:]})
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
+        document = answer.json()
+        assert document["resource"] == base + path
+        assert document["authorization_servers"] == [base]
+        assert document["scopes_supported"] == ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts"]
+
+
+@pytest.mark.requirement("AUTH-14")
+def test_older_clients_find_the_authorization_server_at_the_root(server: LiveServer) -> None:
+    base = f"http://127.0.0.1:{server.port}"
+    assert httpx2.get(f"{base}/.well-known/oauth-authorization-server").json()["issuer"] == base
+    assert httpx2.get(f"{base}/authorize").status_code == 404
+
+
+@pytest.mark.requirement("AUTH-03", "AUTH-04", "AUTH-25")
+@pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages/", "/metrics"])
+@pytest.mark.parametrize("authorization", ["", "Bearer mcpat_unknown"])
+def test_every_door_says_where_to_log_in(server: LiveServer, path: str, authorization: str) -> None:
+    headers = {**HEADERS, **({"Authorization": authorization} if authorization else {})}
+    method = "POST" if path in ("/mcp", "/messages/") else "GET"
+    answer = httpx2.request(method, f"http://127.0.0.1:{server.port}{path}", headers=headers, timeout=30)
+    assert answer.status_code == 401
+    parts = told(answer)
+    form = "/sse" if path == "/sse" else "/mcp"
+    assert parts["resource_metadata"] == f"http://127.0.0.1:{server.port}{WELL_KNOWN}{form}"
+    assert parts["scope"] == "mcp mcp:tools mcp:resources mcp:prompts"
+    assert parts.get("error") == ("invalid_token" if authorization else None)
+    assert "no-store" in answer.headers["cache-control"]
+
+
+@pytest.mark.requirement("AUTH-10", "AUTH-12")
+@pytest.mark.parametrize(
+    ("method", "params", "scope"),
+    [
+        ("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}, "mcp:tools"),
+        ("resources/read", {"uri": "server://info", "name": "server://info"}, "mcp:resources"),
+        ("prompts/get", {"name": "code_review", "arguments": {"code": "x"}}, "mcp:prompts"),
+    ],
+)
+def test_a_token_without_a_scope_is_told_which_and_one_with_it_is_served(
+    server: LiveServer, method: str, params: dict[str, Any], scope: str
+) -> None:
+    plain, enough = minted(server, "mcp"), minted(server, scope)
+    assert asked(server, "tools/list", plain).status_code == 200
+    refused = asked(server, method, plain, **params)
+    assert refused.status_code == 403
+    assert refused.json()["id"] == 7
+    parts = told(refused)
+    assert (parts["error"], parts["scope"]) == ("insufficient_scope", f"mcp {scope}")
+    served = asked(server, method, enough, **params)
+    assert served.status_code == 200, served.text
+
+
+@pytest.mark.requirement("AUTH-10", "AUTH-17")
+def test_the_metrics_and_the_api_want_the_scope_of_administration(server: LiveServer) -> None:
+    plain, admin = minted(server, "mcp mcp:tools"), minted(server, "mcp:admin")
+    for path in ("/metrics", "/api/tools/"):
+        refused = asked(server, "", plain, path)
+        assert refused.status_code == 403
+        assert told(refused)["scope"] == "mcp mcp:tools mcp:admin"
+        assert asked(server, "", admin, path).status_code == 200
+
+
+@pytest.mark.requirement("AUTH-17")
+def test_the_older_transport_takes_the_same_token_on_both_addresses(server: LiveServer) -> None:
+    token = minted(server, "mcp")
+    headers = {**HEADERS, "Authorization": f"Bearer {token}"}
+    base = f"http://127.0.0.1:{server.ports[0]}"
+    with httpx2.stream("GET", f"{base}/sse", headers=headers, timeout=30) as stream:
+        assert stream.status_code == 200
+        lines = stream.iter_lines()
+        place = next(line for line in lines if line.startswith("data:"))[5:].strip()
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {}}}
+        assert httpx2.post(base + place, headers=headers, json=call, timeout=30).status_code == 403
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        assert httpx2.post(base + place, headers=headers, json=ping, timeout=30).status_code == 202
+
+
+@pytest.mark.requirement("AUTH-07")
+def test_a_token_for_another_server_opens_nothing(server: LiveServer) -> None:
+    token = minted(server, "mcp mcp:tools", resource="'https://other.example/mcp'")
+    answer = asked(server, "tools/list", token)
+    assert (answer.status_code, told(answer)["error"]) == (401, "invalid_token")
+
+
+@pytest.mark.requirement("AUTH-26")
+def test_a_credential_of_8_kilobytes_is_read_and_refused_as_any_other(server: LiveServer) -> None:
+    for size in (4_096, 8_192, 12_000):
+        answer = asked(server, "tools/list", "x" * size)
+        assert (answer.status_code, told(answer)["error"]) == (401, "invalid_token")
+
+
+@pytest.mark.requirement("AUTH-06")
+def test_a_token_in_the_address_is_none_and_is_not_logged(server: LiveServer) -> None:
+    token = minted(server, "mcp mcp:tools")
+    url = f"http://127.0.0.1:{server.port}/mcp?access_token={token}"
+    answer = httpx2.post(url, headers=HEADERS, json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    assert answer.status_code == 401
+    assert token not in server.logs()
+
+
+@pytest.mark.requirement("AUTH-18")
+def test_an_open_stream_ends_when_its_connection_is_taken_away(server: LiveServer) -> None:
+    token = minted(server, "mcp")
+    headers = {**HEADERS, "Authorization": f"Bearer {token}"}
+    opened, over = threading.Event(), threading.Event()
+
+    def read() -> None:
+        place = f"http://127.0.0.1:{server.ports[1]}/sse"
+        with httpx2.stream("GET", place, headers=headers, timeout=60) as stream:
+            for _ in stream.iter_lines():
+                opened.set()
+        over.set()
+
+    reading = threading.Thread(target=read, daemon=True)
+    reading.start()
+    assert opened.wait(30 + SLACK)
+    server.shell(
+        "from mcp_app.oauth import secrets\n"
+        "from mcp_app.oauth.connections import end\n"
+        "from mcp_app.oauth.models import Connection\n"
+        f"end(Connection.objects.get(access_tokens__digest=secrets.digest({token!r})), 'test')"
+    )
+    began = time.monotonic()
+    assert over.wait(12 + SLACK), "the stream is still open"
+    assert time.monotonic() - began < 12 + SLACK

@@ -1,0 +1,160 @@
+"""The official Python client logs in by its own means, against two web processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull
+
+from tests.bounds import SLACK
+from tests.integration.oauth.person import CALLBACK, Memory, Person, provider
+from tests.live import LiveServer
+
+pytestmark = [pytest.mark.process]
+REVOKE = """
+from mcp_app.oauth.connections import end
+from mcp_app.oauth.models import Connection
+for connection in Connection.objects.filter(revoked_at=None):
+    end(connection, "test")
+"""
+# Promised to everybody who takes a credential away (S5), with the time between two looks at it.
+REVOKED_SECONDS = 12.0
+
+
+@asynccontextmanager
+async def connected(server: LiveServer, memory: Memory, person: Person) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(auth=provider(server.url, memory, person), timeout=60) as http,
+        Client(streamable_http_client(server.url, http_client=http)) as client,
+    ):
+        yield client
+
+
+async def added(client: Client) -> object:
+    result = await client.call_tool("add", {"a": 2, "b": 3})
+    return result.structured_content
+
+
+@pytest.mark.requirement("AUTH-01", "AUTH-02", "AUTH-04", "AUTH-27", "AUTH-28", "AUTH-34")
+async def test_a_client_that_knows_only_the_address_registers_logs_in_and_calls(server: LiveServer) -> None:
+    memory, person = Memory(), Person()
+    async with connected(server, memory, person) as client:
+        assert await added(client) == {"result": 5}
+    assert person.opened == 1
+    assert memory.client is not None
+    assert memory.client.token_endpoint_auth_method == "none"
+    assert memory.tokens is not None
+    assert memory.tokens.access_token.startswith("mcpat_")
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+@pytest.mark.requirement("AUTH-46")
+async def test_a_client_entered_by_hand_logs_in_with_its_secret(server: LiveServer, method: str) -> None:
+    said = {"client_name": "Entered", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": method}
+    printed = server.shell(
+        "from mcp_app.oauth.registration import enter, kept\n"
+        f"client, secret = enter(kept({said!r}), actor=None)\n"
+        "import json\n"
+        "print(json.dumps([client.client_id, secret]))"
+    )
+    client_id, secret = json.loads(printed.strip().splitlines()[-1])
+    known = OAuthClientInformationFull(client_id=client_id, client_secret=secret, **said)
+    memory = Memory(known)
+    async with connected(server, memory, Person()) as client:
+        assert await added(client) == {"result": 5}
+
+
+@pytest.mark.requirement("AUTH-36")
+async def test_five_tasks_that_refresh_at_once_get_one_pair(
+    server: LiveServer,
+) -> None:
+    memory = Memory()
+    async with connected(server, memory, Person()) as client:
+        await added(client)
+    assert memory.tokens is not None
+    assert memory.client is not None
+    form = {
+        "grant_type": "refresh_token",
+        "refresh_token": memory.tokens.refresh_token,
+        "client_id": memory.client.client_id,
+    }
+    async with httpx2.AsyncClient(timeout=60) as http:
+        # At both processes, so that no lock of one of them decides.
+        places = [f"http://127.0.0.1:{server.ports[number % 2]}/oauth/token" for number in range(5)]
+        answers = await asyncio.gather(*(http.post(place, data=form) for place in places))
+        assert [answer.status_code for answer in answers] == [200] * 5
+        assert len({(each.json()["access_token"], each.json()["refresh_token"]) for each in answers}) == 1
+        for token in (memory.tokens.access_token, answers[0].json()["access_token"]):
+            assert (await metadata(http, server, token)).status_code == 200
+
+
+async def metadata(
+    http: httpx2.AsyncClient, server: LiveServer, token: str, process: int = 0
+) -> httpx2.Response:
+    """The answer to a request that any token may make."""
+    return await http.post(
+        f"http://127.0.0.1:{server.ports[process]}/mcp",
+        headers={
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json, text/event-stream",
+            "Mcp-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/list",
+        },
+        json={
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/list",
+            "params": {
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                }
+            },
+        },
+    )
+
+
+@pytest.mark.requirement("AUTH-18")
+async def test_a_connection_that_is_taken_away_ends_everywhere_within_the_promise(server: LiveServer) -> None:
+    memory = Memory()
+    async with connected(server, memory, Person()) as client:
+        await added(client)
+    assert memory.tokens is not None
+    token = memory.tokens.access_token
+    async with httpx2.AsyncClient(timeout=60) as http:
+        for process in (0, 1):
+            assert (await metadata(http, server, token, process)).status_code == 200
+        await asyncio.to_thread(server.shell, REVOKE)
+        ended = time.monotonic()
+        for process in (0, 1):
+            while (await metadata(http, server, token, process)).status_code != 401:
+                assert time.monotonic() - ended < REVOKED_SECONDS + SLACK
+                await asyncio.sleep(0.2)
+
+
+async def test_a_denied_client_gets_no_token(server: LiveServer) -> None:
+    memory, person = Memory(), Person("deny")
+    with pytest.raises(Exception):  # noqa: B017, PT011 - the client's own, inside groups of them
+        async with connected(server, memory, person):
+            pass
+    assert person.way_back["error"] == "access_denied"
+    assert memory.tokens is None
+
+
+async def test_nothing_secret_reaches_the_log(server: LiveServer) -> None:
+    memory, person = Memory(), Person()
+    async with connected(server, memory, person) as client:
+        await added(client)
+    assert memory.tokens is not None
+    shown = server.logs()
+    for secret in (memory.tokens.access_token, memory.tokens.refresh_token or "", person.way_back["code"]):
+        assert secret not in shown

@@ -1,0 +1,240 @@
+"""The authorization endpoint: what is asked of a person, refused on our page, or sent back to a client."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.test import Client as Browser
+
+from mcp_app.oauth.consent import WAITING
+from mcp_app.oauth.models import Client, Connection
+from mcp_app.oauth.registration import enter, kept
+from tests.unit.oauth.flow import ALL, BASE, CALLBACK, HOST, Program, sent_back
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+WEB = "https://client.example/callback"
+
+
+@pytest.fixture
+def entered(browser: Browser) -> Program:
+    """A client that an administrator vouches for, on the web."""
+    client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
+    return Program(browser, client.client_id, WEB)
+
+
+@pytest.mark.requirement("AUTH-39")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"client_id": None},
+        {"client_id": "unknown"},
+        {"client_id": "a\x00b"},
+        {"client_id": "https://127.0.0.1/client.json"},
+        {"client_id": "https://client.example/"},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": "http://evil.example/callback"},
+        {"redirect_uri": WEB + "?more=1"},
+        {"redirect_uri": WEB + "/"},
+        {"redirect_uri": WEB + "#part"},
+        {"redirect_uri": "https://client.example:444/callback"},
+        {"redirect_uri": "https://user@client.example/callback"},
+        {"redirect_uri": "javascript:alert(1)"},
+        {"redirect_uri": [WEB, WEB]},
+        {"state": "x" * 9_000},
+    ],
+)
+def test_nothing_is_sent_anywhere_before_client_and_address_are_proven(
+    entered: Program, changed: dict[str, Any]
+) -> None:
+    answer = entered.ask(**changed)
+    assert answer.status_code == 400
+    assert "cannot be connected" in answer.content.decode()
+    assert "Location" not in answer
+
+
+@pytest.mark.requirement("AUTH-30", "AUTH-34", "AUTH-35")
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": "code token"}, "unauthorized_client"),
+        ({"response_type": None}, "invalid_request"),
+        ({"code_challenge": None}, "invalid_request"),
+        ({"code_challenge": "short"}, "invalid_request"),
+        ({"code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge_method": None}, "invalid_request"),
+        ({"scope": "unknown"}, "invalid_scope"),
+        ({"resource": "https://other.example/mcp"}, "invalid_target"),
+        ({"resource": [f"{BASE}/mcp", "https://other.example/mcp"]}, "invalid_target"),
+        ({"resource": f"{BASE}/mcp?x=1"}, "invalid_target"),
+        ({"resource": f"{BASE}/other"}, "invalid_target"),
+    ],
+)
+def test_a_client_hears_what_is_wrong_with_the_issuers_name(
+    entered: Program, changed: dict[str, Any], error: str
+) -> None:
+    answer = entered.ask(**changed)
+    assert answer["Location"].startswith(WEB + "?")
+    told = sent_back(answer)
+    assert (told["error"], told["iss"], told["state"]) == (error, BASE, "as sent")
+
+
+@pytest.mark.requirement("AUTH-39")
+def test_nobodys_browser_is_sent_to_an_address_that_a_stranger_registered(browser: Browser) -> None:
+    stranger = Program(browser, redirect_uri="https://stranger.example/callback")
+    answer = stranger.ask(scope="unknown")
+    assert answer.status_code == 400
+    assert "invalid_scope" in answer.content.decode()
+    assert sent_back(stranger.decide(stranger.ask(), "deny"))["error"] == "access_denied"
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (None, ALL),
+        ("mcp", "mcp"),
+        ("offline_access", ALL),
+        ("openid mcp mcp:tools offline_access unknown", "mcp mcp:tools"),
+        ("mcp:admin mcp", "mcp mcp:admin"),
+    ],
+)
+def test_of_the_scopes_the_known_part_is_granted(program: Program, asked: str | None, given: str) -> None:
+    assert program.connect(scope=asked)["scope"] == given
+
+
+@pytest.mark.requirement("AUTH-49")
+def test_the_page_says_who_asks_for_what_and_where_it_goes(program: Program, entered: Program) -> None:
+    page = program.ask().content.decode()
+    for words in (
+        "Test client",
+        "unverified",
+        "http://127.0.0.1:33418",
+        f"{BASE}/mcp",
+        "ada",
+        "Call tools",
+        "Deny",
+    ):
+        assert words in page, words
+    page = entered.ask().content.decode()
+    assert "entered by an administrator" in page
+    assert "unverified" not in page
+
+
+@pytest.mark.requirement("AUTH-40")
+def test_the_page_cannot_be_framed_and_its_form_leads_to_the_client_only(program: Program) -> None:
+    answer = program.ask()
+    policy = answer["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "form-action 'self' http://127.0.0.1:33418;" in policy
+    assert answer["X-Frame-Options"] == "DENY"
+    assert "no-store" in answer["Cache-Control"]
+
+
+@pytest.mark.requirement("AUTH-40")
+def test_what_was_shown_is_granted_once_and_to_who_saw_it_only(program: Program, person: Any) -> None:
+    page = program.ask()
+    assert sent_back(program.decide(page))["code"]
+    assert program.decide(page).status_code == 400
+    other = get_user_model().objects.create_user("eve", password="another long password")
+    page, browser = program.ask(), program.browser
+    program.browser = Browser(HTTP_HOST=HOST)
+    program.browser.force_login(other, "django.contrib.auth.backends.ModelBackend")
+    assert program.decide(page).status_code == 400
+    program.browser = browser
+    session = browser.session
+    waiting = session[WAITING]
+    session[WAITING] = {key: {**each, "until": time.time() - 1} for key, each in waiting.items()}
+    session.save()
+    assert program.decide(page).status_code == 400
+    assert Connection.objects.count() == 1
+
+
+@pytest.mark.requirement("AUTH-40")
+def test_the_answer_needs_the_token_of_the_form(program: Program, person: Any) -> None:
+    strict = Browser(HTTP_HOST=HOST, enforce_csrf_checks=True)
+    strict.force_login(person, "django.contrib.auth.backends.ModelBackend")
+    program.browser = strict
+    assert program.decide(program.ask()).status_code == 403
+    assert not Connection.objects.exists()
+
+
+def test_a_person_who_is_not_staff_logs_in_and_comes_to_the_question(program: Program) -> None:
+    program.browser = Browser(HTTP_HOST=HOST)
+    asked = program.ask()
+    assert asked.status_code == 302
+    login = asked["Location"]
+    wanted = program.browser.get(login).context["next"]
+    form = {
+        "username": "ada",
+        "password": "a long enough password",
+        "next": wanted,
+    }
+    answer = program.browser.post(login, form)
+    assert "Call tools" in program.browser.get(answer["Location"]).content.decode()
+
+
+@pytest.mark.parametrize("asked_for", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
+def test_the_login_leads_nowhere_else(person: Any, asked_for: str) -> None:
+    browser = Browser(HTTP_HOST=HOST)
+    form = {"username": "ada", "password": "a long enough password", "next": asked_for}
+    assert browser.post("/accounts/login/", form)["Location"] == "/oauth/apps"
+
+
+def test_who_guesses_passwords_is_not_heard_for_a_while(person: Any) -> None:
+    browser = Browser(HTTP_HOST=HOST)
+    answers = [
+        browser.post("/accounts/login/", {"username": "ada", "password": f"wrong {number}"}).status_code
+        for number in range(11)
+    ]
+    assert answers[0] == 200
+    assert answers[-1] == 429
+
+
+def test_a_person_ends_what_they_allowed_and_nobody_elses(program: Program, person: Any) -> None:
+    program.connect()
+    connection = Connection.objects.get()
+    assert "Test client" in program.browser.get("/oauth/apps").content.decode()
+    other = Browser(HTTP_HOST=HOST)
+    other.force_login(
+        get_user_model().objects.create_user("eve", password="x"), "django.contrib.auth.backends.ModelBackend"
+    )
+    for number in (str(connection.pk), "", "9" * 30, "²", "-1"):
+        assert other.post("/oauth/apps", {"connection": number}).status_code == 302
+    assert Connection.objects.get().live
+    program.browser.post("/oauth/apps", {"connection": str(connection.pk)})
+    assert not Connection.objects.get().live
+
+
+@pytest.mark.requirement("AUTH-20")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/oauth/authorize",
+        "/oauth/token",
+        "/oauth/register",
+        "/oauth/apps",
+        "/accounts/login/",
+        "/.well-known/oauth-authorization-server",
+    ],
+)
+@pytest.mark.parametrize("changed", [{"OAUTH": False}, {"AUTH": "loopback"}, {"PUBLIC_URL": ""}])
+def test_an_installation_that_offers_no_oauth_has_none_of_it(
+    settings: Any, path: str, changed: dict[str, Any], db: None
+) -> None:
+    settings.MCP = {**settings.MCP, **changed}
+    assert Browser(HTTP_HOST=HOST).get(path).status_code == 404
+
+
+def test_a_client_that_was_switched_off_is_told_what_to_do(program: Program) -> None:
+    Client.objects.update(disabled_at="2026-01-01T00:00:00Z")
+    answer = program.ask()
+    assert answer.status_code == 400
+    assert "add it again" in answer.content.decode()
+
+
+def test_the_port_of_a_loopback_address_may_be_another(program: Program) -> None:
+    other = CALLBACK.replace("33418", "51234")
+    assert sent_back(program.decide(program.ask(redirect_uri=other)))["code"]

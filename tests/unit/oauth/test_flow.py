@@ -1,0 +1,53 @@
+"""A person lets a client connect: what is asked, given, renewed, and ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.models import AuditEvent
+from mcp_app.oauth.connections import find_principal
+from mcp_app.oauth.models import AccessToken, AuthorizationCode, Connection, RefreshToken
+from tests.unit.oauth.flow import ALL, BASE, RESOURCE, Program, sent_back
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.mark.requirement("AUTH-15")
+def test_a_client_that_registered_itself_gets_tokens_of_the_person(program: Program, person: Any) -> None:
+    way_back = sent_back(program.decide(program.ask()))
+    assert (way_back["state"], way_back["iss"]) == ("as sent", BASE)
+    answer = program.exchange(way_back["code"])
+    assert (answer.status_code, answer["Cache-Control"]) == (200, "no-store")
+    tokens = answer.json()
+    assert (tokens["token_type"], tokens["scope"], tokens["expires_in"]) == ("Bearer", ALL, 3600)
+    principal = find_principal(tokens["access_token"])
+    assert principal is not None
+    assert (principal.user_id, principal.audience) == (person.pk, RESOURCE)
+    assert principal.scopes == frozenset(ALL.split())
+    assert set(AuditEvent.objects.values_list("action", flat=True)) >= {
+        "oauth.client_register",
+        "oauth.allow",
+    }
+
+
+def test_no_token_code_or_verifier_is_stored(program: Program) -> None:
+    code = program.code()
+    tokens = program.exchange(code).json()
+    renewed = program.refresh(tokens["refresh_token"]).json()
+    stored = str(
+        [
+            list(model.objects.values())
+            for model in (
+                Connection,
+                AccessToken,
+                RefreshToken,
+                AuthorizationCode,
+                AuditEvent,
+            )
+        ]
+    )
+    for secret in (code, program.verifier, *tokens.values(), *renewed.values()):
+        if len(str(secret)) > 40:
+            assert str(secret) not in stored

@@ -1,0 +1,130 @@
+"""What known clients send is replayed: registration, question, code, refresh, refresh again."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from django.test import Client as Browser
+
+from mcp_app.oauth.connections import find_principal
+from mcp_app.oauth.models import Client
+from tests.unit.oauth.clients import KNOWN, Known
+from tests.unit.oauth.flow import BASE, Program, sent_back
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.mark.requirement("AUTH-32", "AUTH-33", "AUTH-44", "AUTH-47")
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+def test_a_known_client_registers_connects_and_refreshes(browser: Browser, known: Known) -> None:
+    program = Program(browser, "none yet", known.redirect_uri)
+    answer = program.register(**known.said)
+    assert answer.status_code == 201, answer.content
+    told = answer.json()
+    assert told["token_endpoint_auth_method"] == known.said["token_endpoint_auth_method"]
+    assert len(told["redirect_uris"]) == known.keeps
+    assert set(told["grant_types"]) == {"authorization_code", "refresh_token"}
+    program.client_id = told["client_id"]
+    way_back = program.decide(program.ask(scope=known.scope))
+    assert way_back["Location"].startswith(known.redirect_uri)
+    assert sent_back(way_back)["iss"] == BASE
+    form = {
+        "grant_type": "authorization_code",
+        "code": sent_back(way_back)["code"],
+        "redirect_uri": known.redirect_uri,
+        "code_verifier": program.verifier,
+    }
+    tokens = ask(program, told, form)
+    assert find_principal(tokens["access_token"]) is not None
+    refresh = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
+    if known.scope:
+        refresh["scope"] = known.scope
+    first, second = ask(program, told, refresh), ask(program, told, refresh)
+    assert first["access_token"] == second["access_token"]
+    assert find_principal(tokens["access_token"]) is not None
+
+
+def ask(program: Program, told: dict[str, Any], form: dict[str, str]) -> dict[str, Any]:
+    """The tokens, asked for with the method that the client was told."""
+    headers = {}
+    if told["token_endpoint_auth_method"] == "client_secret_basic":
+        pair = f"{told['client_id']}:{told['client_secret']}".encode()
+        headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+    else:
+        form = {**form, "client_id": told["client_id"]}
+        if "client_secret" in told:
+            form["client_secret"] = told["client_secret"]
+    answer = program.post("/oauth/token", form, headers=headers)
+    assert answer.status_code == 200, answer.content
+    return dict(answer.json())
+
+
+@pytest.mark.requirement("AUTH-44")
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"redirect_uris": None}, "invalid_redirect_uri"),
+        ({"redirect_uris": []}, "invalid_redirect_uri"),
+        ({"redirect_uris": "https://a.example/"}, "invalid_redirect_uri"),
+        ({"redirect_uris": [f"https://a.example/{n}" for n in range(11)]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["http://evil.example/cb"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["data:text/html,x", "file:///etc/passwd", "blob:x"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://a.example/#part"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://u:p@a.example/"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://*.example/"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://a.example/" + "x" * 1_000]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://a.example/\u0000"]}, "invalid_redirect_uri"),
+        ({"redirect_uris": [7, {"a": 1}]}, "invalid_redirect_uri"),
+        ({"redirect_uris": ["https://[bad/"]}, "invalid_redirect_uri"),
+        ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
+        ({"grant_types": "authorization_code"}, "invalid_client_metadata"),
+        ({"response_types": ["token"]}, "invalid_client_metadata"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"),
+        ({"token_endpoint_auth_method": ["none"]}, "invalid_client_metadata"),
+    ],
+)
+def test_a_registration_that_is_not_in_order_is_refused(
+    program: Program, changed: dict[str, Any], error: str
+) -> None:
+    before = Client.objects.count()
+    answer = program.register(**changed)
+    assert (answer.status_code, answer.json()["error"]) == (400, error), answer.content
+    assert Client.objects.count() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"", 400), (b"[]", 400), (b"{", 400), (b'"text"', 400), (b" " * 9_000, 413)]
+)
+def test_a_body_that_is_no_registration_is_refused(program: Program, body: bytes, status: int) -> None:
+    answer = program.wire.post("/oauth/register", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["error"]) == (status, "invalid_client_metadata")
+
+
+@pytest.mark.requirement("AUTH-45")
+def test_the_same_words_from_the_same_network_give_the_same_public_client(program: Program) -> None:
+    assert program.register().json()["client_id"] == program.client_id
+    assert program.register(client_name="Another").json()["client_id"] != program.client_id
+    secret = {"token_endpoint_auth_method": "client_secret_post"}
+    first, second = (program.register(**secret).json() for _ in range(2))
+    assert first["client_id"] != second["client_id"]
+
+
+@pytest.mark.requirement("AUTH-44")
+def test_a_network_that_registers_too_much_waits(program: Program) -> None:
+    answers = [program.register(client_name=f"Number {number}") for number in range(20)]
+    assert [answer.status_code for answer in answers].count(201) == 19  # The fixture registered one.
+    assert answers[-1].status_code == 429
+    assert answers[-1]["Retry-After"]
+    elsewhere = Browser(HTTP_HOST=program.wire.defaults["HTTP_HOST"], REMOTE_ADDR="203.0.113.7")
+    program.wire = elsewhere
+    assert program.register(client_name="From elsewhere").status_code == 201
+
+
+def test_registration_can_be_switched_off(program: Program, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_REGISTRATION": False}
+    assert program.register().status_code == 403
+    told = program.wire.get("/.well-known/oauth-authorization-server").json()
+    assert "registration_endpoint" not in told

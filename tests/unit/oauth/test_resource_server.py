@@ -1,0 +1,207 @@
+"""What a token opens, and how each door says what is missing."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.utils import timezone
+
+from mcp_app.auth.bearer import Authenticator
+from mcp_app.auth.challenge import insufficient
+from mcp_app.auth.principal import Principal
+from mcp_app.auth.site import canonical
+from mcp_app.oauth import upkeep
+from mcp_app.oauth.connections import end, find_principal
+from mcp_app.oauth.models import AccessToken, Client, Connection
+from mcp_app.protocol import methods, scopes
+from mcp_app.protocol.errors import Unauthorized
+from tests.unit.oauth.flow import BASE, Program
+
+METADATA = f"{BASE}/.well-known/oauth-protected-resource/mcp"
+
+
+@pytest.mark.requirement("AUTH-11")
+@pytest.mark.parametrize(
+    ("held", "wanted", "is_enough"),
+    [
+        ("mcp", "mcp", True),
+        ("mcp", "mcp:tools", False),
+        ("mcp:tools", "mcp", True),
+        ("mcp:tools", "mcp:resources", False),
+        ("mcp:admin", "mcp", True),
+        ("mcp:admin", "mcp:tools", True),
+        ("mcp:admin", "mcp:prompts", True),
+        ("mcp mcp:tools mcp:resources mcp:prompts", "mcp:admin", False),
+    ],
+)
+def test_a_broader_scope_satisfies_a_narrower_one(held: str, wanted: str, is_enough: bool) -> None:
+    assert (wanted in scopes.widened(held.split())) == is_enough
+
+
+def test_every_method_of_the_protocol_needs_a_scope_that_was_chosen_for_it() -> None:
+    assert scopes._BY_METHOD.keys() == methods.REQUESTS
+
+
+@pytest.mark.requirement("AUTH-09", "AUTH-35")
+@pytest.mark.parametrize(
+    ("public", "value", "is_ours"),
+    [
+        ("https://mcp.example", "https://mcp.example/mcp", True),
+        ("https://mcp.example", "HTTPS://MCP.example:443/mcp/", True),
+        ("https://mcp.example", "https://mcp.example/sse", True),
+        ("https://mcp.example", "http://mcp.example/mcp", False),
+        ("https://mcp.example", "https://mcp.example:444/mcp", False),
+        ("https://mcp.example", "https://mcp.example/MCP", False),
+        ("https://mcp.example", "https://mcp.example/mcp//", False),
+        ("https://mcp.example", "https://mcp.example", False),
+        ("https://mcp.example", "https://mcp.example/mcp?x", False),
+        ("https://mcp.example", "https://mcp.example/mcp#x", False),
+        ("https://mcp.example", "https://mcp.example@evil.example/mcp", False),
+        ("https://mcp.example", "https://mcp.example.evil.example/mcp", False),
+        ("https://mcp.example", "https://localhost/mcp", False),
+        ("http://127.0.0.1:8000", "http://localhost:8000/mcp", True),
+        ("http://127.0.0.1:8000", "http://[::1]:8000/mcp", True),
+        ("http://127.0.0.1:8000", "http://localhost:8001/mcp", False),
+        ("http://127.0.0.1:8000", "http://localhost:99999/mcp", False),
+        ("http://127.0.0.1:8000", "", False),
+    ],
+)
+def test_only_our_own_address_is_ours_however_it_is_spelled(
+    settings: Any, public: str, value: str, is_ours: bool
+) -> None:
+    settings.MCP = {**settings.MCP, "PUBLIC_URL": public}
+    assert canonical(value) == (f"{public}/mcp" if is_ours else "")
+
+
+def parsed(challenge: str) -> dict[str, str]:
+    """As clients read it: split at commas outside quotes."""
+    assert challenge.startswith("Bearer ")
+    return dict(re.findall(r'([a-z_]+)="([^"]*)"', challenge))
+
+
+@pytest.mark.requirement("AUTH-03", "AUTH-04")
+async def test_a_401_says_where_to_log_in_and_what_to_ask_for() -> None:
+    with pytest.raises(Unauthorized) as refused:
+        await Authenticator("required").authenticate(None, local=False, metadata=METADATA)
+    told = parsed(dict(refused.value.headers)[b"www-authenticate"].decode())
+    assert told == {"realm": "mcp", "resource_metadata": METADATA, "scope": " ".join(scopes.BASIC)}
+
+
+@pytest.mark.requirement("AUTH-10", "AUTH-13")
+def test_a_403_names_all_scopes_that_the_client_should_hold_then() -> None:
+    principal = Principal("k", "n", frozenset(), scopes=scopes.widened(["mcp:resources"]))
+    told = parsed(insufficient(principal, scopes.TOOLS, METADATA).challenge or "")
+    assert told["error"] == "insufficient_scope"
+    assert told["scope"] == "mcp mcp:tools mcp:resources"
+    assert told["resource_metadata"] == METADATA
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+class TestTokens:
+    """Tokens of real connections."""
+
+    @pytest.mark.requirement("AUTH-50")
+    def test_scopes_are_a_ceiling_over_what_the_person_may(self, program: Program, person: Any) -> None:
+        given = Permission.objects.filter(codename__in=("view_tool", "view_user"))
+        person.user_permissions.set(given)
+        plain = find_principal(program.connect()["access_token"])
+        admin = find_principal(program.connect(scope="mcp mcp:admin")["access_token"])
+        assert plain is not None
+        assert admin is not None
+        assert "auth.view_user" in plain.permissions
+        assert "mcp_app.view_tool" not in plain.permissions
+        assert "mcp_app.view_tool" in admin.permissions
+        assert "mcp_app.change_tool" not in admin.permissions
+
+    @pytest.mark.requirement("AUTH-50")
+    def test_a_superuser_is_no_administrator_by_a_plain_token(self, program: Program, person: Any) -> None:
+        get_user_model().objects.filter(pk=person.pk).update(is_superuser=True)
+        principal = find_principal(program.connect()["access_token"])
+        assert principal is not None
+        assert "shop.any_permission" in principal.permissions
+        assert "mcp_app.change_tool" not in principal.permissions
+        assert "mcp_oauth.change_client" not in principal.permissions
+
+    @pytest.mark.requirement("AUTH-22")
+    def test_two_clients_of_one_person_are_two_principals(self, program: Program) -> None:
+        other = Program(program.browser, program.register(client_name="Another").json()["client_id"])
+        first = find_principal(program.connect()["access_token"])
+        second = find_principal(other.connect()["access_token"])
+        assert first is not None
+        assert second is not None
+        assert first.key != second.key
+        assert first.user_id == second.user_id
+
+    async def test_one_connection_is_forgotten_and_the_others_stay_known(self, program: Program) -> None:
+        authenticator = Authenticator("required")
+        headers = []
+        for name in ("One", "Two"):
+            made = await sync_to_async(self._connected)(program, name)
+            headers.append(b"Bearer " + made.encode())
+        for header in headers:
+            await authenticator.authenticate(header, local=False)
+        connection = await Connection.objects.select_related("user", "client").alatest("pk")
+        await sync_to_async(end)(connection, "test")
+        authenticator.forget({"connection": connection.pk})
+        assert authenticator.known(headers[0], local=False) is not None
+        assert authenticator.known(headers[1], local=False) is None
+        with pytest.raises(Unauthorized):
+            await authenticator.authenticate(headers[1], local=False)
+        user = connection.user_id
+        authenticator.forget({"user": user})
+        assert authenticator.known(headers[0], local=False) is None
+
+    @staticmethod
+    def _connected(program: Program, name: str) -> str:
+        known = program.register(client_name=name).json()["client_id"]
+        return str(Program(program.browser, known).connect()["access_token"])
+
+    @pytest.mark.requirement("AUTH-03", "AUTH-07")
+    async def test_a_token_is_over_at_its_time_even_while_it_is_remembered(self, program: Program) -> None:
+        token = (await sync_to_async(program.connect)())["access_token"]
+        header = b"Bearer " + token.encode()
+        authenticator = Authenticator("required")
+        ends = timezone.now() + timedelta(seconds=0.5)
+        await AccessToken.objects.aupdate(expires_at=ends)
+        principal = await authenticator.authenticate(header, local=False)
+        assert principal.expires_at is not None
+        while time.time() < principal.expires_at:
+            assert authenticator.known(header, local=False) in (principal, None)
+        assert authenticator.known(header, local=False) is None
+
+    @pytest.mark.parametrize("path", ["/api/tools/", "/api/"])
+    @pytest.mark.requirement("AUTH-10")
+    def test_the_api_opens_to_a_token_for_administration_only(
+        self, program: Program, person: Any, path: str
+    ) -> None:
+        get_user_model().objects.filter(pk=person.pk).update(is_superuser=True)
+        plain, admin = program.connect(), program.connect(scope="mcp:admin")
+        answers = [
+            program.wire.get(path, headers={"Authorization": f"Bearer {tokens['access_token']}"})
+            for tokens in (plain, admin)
+        ]
+        assert [answer.status_code for answer in answers] == [403, 200]
+        assert parsed(answers[0]["WWW-Authenticate"])["scope"].endswith("mcp:admin")
+
+    def test_what_is_over_is_removed_in_its_time(self, program: Program) -> None:
+        program.connect()
+        upkeep.purge()
+        assert Connection.objects.count() == 1
+        assert Client.objects.count() == 1
+        program.register(client_name="Never used")
+        Client.objects.filter(name="Never used").update(
+            created=timezone.now() - timedelta(days=2), updated=timezone.now() - timedelta(days=2)
+        )
+        Connection.objects.update(ends_at=timezone.now() - timedelta(days=40))
+        upkeep.purge()
+        assert not Connection.objects.exists()
+        assert not AccessToken.objects.exists()
+        assert [client.name for client in Client.objects.all()] == ["Test client"]
