@@ -8,10 +8,12 @@ import re
 import secrets
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from mcpsite import databases
 
 PACKAGE = Path(__file__).resolve().parent
 # Where this project was cloned; installed from a wheel, the folder it is started in: nothing of an
@@ -142,7 +144,7 @@ class Environment(BaseSettings):
     @classmethod
     def _database(cls, value: str) -> str:
         if value:
-            database_from_url(value)
+            databases.from_url(value)
         return value
 
     @field_validator("redis_url")
@@ -308,34 +310,6 @@ def _line(item: Any) -> str:
     return f"Wrong setting: {name} {message}. Set it to {REMEDIES[name]}."
 
 
-def database_from_url(url: str) -> dict[str, Any]:
-    """Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError."""
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite":
-        return sqlite(Path(unquote(parts.path.removeprefix("/"))))
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise ValueError(f"has the scheme {parts.scheme!r}")
-    name = unquote(parts.path.removeprefix("/"))
-    if not name:
-        raise ValueError("names no database")
-    try:
-        port = parts.port
-    except ValueError:
-        raise ValueError("has a port that is not a number") from None
-    options = dict(parse_qsl(parts.query))
-    return {
-        "ENGINE": "mcp_app.postgresql",
-        "NAME": name,
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": options.pop("host", unquote(parts.hostname or "")),
-        "PORT": str(port or ""),
-        "CONN_MAX_AGE": 0,
-        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
-        "OPTIONS": {"connect_timeout": 2, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
-    }
-
-
 def broker_url(redis_url: str) -> str:
     """The same Redis as Celery spells it; without one, the broker of this process's memory."""
     if redis_url.startswith("unix://"):
@@ -363,21 +337,6 @@ def remember_redis_url(run_dir: Path, url: str) -> None:
 def forget_redis_url(run_dir: Path) -> None:
     """That Redis has been stopped."""
     (run_dir / "redis.url").unlink(missing_ok=True)
-
-
-def sqlite(path: Path) -> dict[str, Any]:
-    """Django's connection parameters for one SQLite file that several processes write."""
-    return {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": str(path),
-        "OPTIONS": {
-            # A deferred transaction that reads and then writes fails at once when another process wrote in
-            # between; taking the write lock at BEGIN waits for it instead.
-            "transaction_mode": "IMMEDIATE",
-            "timeout": 20,
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
-        },
-    }
 
 
 def prepare_data_dir(path: Path) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from csp import constants as csp
 
+from mcpsite import databases as _databases
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
 from mcpsite.own_apps import own_apps as _own_apps
@@ -81,9 +82,9 @@ TEMPLATES = [
 # Stores.
 DATABASES = {
     "default": (
-        _environment.database_from_url(ENVIRONMENT.database_url)
+        _databases.from_url(ENVIRONMENT.database_url)
         if ENVIRONMENT.database_url
-        else _environment.sqlite(DATA_DIR / "db.sqlite3")
+        else _databases.sqlite(DATA_DIR / "db.sqlite3")
     )
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

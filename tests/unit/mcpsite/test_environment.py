@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpsite import environment
+from mcpsite import databases, environment
 from mcpsite.environment import WrongSettings, read
 
 NAMES = (
@@ -18,6 +18,7 @@ NAMES = (
     "WORKER_CONCURRENCY", "WORKER_QUEUES", "MCP_AUTH", "DEMO", "CONNECT_PAGE", "METRICS", "HTTP_SSE",
     "LOG_FORMAT",
     "MESSAGE_LOG_DAYS", "MESSAGE_LOG_ROWS", "MCP_APPS", "MCP_APPS_PATH",
+    "OAUTH", "OAUTH_REGISTRATION", "OAUTH_DOCUMENT_HOSTS", "OAUTH_REDIRECT_URIS",
 )  # fmt: skip
 
 
@@ -181,7 +182,7 @@ def test_the_bind_decides_who_needs_a_credential_and_which_names_are_answered(
 
 
 def test_a_postgresql_address_becomes_connection_parameters() -> None:
-    found = environment.database_from_url("postgres://user:p%40ss@db.example:6432/name?sslmode=require")
+    found = databases.from_url("postgres://user:p%40ss@db.example:6432/name?sslmode=require")
     assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
         "user", "p@ss", "db.example", "6432", "name",
     )  # fmt: skip
@@ -189,11 +190,11 @@ def test_a_postgresql_address_becomes_connection_parameters() -> None:
 
 
 def test_a_postgresql_socket_folder_may_be_the_host() -> None:
-    assert environment.database_from_url("postgresql://mcp@/name?host=/run/db")["HOST"] == "/run/db"
+    assert databases.from_url("postgresql://mcp@/name?host=/run/db")["HOST"] == "/run/db"
 
 
 def test_sqlite_waits_for_the_write_lock_and_lets_readers_go_on() -> None:
-    options = environment.sqlite(Path("db.sqlite3"))["OPTIONS"]
+    options = databases.sqlite(Path("db.sqlite3"))["OPTIONS"]
     assert (options["transaction_mode"], options["timeout"]) == ("IMMEDIATE", 20)
     assert "journal_mode=WAL" in options["init_command"]
 
@@ -254,6 +255,6 @@ def test_other_commands_find_the_redis_of_a_running_server_and_no_other(tmp_path
 
 
 def test_the_wait_for_a_connection_is_shorter_than_what_a_silent_database_may_cost() -> None:
-    options = environment.database_from_url("postgresql://u@h/db")["OPTIONS"]
+    options = databases.from_url("postgresql://u@h/db")["OPTIONS"]
     # R29: pages are refused within 3 s, too, and connect for each request.
     assert options["connect_timeout"] < 3

@@ -1,0 +1,50 @@
+"""Owns Django's connection parameters for the database of an installation; knows nothing of Django."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+
+def from_url(url: str) -> dict[str, Any]:
+    """Django's connection parameters for a PostgreSQL or SQLite address; raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return sqlite(Path(unquote(parts.path.removeprefix("/"))))
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ValueError(f"has the scheme {parts.scheme!r}")
+    name = unquote(parts.path.removeprefix("/"))
+    if not name:
+        raise ValueError("names no database")
+    try:
+        port = parts.port
+    except ValueError:
+        raise ValueError("has a port that is not a number") from None
+    options = dict(parse_qsl(parts.query))
+    return {
+        "ENGINE": "mcp_app.postgresql",
+        "NAME": name,
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", unquote(parts.hostname or "")),
+        "PORT": str(port or ""),
+        "CONN_MAX_AGE": 0,
+        # What was sent and is not acknowledged ends a connection whose other end is gone (milliseconds).
+        "OPTIONS": {"connect_timeout": 2, "tcp_user_timeout": 10_000, "keepalives_idle": 30, **options},
+    }
+
+
+def sqlite(path: Path) -> dict[str, Any]:
+    """Django's connection parameters for one SQLite file that several processes write."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(path),
+        "OPTIONS": {
+            # A deferred transaction that reads and then writes fails at once when another process wrote in
+            # between; taking the write lock at BEGIN waits for it instead.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+        },
+    }
