@@ -304,6 +304,7 @@ async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what:
     asked = Request(1, "tools/call", {"name": "asking", "arguments": {}})
     if what == "a call that asks":
         desk.session.capabilities = ClientCapabilities.parse({"roots": {}}, desk.session.version)
+        await serve.notification(desk.session, Notification("notifications/initialized", {}), b"{}")
         found: Any = await serve.request(desk.session, principal, asked, b"{}")
         assert found.status == 429
     elif what == "a session":
