@@ -138,7 +138,7 @@ class SyncMessageQueue:
             return 0, 0.0
         # The id is a time of Redis' clock, and so is compared with no other.
         now: Any = self._ask(self._client.time)
-        return waiting, max(int(now[0]) - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
+        return waiting, max(now[0] + now[1] / 1e6 - int(oldest[0][0].partition("-")[0]) / 1000, 0.0)
 
     def close(self) -> None:
         """Close the connection."""
