@@ -60,7 +60,7 @@ def checkout(tmp_path: Path) -> Path:
         "conformance:\n\tcat conformance.txt\n"
         "%:\n\t.venv/bin/python -m pytest -n 2 --dist loadfile suite_$@.py $(ARGS)\n"
     )
-    for target in ("test", "test-postgres", "browser"):
+    for target in ("test", "test-postgres", "wheel", "browser"):
         (tmp_path / f"suite_{target}.py").write_text(PASSES)
     return tmp_path
 
