@@ -21,6 +21,9 @@ PR_SET_CHILD_SUBREAPER = 36
 ROUNDS = 50
 ROUND_SECONDS = 0.02
 
+# So many looks after it came, nothing is taken for what a child left that died before.
+LOOKS = 3
+
 # Numbers are given out again, a number with a time of birth is not.
 Kin = dict[int, str]
 
@@ -88,23 +91,26 @@ class Orphans:
     """Of a worker's main process: what a child that was killed had started is ended after it."""
 
     def __init__(self) -> None:
-        self._before: Kin = {}
-        self._own: set[int] = set()
+        self._own: set[int] | None = None
+        self._looks: dict[tuple[int, str], int] = {}
         self._zombies = Zombies()
 
     def end(self, own: Collection[int]) -> list[int]:
         """Look for them. ``own``: the children that this process started; returns whom it killed."""
-        alive = {
-            pid: born for pid in _children(os.getpid()) for state, born in (_state(pid),) if state != "Z"
+        others = {
+            (pid, born)
+            for pid in _children(os.getpid())
+            for state, born in (_state(pid),)
+            if pid not in own and born and state != "Z"
         }
-        ended: list[int] = []
-        if self._own - alive.keys():
-            # Only who came with the death of a child: this process may have started something itself.
-            came = [pid for pid, born in alive.items() if pid not in own and self._before.get(pid) != born]
-            for pid in came:
-                ended += end_tree(pid)
-        self._own = {pid for pid in own if pid in alive}
-        self._before = {pid: born for pid, born in alive.items() if pid not in ended}
+        # Also a substitute says that a child died: one that lived between two looks only was never seen. But
+        # who has been here for some looks was not left by it: this process may have started something itself.
+        came = {pid for pid, born in others if self._looks.get((pid, born), 0) < LOOKS}
+        died = self._own is not None and self._own != set(own)
+        ended = [each for pid in came for each in end_tree(pid)] if died else []
+        begin = LOOKS if self._own is None else 0
+        self._looks = {other: self._looks.get(other, begin) + 1 for other in others if other[0] not in ended}
+        self._own = set(own)
         self._zombies.collect(own)
         return ended
 

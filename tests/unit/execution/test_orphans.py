@@ -1,0 +1,75 @@
+"""What a killed child of a worker had started is ended by the worker's main process (R32)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="Only Linux gives a process its orphans"),
+]
+
+# A main process in a process of its own: whatever it leaves ends with it.
+MAIN = """
+import os, pathlib, signal, subprocess
+from mcp_app.execution.descendants import LOOKS, Orphans, adopt_orphans
+
+def sleeper():
+    return subprocess.Popen(["sleep", "600"])
+
+def orphan():
+    command = ["sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+def die():
+    first.kill()
+    first.wait()
+
+adopt_orphans()
+orphans, first = Orphans(), sleeper()
+try:
+    assert orphans.end([first.pid]) == []
+{story}
+finally:
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        for pid in map(int, (task / "children").read_text().split()):
+            os.kill(pid, signal.SIGKILL)
+"""
+STORIES = {
+    "of a child that was seen": """
+        left = orphan()
+        die()
+        assert orphans.end([sleeper().pid]) == [left]
+    """,
+    "of a child that lived between two looks, when its substitute comes": """
+        left = orphan()
+        assert orphans.end([first.pid]) == []
+        assert orphans.end([first.pid, sleeper().pid]) == [left]
+    """,
+    "but nothing that was there at the beginning": """
+        own = sleeper()
+        late = Orphans()
+        assert late.end([first.pid]) == []
+        die()
+        assert late.end([]) == []
+    """,
+    "but nothing that came long before a child died": """
+        own = sleeper()
+        for _ in range(LOOKS):
+            assert orphans.end([first.pid]) == []
+        die()
+        assert orphans.end([]) == []
+    """,
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_what_a_child_left_is_ended(story: str) -> None:
+    code = MAIN.replace("{story}", textwrap.indent(textwrap.dedent(story), "    "))
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
