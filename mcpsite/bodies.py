@@ -19,7 +19,8 @@ from django.db import Error as DatabaseFault
 from django.http import HttpRequest, parse_cookie
 
 from mcp_app import conf
-from mcp_app.auth.services import find_api_key
+from mcp_app.auth import tokens
+from mcp_app.auth.bearer import readable
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import Refused
 from mcp_app.transports.streamable_http.request_body import declared_length
@@ -127,11 +128,11 @@ async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
     found = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }
-    scheme, _, secret = found.get(b"authorization", "").partition(" ")
+    authorization = found.get(b"authorization", "")
     session = parse_cookie(found.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
     try:
-        if scheme.lower() == "bearer":
-            return await aquery(find_api_key, secret.strip()) is not None
+        if authorization:
+            return await aquery(tokens.find, readable(authorization)) is not None
         return bool(session) and await aquery(_is_session, session)
     except DatabaseFault:
         raise Refused("The database is away. Try again in a moment.", http_status=503) from None

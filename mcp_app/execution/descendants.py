@@ -73,8 +73,8 @@ class Zombies:
     def __init__(self) -> None:
         self._before: Kin = {}
 
-    def collect(self, own: Collection[int] = ()) -> None:
-        """Collect who was dead at the last look already, but ``own``."""
+    def collect(self, own: Collection[int] = ()) -> bool:
+        """Collect who was dead at the last look already, but ``own``; True when others are dead by now."""
         dead: Kin = {}
         for pid in _children(os.getpid()):
             state, born = _state(pid)
@@ -85,6 +85,7 @@ class Zombies:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         self._before = dead
+        return bool(dead)
 
 
 class Orphans:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -33,6 +34,8 @@ EXIT_STATUS = 70
 
 T = TypeVar("T")
 _zombies = Zombies()
+# Who started a program has as long to wait for its end.
+ZOMBIE_SECONDS = 2.0
 
 log = logging.getLogger("mcp.worker")
 
@@ -90,7 +93,11 @@ class Keeper:
         """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""
         if self.call is not None and self.call.stopped and not self.call.suspended:
             self._say_ended(end_descendants(self._started_before))
-        _zombies.collect()
+        if _zombies.collect():
+            # This may have been the last call for a while, and nobody else would look again.
+            later = threading.Timer(ZOMBIE_SECONDS, _zombies.collect)
+            later.daemon = True
+            later.start()
 
     def _say_ended(self, ended: list[int]) -> None:
         if ended:

@@ -117,17 +117,20 @@ def test_thousands_of_calls_under_kills_and_cancels_leave_nothing_over(
     assert _grown(cluster, before) == []
     programs = [line.number for line in cluster.lines(what="program")]
     assert programs
-    eventually(lambda: not [pid for pid in programs if _sleeps(pid)], QUIET_SECONDS, "the end of programs")
+    with suppress(AssertionError):
+        eventually(lambda: not any(map(_left, programs)), QUIET_SECONDS)
+    assert [left for pid in programs if (left := _left(pid))] == []
     worker.stop()
     assert cluster.left_behind() == []
 
 
-def _sleeps(pid: int) -> bool:
-    """Whether it is a program of a tool still; its number may be another's by now."""
+def _left(pid: int) -> str:
+    """What there is still of a program of a tool; its number may be another's by now."""
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        return process.status() == psutil.STATUS_ZOMBIE or "time.sleep(600)" in " ".join(process.cmdline())
-    return False
+        if process.status() == psutil.STATUS_ZOMBIE or "time.sleep(600)" in " ".join(process.cmdline()):
+            return f"{pid} below {process.ppid()}: {process.status()}"
+    return ""
 
 
 def _noise(cluster: Cluster) -> list[str]:

@@ -22,6 +22,7 @@ from mcp_app.oauth.connections import end, find_principal
 from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.protocol import methods, scopes
 from mcp_app.protocol.errors import Unauthorized
+from tests.unit.mcpsite.test_bodies import Exchanged
 from tests.unit.oauth.flow import BASE, Program
 
 METADATA = f"{BASE}/.well-known/oauth-protected-resource/mcp"
@@ -176,6 +177,14 @@ class TestTokens:
         while time.time() < principal.expires_at:
             assert authenticator.known(header, local=False) in (principal, None)
         assert authenticator.known(header, local=False) is None
+
+    async def test_a_token_lets_as_large_a_body_into_the_api_as_a_key(self, program: Program) -> None:
+        token = (await sync_to_async(program.connect)())["access_token"]
+        size = 1024 * 1024
+        for held, status in ((token, 200), (token[:-1], 413)):
+            headers = {b"content-length": b"%d" % size, b"authorization": b"Bearer " + held.encode()}
+            found = await Exchanged("/api/calls/", [b" " * size], headers).run()
+            assert found.status == status
 
     @pytest.mark.parametrize("path", ["/api/tools/", "/api/"])
     @pytest.mark.requirement("AUTH-10")
