@@ -17,6 +17,8 @@ from mcp_app.transports.streamable_http.answers import Send
 
 # The root form names the default server.
 PATHS = {RESOURCE_METADATA: ENDPOINT, **{RESOURCE_METADATA + door: door for door in DOORS}}
+# As other addresses below /.well-known/ say it.
+NOT_THERE = b'{"error": "not_found"}'
 CORS = (
     (b"access-control-allow-origin", b"*"),
     (b"access-control-allow-methods", b"GET, HEAD"),
@@ -31,7 +33,7 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
     headers = [*CORS, (b"cache-control", b"public, max-age=300"), (b"vary", b"host")]
     path = PATHS.get(scope["path"])
     if path is None or not offers_oauth():
-        status = 404
+        status, body = 404, NOT_THERE
     elif method == "OPTIONS":
         status = 204
     elif method not in ("GET", "HEAD"):
@@ -39,6 +41,7 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
     else:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         body = orjson.dumps(described(host, path))
+    if body:
         headers.append((b"content-type", b"application/json"))
     if status != 204:
         headers.append((b"content-length", b"%d" % len(body)))
