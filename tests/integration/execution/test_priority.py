@@ -11,7 +11,7 @@ from celery import Celery, current_app
 
 from mcp_app.execution import records
 from mcp_app.execution.call_record import NewCall
-from mcp_app.execution.celery import hand_on
+from mcp_app.execution.celery import application, hand_on
 from mcp_app.models import Call
 
 
@@ -21,8 +21,11 @@ def broker(clean_redis: str) -> Iterator[Celery]:
     before = current_app._get_current_object()
     app = Celery("priorities", broker=clean_redis)
     app.set_current()
+    application.cache_clear()
     yield app
     before.set_current()
+    before.set_default()
+    application.cache_clear()
     app.close()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth import get_user_model
 from django.test import Client
 
@@ -113,7 +114,7 @@ async def test_what_came_in_chunks_has_a_length_for_django() -> None:
     ],
 )
 async def test_who_is_known_may_send_more(who: str, path: str, size: int, status: int) -> None:
-    headers = {b"content-length": b"%d" % size, **await asyncio.to_thread(_credential, who)}
+    headers = {b"content-length": b"%d" % size, **await sync_to_async(_credential)(who)}
     found = await Exchanged(path, [b" " * size], headers).run()
     assert found.status == status
     assert found.asked == (1 if status == 200 else 0)
