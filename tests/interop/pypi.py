@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -27,31 +28,30 @@ SHARED = {"mcp2": "fastmcp4"}
 def packages(name: str) -> Path:
     """The folder of a client's packages; skips the test when they cannot be had."""
     folder = CACHE / f"{name}-{sys.version_info.major}.{sys.version_info.minor}"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    # Test processes run side by side, and would remove what another one is installing.
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install(name, folder)
+    return folder
+
+
+def _install(name: str, folder: Path) -> None:
     requirements = SCRIPTS / f"{name}-requirements.txt"
     mark = folder / "installed.txt"
     # The mark is written last, so that an install that was cut off is done again.
-    if not (mark.exists() and mark.read_text() == requirements.read_text()):
-        shutil.rmtree(folder, ignore_errors=True)
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-        ]
-        command += ["--target", str(folder), "-r", str(requirements)]
-        try:
-            done = subprocess.run(
-                command, check=False, capture_output=True, text=True, timeout=INSTALL_SECONDS
-            )
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"pip did not install {name} within {INSTALL_SECONDS} s")
-        if done.returncode:
-            pytest.skip(f"needs packages of {requirements.name}: {done.stderr.strip()[-600:]}")
-        mark.write_text(requirements.read_text())
-    return folder
+    if mark.exists() and mark.read_text() == requirements.read_text():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(folder))
+    command = [sys.executable, "-m", "pip", "install", *options, "-r", str(requirements)]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"pip did not install {name} within {INSTALL_SECONDS} s")
+    if done.returncode:
+        pytest.skip(f"needs packages of {requirements.name}: {done.stderr.strip()[-600:]}")
+    mark.write_text(requirements.read_text())
 
 
 def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
