@@ -62,17 +62,17 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """A connection; raises DatabaseSilent at once while the server is."""
-        if not silence.is_watched():
-            return super().get_new_connection(conn_params)
         watch = silence.of(self.alias)
-        if watch.lasts:
+        if silence.is_watched() and watch.lasts:
             raise DatabaseSilent(NOTHING)
         watch.answers = partial(_answers, conn_params)
         try:
             connection = super().get_new_connection(conn_params)
         except psycopg.errors.ConnectionTimeout:
-            watch.found()
+            if silence.is_watched():
+                watch.found()
             raise
+        # Also on one that is made before this process is watched: it may be kept for long.
         connection.silence = watch
         return connection
 
