@@ -305,8 +305,8 @@ def _background_calls(session: Session, hostile: Session) -> tuple[Call, Call, C
         4,
         tool="count",
         state="running",
-        # Long, so that no sweep of a live server takes it for lost.
-        lease_until=timezone.now() + timedelta(days=1),
+        # No worker renews one; without one, no sweep of a live server takes the call for lost.
+        lease_until=None,
         progress=40,
         total=100,
         message="40 of 100",

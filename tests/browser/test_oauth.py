@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route
 
-from tests.browser.conftest import ARGUMENTS, CHROMIUM
 from tests.live import LiveServer
 
 CALLBACK = "http://127.0.0.1:33418/callback"
@@ -29,12 +28,11 @@ def oauth_server() -> Iterator[LiveServer]:
 
 
 @pytest.fixture
-def tab(oauth_server: LiveServer) -> Iterator[Page]:
-    """A page in a browser of its own."""
-    with sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser.new_page()
-        browser.close()
+def tab(chromium: Browser) -> Iterator[Page]:
+    """A page of somebody whom no site knows."""
+    context = chromium.new_context()
+    yield context.new_page()
+    context.close()
 
 
 def question(server: LiveServer) -> str:
