@@ -25,7 +25,10 @@ from mcp_app.auth.bench import issue_bench_token
 from mcp_app.auth.services import issue_api_key
 users = {}
 for name in ("asker", "boss", "deputy", "third"):
-    users[name], _ = get_user_model().objects.get_or_create(username=name, defaults={"is_staff": True})
+    # Other tests of the same installation may have made one who is no staff.
+    users[name], _ = get_user_model().objects.get_or_create(username=name)
+    get_user_model().objects.filter(pk=users[name].pk).update(is_staff=True)
+    users[name].refresh_from_db()
     users[name].groups.add(Group.objects.get(name="MCP administrator"))
 keys = {}
 for name, user in users.items():
