@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from fcntl import LOCK_EX, flock
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,14 +61,17 @@ def executable() -> str:
 def install(name: str) -> Path:
     """Install one of PACKAGES unless it is there; returns its ``node_modules``. Raises NodeUnavailable."""
     folder = CACHE / name
+    folder.mkdir(parents=True, exist_ok=True)
     wanted = json.dumps({"private": True, "dependencies": PACKAGES[name]}, sort_keys=True)
     # The mark is written last, so that an install that was cut off is done again.
     mark = folder / "installed.json"
-    if not (mark.exists() and mark.read_text() == wanted):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "package.json").write_text(wanted)
-        _npm_install(folder)
-        mark.write_text(wanted)
+    # Two npm in one folder delete each other's files.
+    with (folder / ".lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not (mark.exists() and mark.read_text() == wanted):
+            (folder / "package.json").write_text(wanted)
+            _npm_install(folder)
+            mark.write_text(wanted)
     return folder / "node_modules"
 
 

@@ -45,8 +45,11 @@ class PoolSize:
             self._spare_since = None
         elif self._spare_since is None:
             self._spare_since = time.monotonic()
-        elif all_begun and time.monotonic() - self._spare_since > SPARE_SECONDS:
-            self._shrink()
+        elif time.monotonic() - self._spare_since > SPARE_SECONDS:
+            # Until a child that was told to end has been reaped, the pool would tell the same one again.
+            reaped = len(running._pool) == self._size
+            if all_begun and reaped:
+                self._shrink()
 
     def _grow(self, number: int) -> None:
         pool = self._consumer.pool

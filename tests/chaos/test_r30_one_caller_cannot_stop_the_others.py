@@ -78,7 +78,7 @@ def test_unanswered_questions_hold_no_place_and_can_be_answered_afterwards_anywh
     for caller in callers:
         assert caller.join().answered
     cluster.check()
-    eventually(lambda: len(cluster.worker_processes[0].children) == 2, 180, "the end of the spare children")
+    eventually(lambda: len(cluster.worker_processes[0].children) == 2, 60, "the end of the spare children")
     assert not cluster.trouble()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,13 +26,20 @@ def packages(name: str) -> Path:
         pytest.skip(f"needs npm packages: {missing}")
 
 
+def beside_packages(name: str) -> Path:
+    """One of our scripts, copied to where its packages are, because Node looks for them there."""
+    folder = packages("interop").parent
+    for script in SCRIPTS.glob("*.mjs"):
+        # Another test process may be reading the copy that is there.
+        made = folder / f"{script.name}.{os.getpid()}"
+        shutil.copy(script, made)
+        made.replace(folder / script.name)
+    return folder / name
+
+
 def run_script(name: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
     """Run one of our scripts beside its packages and return the JSON report it prints."""
-    folder = packages("interop").parent
-    # Node looks for packages beside the script, so the scripts are copied to where those are.
-    for script in SCRIPTS.glob("*.mjs"):
-        shutil.copy(script, folder / script.name)
-    done = run([str(folder / name), *arguments], environment)
+    done = run([str(beside_packages(name)), *arguments], environment)
     assert done.returncode == 0, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout)
     return report

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shutil
 import subprocess
 import threading
 import urllib.request
@@ -62,15 +61,14 @@ def run(command: list[str], send_back: Callable[[subprocess.Popen[str], str], No
 
 
 def test_the_typescript_client_logs_in_calls_and_renews(guarded: LiveServer) -> None:
-    folder = npm.packages("interop").parent
-    shutil.copy(npm.SCRIPTS / "oauth.mjs", folder / "oauth.mjs")
+    script = npm.beside_packages("oauth.mjs")
 
     def by_input(program: subprocess.Popen[str], query: str) -> None:
         assert program.stdin is not None
         program.stdin.write(query + "\n")
         program.stdin.flush()
 
-    printed = run([node.executable(), str(folder / "oauth.mjs"), guarded.url], by_input)
+    printed = run([node.executable(), str(script), guarded.url], by_input)
     report = json.loads(printed.strip().splitlines()[-1])
     assert report == {"first": {"result": 5}, "second": {"result": 5}, "renewed": True}
 

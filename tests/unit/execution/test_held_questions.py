@@ -58,8 +58,9 @@ class Pool:
 
     def __init__(self, size: int) -> None:
         self.num_processes, self.idle = size, size
-        self._pool = SimpleNamespace(_pool=[SimpleNamespace(index=0, pid=os.getpid())])
-        self.maintained = 0
+        self._pool = SimpleNamespace(_pool=[])
+        self.maintained = -1
+        self.maintain_pool()
 
     def grow(self, number: int) -> None:
         self.num_processes += number
@@ -70,7 +71,12 @@ class Pool:
         self.num_processes -= number
 
     def maintain_pool(self) -> None:
+        """Reap the children that were told to end, and start those that are missing."""
         self.maintained += 1
+        self._pool._pool = [
+            SimpleNamespace(index=index, pid=os.getpid() if index == 0 else -1)
+            for index in range(self.num_processes)
+        ]
 
 
 def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
@@ -95,3 +101,19 @@ def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
     for _ in range(3):
         size.adjust(all_begun=True)
     assert (pool.num_processes, taken) == (2, [2, 3, 2])
+
+
+def test_no_second_child_is_told_to_end_before_the_first_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool would tell the same one again, count both, and keep the other for ever."""
+    monkeypatch.setattr(pool_size, "SPARE_SECONDS", 0.0)
+    pool, children = Pool(2), WaitingChildren()
+    size = PoolSize(SimpleNamespace(pool=pool, _update_prefetch_count=lambda _: None), children)
+    pool.grow(2)
+    pool.maintain_pool()
+    for _ in range(4):
+        size.adjust(all_begun=True)
+    assert (pool.num_processes, len(pool._pool._pool)) == (3, 4)
+    pool.maintain_pool()
+    for _ in range(4):
+        size.adjust(all_begun=True)
+    assert pool.num_processes == 2
