@@ -11,7 +11,7 @@ def main() -> None:
     import django
 
     django.setup()
-    from mcp_app.catalogue.services import update_entry
+    from mcp_app.catalogue.changing.services import update_entry
     from mcp_app.models import Tool
 
     print("ready", time.monotonic(), flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.catalogue import FILLER_DESCRIPTION
 from benchmarks.processes import ROOT, Process, cores, free_port, uvicorn
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests import node
 from tests.live import LiveServer
 

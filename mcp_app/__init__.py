@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mcp_app.catalogue.content import (
+    from mcp_app.catalogue.definitions.content import (
         Annotations,
         Audio,
         CannotAsk,
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
         ToolError,
         ToolResult,
     )
-    from mcp_app.catalogue.decorators import prompt, resource, tool
-    from mcp_app.catalogue.exposure import expose
-    from mcp_app.catalogue.extensions import extension
-    from mcp_app.execution.context import Context
+    from mcp_app.catalogue.definitions.decorators import prompt, resource, tool
+    from mcp_app.catalogue.definitions.exposure import expose
+    from mcp_app.catalogue.definitions.extensions import extension
+    from mcp_app.execution.running.context import Context
     from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
 _HOMES = {
-    "Annotations": "mcp_app.catalogue.content",
-    "Audio": "mcp_app.catalogue.content",
-    "CannotAsk": "mcp_app.catalogue.content",
-    "Context": "mcp_app.execution.context",
-    "File": "mcp_app.catalogue.content",
-    "Image": "mcp_app.catalogue.content",
-    "Link": "mcp_app.catalogue.content",
-    "Message": "mcp_app.catalogue.content",
-    "Text": "mcp_app.catalogue.content",
-    "ToolError": "mcp_app.catalogue.content",
-    "ToolResult": "mcp_app.catalogue.content",
+    "Annotations": "mcp_app.catalogue.definitions.content",
+    "Audio": "mcp_app.catalogue.definitions.content",
+    "CannotAsk": "mcp_app.catalogue.definitions.content",
+    "Context": "mcp_app.execution.running.context",
+    "File": "mcp_app.catalogue.definitions.content",
+    "Image": "mcp_app.catalogue.definitions.content",
+    "Link": "mcp_app.catalogue.definitions.content",
+    "Message": "mcp_app.catalogue.definitions.content",
+    "Text": "mcp_app.catalogue.definitions.content",
+    "ToolError": "mcp_app.catalogue.definitions.content",
+    "ToolResult": "mcp_app.catalogue.definitions.content",
     "anotify_resource_updated": "mcp_app.sessions.resource_updates",
-    "expose": "mcp_app.catalogue.exposure",
-    "extension": "mcp_app.catalogue.extensions",
+    "expose": "mcp_app.catalogue.definitions.exposure",
+    "extension": "mcp_app.catalogue.definitions.extensions",
     "notify_resource_updated": "mcp_app.sessions.resource_updates",
-    "prompt": "mcp_app.catalogue.decorators",
-    "resource": "mcp_app.catalogue.decorators",
-    "tool": "mcp_app.catalogue.decorators",
+    "prompt": "mcp_app.catalogue.definitions.decorators",
+    "resource": "mcp_app.catalogue.definitions.decorators",
+    "tool": "mcp_app.catalogue.definitions.decorators",
 }
 
 __all__ = [

@@ -55,7 +55,7 @@ class Application:
 
     def __init__(self, project: Any, prefix: str = "") -> None:
         # Django must have loaded its apps before anything that touches models is imported.
-        from mcp_app.execution import following
+        from mcp_app.execution import long_poll
         from mcp_app.transports import health
         from mcp_app.transports.application import mcp
         from mcp_app.transports.resource_metadata import PATHS, resource_metadata
@@ -65,7 +65,7 @@ class Application:
         # Any: Django's handler and others are typed for more narrow messages than they take.
         self._project: Any = project
         self._prefix = prefix
-        self._mcp, self._following = mcp, following
+        self._mcp, self._long_poll = mcp, long_poll
         self._console: asyncio.Task[Endpoint] | None = None
         self._others: dict[str, Endpoint] = {
             "/metrics": mcp.metrics,
@@ -97,7 +97,7 @@ class Application:
     def drain(self) -> None:
         """The server is about to stop: end open event streams so that clients go to another process."""
         self._mcp.drain()
-        self._following.stop()
+        self._long_poll.stop()
 
     async def _http_below(self, root: str, scope: Scope, receive: Receive, send: Send) -> None:
         """A request to a project that is not at the top of its site, or that has MCP below a prefix."""
@@ -115,7 +115,7 @@ class Application:
 
         It may be the first since the developer's last edit, so the catalogue is brought up to date here.
         """
-        from mcp_app.catalogue.mirror import mirror
+        from mcp_app.catalogue.changing.mirror import mirror
 
         log.info("This server announces neither start nor stop (ASGI lifespan): MCP starts now.")
         await sync_to_async(mirror)()
@@ -141,7 +141,7 @@ class Application:
 
     async def _load_console(self) -> Endpoint:
         """The application for WebSockets. Not on the event loop: loading takes a tenth of a second."""
-        from mcp_app.catalogue.mirror import mirror
+        from mcp_app.catalogue.changing.mirror import mirror
 
         routing = await asyncio.to_thread(import_module, "mcp_app.console.routing")
         if self.routes["/mcp"] == self._first_request:
@@ -150,7 +150,7 @@ class Application:
         return console
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        from mcp_app.catalogue.mirror import mirror
+        from mcp_app.catalogue.changing.mirror import mirror
         from mcp_app.database import aquery
 
         while (await receive())["type"] != "lifespan.startup":
@@ -164,7 +164,7 @@ class Application:
             await sync_to_async(mirror)()
         else:
             await aquery(_tell_what_is_not_offered)
-        self._following.begin()
+        self._long_poll.begin()
         self._mcp.announced = True
         await self._mcp.start()
         self._serve()
@@ -180,7 +180,7 @@ class Application:
 
 def _tell_what_is_not_offered() -> None:
     """Somebody who added a tool and forgot `migrate` looks for it in vain: the log says why."""
-    from mcp_app.catalogue.mirror import not_in_database
+    from mcp_app.catalogue.changing.mirror import not_in_database
 
     try:
         absent = not_in_database()

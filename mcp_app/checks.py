@@ -23,8 +23,8 @@ from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, parts
-from mcp_app.catalogue.registry import registry
-from mcp_app.catalogue.static_content import upload_directory
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving.static_content import upload_directory
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def endpoint_is_routed(**_: Any) -> list[CheckMessage]:
 @checks.register(TAG)
 def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
     """With Redis, background tools are tasks of the project's Celery, which must know ours."""
-    from mcp_app.execution import celery
+    from mcp_app.execution.background import celery
 
     try:
         has_workers = bool(conf.get().redis_url)
@@ -266,7 +266,7 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
 @checks.register(Tags.database)
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
     """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
-    from mcp_app.catalogue.mirror import not_in_database
+    from mcp_app.catalogue.changing.mirror import not_in_database
 
     # `migrate` checks first and brings them in last.
     if "default" not in (databases or ()) or sys.argv[1:2] == ["migrate"] or not _has_tables():

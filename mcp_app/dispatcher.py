@@ -20,25 +20,26 @@ from django.db import Error as DatabaseFault
 from mcp_app import database, database_clock
 from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import current as catalogue
-from mcp_app.catalogue.upkeep import Upkeep
+from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
 from mcp_app.conf import Settings
-from mcp_app.execution import reaper
-from mcp_app.execution.background import Background
-from mcp_app.execution.calls import Calls
-from mcp_app.execution.exchange_reply import ExchangeReply
-from mcp_app.execution.figures import Figures
-from mcp_app.execution.reply import ACCEPTED, Answered, Reply, StreamReference
-from mcp_app.execution.results import unexpected
-from mcp_app.execution.runner import Runner
+from mcp_app.execution.background import reaper
+from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.background.service import Background
+from mcp_app.execution.metrics import Metrics
+from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
+from mcp_app.execution.running.results import unexpected
+from mcp_app.execution.running.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown
 from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import OTHER, Counts
-from mcp_app.protocol import dialects, jsonrpc
+from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitted
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
 from mcp_app.sessions.clients import Clients
@@ -65,7 +66,7 @@ class Dispatcher:
         self.on_credentials: list[Callable[[dict[str, Any]], None]] = []
         self.log = MessageLog(streams, settings)
         self.counts = Counts()
-        self.figures = Figures("web", streams, self.counts, self.log)
+        self.metrics = Metrics("web", streams, self.counts, self.log)
         self.sessions = Sessions(streams, settings)
         self.clients = Clients(self.log)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
@@ -80,8 +81,8 @@ class Dispatcher:
         self._notifications = notifications.table(settings.dialects)
         requests = ClientRequests(streams, self.log, settings.client_request_seconds)
         calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
-        self.figures.gauges["running_calls"] = lambda: calls.running
-        self.figures.gauges["sessions"] = lambda: self.sessions.held
+        self.metrics.gauges["running_calls"] = lambda: calls.running
+        self.metrics.gauges["sessions"] = lambda: self.sessions.held
         self.services = Services(
             settings=settings,
             streams=streams,
@@ -99,9 +100,9 @@ class Dispatcher:
             await database.aquery(database_clock.read)
         hub = self.streams.hub
         hub.subscribe("catalogue", self.upkeep.heard)
-        hub.subscribe("cancel", self.services.calls.heard_cancel)
+        hub.subscribe("cancel", self.services.calls.on_cancel)
         hub.subscribe("credentials", self._credentials_changed)
-        hub.subscribe("watching", self.log.heard_watching)
+        hub.subscribe("watching", self.log.on_watching)
         self.sessions.start()
         self.log.before_flush.append(self._note_used_keys)
         await self.upkeep.start()
@@ -113,7 +114,7 @@ class Dispatcher:
             for table in self._quick.values():
                 table.pop("tools/call", None)
         if self.settings.metrics:
-            self.figures.start()
+            self.metrics.start()
         if self.services.background.available:
             # Here too, because the whole worker may be what died.
             self._stop.clear()
@@ -126,7 +127,7 @@ class Dispatcher:
         self._stop.set()
         self.upkeep.close()
         await self.services.calls.close(seconds=3)
-        await self.figures.close()
+        await self.metrics.close()
         await self.log.close()
         await self.streams.close()
         # A connection left open would keep a test's database from being dropped.

@@ -22,16 +22,17 @@ from celery.worker import state
 from django.apps import apps
 
 from mcp_app import conf, database
-from mcp_app.execution import reaper, records
-from mcp_app.execution.descendants import Orphans, adopt_orphans
-from mcp_app.execution.held_questions import Place, WaitingChildren
-from mcp_app.execution.keeper import EXIT_STATUS
-from mcp_app.execution.lost_jobs import LostJobs
-from mcp_app.execution.pool_size import PoolSize
-from mcp_app.execution.worker import Worker
-from mcp_app.sessions import drain, retention, rollups
+from mcp_app.execution.background import reaper
+from mcp_app.execution.background.stalled_jobs import LostJobs
+from mcp_app.execution.stored import records
+from mcp_app.execution.worker.descendants import Orphans, adopt_orphans
+from mcp_app.execution.worker.lease_renewer import EXIT_STATUS
+from mcp_app.execution.worker.pool_size import PoolSize
+from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.execution.worker.worker import Worker
+from mcp_app.sessions import log_writer, retention, rollups
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.presence import Presence
+from mcp_app.streams.blocking.presence import Presence
 
 log = logging.getLogger("mcp.worker")
 
@@ -72,7 +73,7 @@ def start_drain(sender: Any = None, **_: Any) -> None:
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
         say_alive()
-        for name, forever in (("message-log-drain", drain.run_forever), ("reaper", reaper.run_forever)):
+        for name, forever in (("message-log-drain", log_writer.run_forever), ("reaper", reaper.run_forever)):
             threading.Thread(target=forever, args=(_stop,), name=name, daemon=True).start()
 
 
@@ -107,7 +108,7 @@ def inherit_orphans(**_: Any) -> None:
 
 @worker_init.connect
 def say_ends_once(**_: Any) -> None:
-    """A child that its keeper ends has said why; its pool and Celery would call it a crash, at length."""
+    """Why a child was ended by its lease renewer is logged already; its pool and Celery would log a crash."""
     ended_by_itself = re.compile(rf"exitcode {EXIT_STATUS}\b").search
     for name in ("multiprocessing", "celery.worker.request"):
         logging.getLogger(name).addFilter(lambda record: not ended_by_itself(record.getMessage()))

@@ -15,14 +15,14 @@ import orjson
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue import current, loading
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.catalogue.snapshot import Catalogue
+from mcp_app.catalogue.serving import current, loading
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.reply import Answered, StreamReference
-from mcp_app.protocol import envelope, jsonrpc
+from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.protocol.capabilities import extensions_member
+from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import Session

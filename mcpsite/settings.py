@@ -207,7 +207,7 @@ OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "mcp_oauth.RefreshToken"  # noqa: S105 - t
 # Celery. Without Redis (a bare `runserver`) there is no worker either.
 CELERY_BROKER_URL = _environment.broker_url(REDIS_URL)
 if REDIS_URL:
-    CELERY_BROKER_TRANSPORT = "mcp_app.execution.broker:Transport"
+    CELERY_BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"
 CELERY_TASK_SERIALIZER = "json"
 CELERY_RESULT_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]  # A pickled message is refused unread (S19).

@@ -14,8 +14,8 @@ import uvicorn
 from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
-from mcpsite.connection import BoundedConnection
-from mcpsite.quick import QuickAnswers
+from mcpsite.http.connection import BoundedConnection
+from mcpsite.http.quick import QuickAnswers
 from mcpsite.supervised import signs_of_life
 
 GC_ALLOCATIONS = 20_000

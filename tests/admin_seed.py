@@ -27,7 +27,7 @@ from mcp_app.models import (
     Source,
     Tool,
 )
-from mcp_app.observability.tally import Tally
+from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
 from mcp_app.sessions.traffic import PERIODS, Period
 
@@ -475,7 +475,7 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
 
 def count_calls(period: Period) -> None:
     """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails."""
-    tally = Tally()
+    tally = RollupCells()
     chance = random.Random(7)
     tools = {"echo": 0.9, "web_scrape": 420, "count": 2600, "add": 0.6, ALL_HOSTILE[:128]: 12}
     for moment in period.starts(timezone.now()):

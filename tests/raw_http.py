@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-from mcp_app.protocol import sse
+from mcp_app.protocol.http import sse
 from tests.raw_wire import (
     PATIENCE,
     Answer,

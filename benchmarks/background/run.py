@@ -26,7 +26,7 @@ import uvloop
 from benchmarks.background import celery_alone as peer
 from benchmarks.background import load
 from benchmarks.processes import Process, cores
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.live import LiveServer
 
 CALLS = 40

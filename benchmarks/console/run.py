@@ -26,7 +26,7 @@ from benchmarks import load, scenarios
 from benchmarks.console.viewer import Viewer, sign_in
 from benchmarks.processes import cores
 from benchmarks.servers import pin
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.live import LiveServer, cpu_seconds
 
 VIEWERS = 20

@@ -176,7 +176,7 @@ def _write_on(stop: threading.Event, waits: list[float]) -> None:
 def measure_drain() -> None:
     """Messages a second that the drain writes, with what it counts of them."""
     from mcp_app.models import LogCursor
-    from mcp_app.sessions.drain import drain_once
+    from mcp_app.sessions.log_writer import drain_once
     from tests.unit.sessions.queues import ListQueue, batch, line
 
     LogCursor.objects.all().delete()

@@ -19,7 +19,7 @@ from mcp_app.auth.services import issue_api_key, login_name, revoke_api_key
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.models import ApiKey
-from mcp_app.templatetags.mcp_text import marked, visible
+from mcp_app.text import marked, visible
 
 
 class ApiKeyForm(ModelForm[ApiKey]):

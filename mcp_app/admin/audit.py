@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.shown import json_block, moment
 from mcp_app.models import AuditEvent
-from mcp_app.templatetags.mcp_text import visible
+from mcp_app.text import visible
 
 
 @admin.register(AuditEvent)

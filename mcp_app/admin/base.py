@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpR
 from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.text import marked
 
 HAS_UNFOLD = apps.is_installed("unfold")
 

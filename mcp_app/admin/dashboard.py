@@ -14,17 +14,17 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app import conf, database_clock
+from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
-from mcp_app.admin.queues import AWAY, Box, box
 from mcp_app.admin.shown import span
 from mcp_app.models import Session
-from mcp_app.observability.tally import MINUTE
+from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions import traffic
 from mcp_app.sessions.traffic import PERIODS, Calls, Period, Traffic
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.message_queue import SyncMessageQueue
-from mcp_app.streams.server_facts import RedisServerView
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.streams.blocking.server_facts import RedisServerView
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
+from mcp_app.text import marked
 
 MOST_TOOLS = 10
 MOST_CLIENTS = 8
@@ -129,10 +129,10 @@ def _tool_row(log: str, name: str, calls: Calls) -> ToolRow:
 def _show_work(shown: Dashboard, state: Box) -> None:
     running = sum(queue.running for queue in state.queues)
     waiting = sum(queue.waiting for queue in state.queues)
-    deserted = any(queue.deserted for queue in state.queues)
+    orphaned = any(queue.orphaned for queue in state.queues)
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
-    note = f"{waiting:,} waiting" + (", nobody listens" if deserted else "")
-    shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if deserted else "", url))
+    note = f"{waiting:,} waiting" + (", nobody listens" if orphaned else "")
+    shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
 
 
 def _show_sessions(shown: Dashboard) -> None:

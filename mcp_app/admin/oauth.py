@@ -17,7 +17,7 @@ from mcp_app.admin.shown import badge, moment
 from mcp_app.oauth.connections import disable, enable, end
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept
-from mcp_app.templatetags.mcp_text import marked, visible
+from mcp_app.text import marked, visible
 
 KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "published document"}
 

@@ -23,7 +23,7 @@ from mcp_app.models import Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now
-from mcp_app.templatetags.mcp_text import json_text, marked, visible, visible_block
+from mcp_app.text import json_text, marked, visible, visible_block
 
 
 def _idle_since() -> Any:

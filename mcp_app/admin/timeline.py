@@ -13,8 +13,8 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.log_pages import TEXT_WINDOW, find
 from mcp_app.models import Message
-from mcp_app.protocol.trace_context import TraceContext, read
-from mcp_app.templatetags.mcp_text import indented_json, visible_block
+from mcp_app.protocol.messages.trace_context import TraceContext, read
+from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
-from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS, parse_json
+from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
 
 
 class JsonWidget(Textarea):

@@ -20,7 +20,7 @@ from mcp_app.api.filtering import CallFilter, asked
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
 from mcp_app.execution.call_log import Said, read_position, said, write_position
-from mcp_app.execution.following import wait_for_word
+from mcp_app.execution.long_poll import wait_for_word
 from mcp_app.execution.services import cancel_call, retry_call, start_call
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal

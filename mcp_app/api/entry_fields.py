@@ -7,9 +7,9 @@ from typing import Any
 
 from rest_framework import serializers
 
-from mcp_app.catalogue import revisions
-from mcp_app.catalogue.revisions import DRESS, LIMITS, OWN
-from mcp_app.catalogue.row_checks import permission_exists
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN
+from mcp_app.catalogue.changing.row_checks import permission_exists
 from mcp_app.catalogue.transfer.fields import read_value, service_values
 from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, Tool
 

@@ -13,9 +13,9 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.utils.encoders import JSONEncoder
 
 from mcp_app import conf
-from mcp_app.catalogue.strict_json import parse_json
+from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.transfer import MAX_BYTES
-from mcp_app.templatetags.mcp_text import replace_hidden
+from mcp_app.text import replace_hidden
 
 
 class TooLarge(APIException):

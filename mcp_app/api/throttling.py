@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from mcp_app import conf
-from mcp_app.streams.counting import count
+from mcp_app.streams.blocking.counting import count
 
 WINDOW_SECONDS = 60.0
 

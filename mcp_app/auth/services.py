@@ -16,8 +16,8 @@ from django.db.models import Q
 from mcp_app import database_clock
 from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal, WithoutAdministration
 from mcp_app.models import ApiKey, audit
-from mcp_app.streams.announce import announce
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.streams.blocking.announce import announce
+from mcp_app.text import marked
 
 PREFIX = "mcp_"
 MAX_NAME = 100

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mcp_app import conf
-from mcp_app.protocol.transport_security import names_loopback
+from mcp_app.protocol.http.transport_security import names_loopback
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 # One document at both; clients look at one or the other first.

@@ -12,7 +12,7 @@ from hashlib import sha256
 from ipaddress import ip_address
 
 from mcp_app.protocol.errors import TooManyRequests
-from mcp_app.protocol.tally import Tally
+from mcp_app.protocol.rate_window import RateWindow
 
 TOO_MANY = "Too many wrong API keys from your address: wait before you try another one."
 # A key that was wrong a moment ago is not looked up again; after this it may have become right.
@@ -29,7 +29,7 @@ class WrongKeys:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._tally = Tally(60.0)
+        self._tally = RateWindow(60.0)
         self._until: dict[bytes, float] = {}
 
     def repeated(self, authorization: bytes, address: str) -> bool:

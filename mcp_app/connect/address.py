@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from mcp_app import conf
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection, is_address
-from mcp_app.protocol.transport_security import names_loopback
+from mcp_app.protocol.http.transport_security import names_loopback
 
 ENDPOINT = "/mcp"
 

@@ -13,7 +13,7 @@ from mcp_app.console.history import related
 from mcp_app.console.line import Line
 from mcp_app.models import Call, Message, Tool
 from mcp_app.protocol.call_state import TERMINAL
-from mcp_app.templatetags.mcp_text import code_point, indented_json, marked, replace_hidden
+from mcp_app.text import code_point, indented_json, marked, replace_hidden
 
 # More than a logged payload can hold once indented.
 LONGEST_SHOWN = 200_000

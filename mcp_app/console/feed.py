@@ -19,7 +19,7 @@ from mcp_app.console.session_rows import opened_row
 from mcp_app.console.viewer import Viewer
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.text import marked
 
 BATCHES = 10
 WAIT_SECONDS = 5.0
@@ -66,7 +66,7 @@ class Feed:
         self._position = await self._streams.tail.newest()
         self._counted.clear()
         hub = self._streams.hub
-        self._stops = [hub.subscribe("live", self._heard_live), hub.subscribe("session", self._heard_session)]
+        self._stops = [hub.subscribe("live", self._on_live), hub.subscribe("session", self._on_session)]
         self._said = asyncio.Event()
         self._tasks = [asyncio.create_task(self._read_on()), asyncio.create_task(self._say_that_we_watch())]
 
@@ -146,7 +146,7 @@ class Feed:
             for viewer in self._viewers:
                 viewer.missed(count)
 
-    def _heard_live(self, payload: dict[str, Any]) -> None:
+    def _on_live(self, payload: dict[str, Any]) -> None:
         """What a process has open: for the list of sessions, and for the page of one of them."""
         if "process" not in payload:
             return
@@ -160,7 +160,7 @@ class Feed:
             elif viewer.session:
                 viewer.tell("live", {process: _running(sessions.get(viewer.session))})
 
-    def _heard_session(self, payload: dict[str, Any]) -> None:
+    def _on_session(self, payload: dict[str, Any]) -> None:
         """An operator ended a session: nobody writes that into the message log."""
         if payload.get("what") == "ended":
             ended = [{"id": payload["session"], "reason": marked(payload.get("reason", ""))}]

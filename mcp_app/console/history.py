@@ -19,7 +19,7 @@ from mcp_app.console.line import Line, Place, line_of, lines_of
 from mcp_app.console.search import Search
 from mcp_app.models import LogCursor, Message
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 PAGE = 200
 # Of what still waits in the queue; more than this is left for a reload.

@@ -12,7 +12,7 @@ import orjson
 from mcp_app.console.summary import summary
 from mcp_app.models import Message
 from mcp_app.observability.redaction import MARK
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.text import marked
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEY = re.compile(r"([0-9]{1,18})\.([0-9]{1,19}-[0-9]{1,19})-([0-9]{1,5})|([0-9]{1,18})")

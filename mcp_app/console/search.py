@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from mcp_app.console.line import Line
 from mcp_app.models import Message
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.text import marked
 
 T = TypeVar("T")
 LONGEST = 300

@@ -11,7 +11,7 @@ from mcp_app import conf, database_clock
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.versions import is_modern
-from mcp_app.templatetags.mcp_text import marked
+from mcp_app.text import marked
 
 MOST = 500
 # Sessions that ended a moment ago stay in sight.

@@ -11,12 +11,12 @@ from socket import gethostname
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from mcp_app.catalogue.mirror import not_in_database
+from mcp_app.catalogue.changing.mirror import not_in_database
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import LogCursor
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.presence import Presence
+from mcp_app.streams.blocking.presence import Presence
 
 SLOW_SECONDS = 0.05
 SKEW_SECONDS = 2.0

@@ -8,7 +8,7 @@ from mcp_app.doctor.database import SLOW_SECONDS, clock_finding
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.server_facts import OLDEST, RedisServerView
+from mcp_app.streams.blocking.server_facts import OLDEST, RedisServerView
 
 FULL = 0.8
 MIB = 1024 * 1024

@@ -10,11 +10,11 @@ from django.conf import settings as django_settings
 from mcp_app import conf
 from mcp_app.doctor.finding import Finding, error, ok
 from mcp_app.doctor.installation import Installation
-from mcp_app.protocol.transport_security import names_loopback
+from mcp_app.protocol.http.transport_security import names_loopback
 
 SECRET_LENGTH = 32
 BROKER_SCHEMES = ("redis:", "rediss:", "redis+socket:")
-BROKER_TRANSPORT = "mcp_app.execution.broker:Transport"
+BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"
 
 
 def debug(installation: Installation) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from mcp_app.egress import EgressFailed
 from mcp_app.egress.own_site import Answer, OwnSite
 from mcp_app.models import Tool
 from mcp_app.streams.base import StreamsError
-from mcp_app.streams.presence import Presence
+from mcp_app.streams.blocking.presence import Presence
 
 REQUEST_SECONDS = 5.0
 STRANGER = "doctor.invalid"

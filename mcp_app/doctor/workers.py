@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from mcp_app import conf, database_clock
-from mcp_app.catalogue import loading
+from mcp_app.catalogue.serving import loading
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
-from mcp_app.execution.call_record import DEFAULT_QUEUE
-from mcp_app.execution.celery import application
+from mcp_app.execution.background.celery import application
+from mcp_app.execution.stored.call_record import DEFAULT_QUEUE
 from mcp_app.models import Session
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.job_queues import JobQueues
-from mcp_app.streams.presence import LIFE_SECONDS, Presence
+from mcp_app.streams.blocking.job_queues import JobQueues
+from mcp_app.streams.blocking.presence import LIFE_SECONDS, Presence
 
 MANY_JOBS = 100
 PURGE = "mcp_app.tasks.purge_expired"

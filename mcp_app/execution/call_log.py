@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from mcp_app import conf
-from mcp_app.catalogue.current import current
+from mcp_app.catalogue.serving.current import current
 from mcp_app.observability.redaction import Redactor
-from mcp_app.protocol.progress import only_waits
+from mcp_app.protocol.messages.progress import only_waits
 from mcp_app.streams.base import MESSAGE, Event, Position
-from mcp_app.streams.looking import StreamView
+from mcp_app.streams.blocking.stream_view import StreamView
 
 LONGEST_LINE = 2_000
 

@@ -8,10 +8,11 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from mcp_app.execution import approval, records, stored_answers, undecided
-from mcp_app.execution.attempt_reply import connected, publish_now
-from mcp_app.execution.call_record import CallRecord, retriers_of
-from mcp_app.execution.celery import hand_on_new
+from mcp_app.execution.background import approval
+from mcp_app.execution.background.answer_streams import connected, publish_now
+from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.stored import pending_approvals, records, stored_answers
+from mcp_app.execution.stored.call_record import CallRecord, retriers_of
 from mcp_app.models import Call, audit
 from mcp_app.protocol.principal_key import actor_of
 
@@ -30,7 +31,7 @@ def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
     if objection := objection_to(call, actor):
         raise DecisionRefused(objection)
     with transaction.atomic():
-        approved = undecided.approve(call_id, by=_user_id(actor), reason=reason)
+        approved = pending_approvals.approve(call_id, by=_user_id(actor), reason=reason)
         if approved is None:
             raise DecisionRefused(_what_happened(call_id))
         _audit(actor, "call.approve", call, reason)
@@ -42,13 +43,13 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
 
     Raises DecisionRefused: it waits no longer, or there is no reason.
     """
-    reason = records.storable(reason.strip(), undecided.LONGEST_REASON)
+    reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:
         raise DecisionRefused("Give a reason: the caller is told it.")
     call = _open(call_id)
     answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():
-        if not undecided.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
+        if not pending_approvals.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_what_happened(call_id))
         _audit(actor, "call.refuse", call, reason)
         transaction.on_commit(lambda: publish_now([call], answer))

@@ -14,13 +14,13 @@ from django.db import transaction
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.current import refresh_now
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution import records, stored_answers, undecided
-from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.attempt_reply import publish_now
-from mcp_app.execution.call_record import CallRecord, NewCall, digest, request_key
-from mcp_app.execution.celery import hand_on_new
+from mcp_app.catalogue.serving.current import refresh_now
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.background.answer_streams import publish_now
+from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.stored import pending_approvals, records, stored_answers
+from mcp_app.execution.stored.acceptance import new_call
+from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, request_key
 from mcp_app.models import Call, Session, audit
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
@@ -28,9 +28,9 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
 from mcp_app.sessions.keeping import RETRY_SECONDS, admit_now
 from mcp_app.sessions.session import stored_fields
-from mcp_app.streams.announce import announce
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.counting import count
+from mcp_app.streams.blocking.announce import announce
+from mcp_app.streams.blocking.counting import count
 
 # Progress of a call that nobody asked for is kept under this token, for the operator to see.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
@@ -186,7 +186,7 @@ def _accepted(new: NewCall) -> tuple[CallRecord, bool]:
     if new.approval_minutes is None:
         return records.accept(new)
     try:
-        return undecided.accept(new, conf.get().max_waiting_approvals_per_principal)
+        return pending_approvals.accept(new, conf.get().max_waiting_approvals_per_principal)
     except TooManyRequests as error:
         raise StartRefused(Refusal.TOO_MANY, error.message) from None
 

@@ -8,18 +8,18 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
-from mcp_app.execution.background import Background
-from mcp_app.execution.call import Call
-from mcp_app.execution.calls import Calls, Read, Work
-from mcp_app.execution.context import Context
-from mcp_app.execution.exchange_reply import ExchangeReply
-from mcp_app.execution.inputs import Inputs
-from mcp_app.execution.reply import Reply
-from mcp_app.execution.request_state import inputs_of, spend
-from mcp_app.observability.trail import Trail, of_request
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.asking.request_state import inputs_of, spend
+from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.background.service import Background
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.calls import Calls, Read, Work
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reply import Reply
+from mcp_app.observability.call_telemetry import CallTelemetry, of_request
 from mcp_app.protocol.errors import InternalError, McpError
-from mcp_app.protocol.progress import check_progress_token
-from mcp_app.protocol.tally import Tally
+from mcp_app.protocol.messages.progress import check_progress_token
+from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
@@ -43,7 +43,7 @@ class Services:
     calls: Calls
     background: Background
     log: MessageLog
-    completions: Tally = field(default_factory=Tally)
+    completions: RateWindow = field(default_factory=RateWindow)
 
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""
@@ -121,7 +121,7 @@ class RequestContext(Asked):
 
         return spent_first
 
-    def trail(self, target: str, meta: dict[str, Any]) -> Trail:
+    def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
         """What a call that does not run in this process leaves behind here."""
         return of_request(
             method=self.method,

@@ -10,12 +10,13 @@ from uuid import UUID
 from django.conf import settings as django_settings
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.conf import Settings
-from mcp_app.execution import client_tasks, core_tasks
-from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.inputs import Inputs
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background import core_tasks
+from mcp_app.execution.stored import client_tasks
+from mcp_app.execution.stored.acceptance import new_call
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.handlers.context import (
     Asked,
     Handler,
@@ -26,9 +27,9 @@ from mcp_app.handlers.context import (
     request_meta,
 )
 from mcp_app.protocol.errors import InvalidParams, MethodNotFound, TooManyRequests
-from mcp_app.protocol.pagination import CursorCodec
-from mcp_app.protocol.tasks import Task
-from mcp_app.protocol.trace_context import carried
+from mcp_app.protocol.features.tasks import Task
+from mcp_app.protocol.messages.pagination import CursorCodec
+from mcp_app.protocol.messages.trace_context import carried
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import MADE_IN, task_home
 
@@ -90,7 +91,7 @@ async def create(
     """TASK4-03: a task, stored before it is told. The same request again is told of the same task (R7)."""
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
-    with context.trail(entry.name, meta) as trail:
+    with context.telemetry(entry.name, meta) as telemetry:
         call, _ = await services.background.accept_call(
             new_call(
                 entry,
@@ -99,7 +100,7 @@ async def create(
                 session_id=task_home(session.id),
                 request_id=context.request_id,
                 session_fields={**session.stored(), MADE_IN: session.id},
-                meta=carried(meta, trail.context),
+                meta=carried(meta, telemetry.context),
                 task_seconds=_ttl(context, params),
                 inputs=Inputs(),
             )

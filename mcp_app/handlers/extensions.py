@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcp_app.catalogue.extensions import Extension, Method
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.extension import Extension, Method
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.conf import Settings
-from mcp_app.execution.call import Call
-from mcp_app.execution.context import Context
-from mcp_app.execution.json_values import jsonable
-from mcp_app.execution.reading import read_for
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.json_values import jsonable
+from mcp_app.execution.running.reading import read_for
 from mcp_app.handlers import tasks
 from mcp_app.handlers.context import Handler, Params, RequestContext, Result
 from mcp_app.protocol.downlevel import CACHE_HINTS
 from mcp_app.protocol.errors import InternalError, InvalidParams, MethodNotFound, MissingCapability
-from mcp_app.protocol.tasks import EXTENSION as TASKS
+from mcp_app.protocol.features.tasks import EXTENSION as TASKS
 from mcp_app.protocol.versions import is_modern
 
 # The id, its settings, and the handlers of its methods.

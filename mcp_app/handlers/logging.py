@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.logging import LEVELS
+from mcp_app.protocol.messages.logging import LEVELS
 
 
 async def set_level(context: RequestContext, params: Params) -> Result:

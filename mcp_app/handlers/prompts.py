@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue.current import current
-from mcp_app.catalogue.entries import PromptEntry
-from mcp_app.execution.call import Call
-from mcp_app.execution.contents import to_messages
-from mcp_app.execution.context import Context
-from mcp_app.execution.reading import read_for
+from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.entries import PromptEntry
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.contents import to_messages
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reading import read_for
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from mcp_app.execution.call import Call
-from mcp_app.execution.context import Context
-from mcp_app.execution.reading import contents, find, read_for
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reading import contents, find, read_for
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.protocol.errors import InvalidParams

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.current import current
+from mcp_app.catalogue.serving.current import current
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.handlers.resources import MAX_URI
 from mcp_app.handlers.tasks import require
-from mcp_app.protocol.subscriptions import LISTS, RESOURCES, read_filter, read_names
-from mcp_app.protocol.tasks import TASK_IDS
+from mcp_app.protocol.features.subscriptions import LISTS, RESOURCES, read_filter, read_names
+from mcp_app.protocol.features.tasks import TASK_IDS
 
 
 class Kind(Protocol):

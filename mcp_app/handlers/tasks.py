@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution import client_tasks
-from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.call import Call
-from mcp_app.execution.call_record import CallRecord, NewCall
-from mcp_app.execution.context import Context
-from mcp_app.execution.inputs import Inputs
-from mcp_app.execution.reading import read_for
-from mcp_app.execution.request_state import spend
-from mcp_app.execution.results import error_result
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.asking.request_state import spend
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reading import read_for
+from mcp_app.execution.running.results import error_result
+from mcp_app.execution.stored import client_tasks
+from mcp_app.execution.stored.acceptance import new_call
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.handlers.context import (
     Asked,
     Handler,
@@ -24,11 +24,12 @@ from mcp_app.handlers.context import (
     progress_token,
     request_meta,
 )
-from mcp_app.protocol import input_required, jsonrpc
 from mcp_app.protocol.capabilities import declares
 from mcp_app.protocol.errors import InvalidParams, MissingCapability
-from mcp_app.protocol.tasks import EXTENSION, REQUIRED, Task
-from mcp_app.protocol.trace_context import carried
+from mcp_app.protocol.features import input_required
+from mcp_app.protocol.features.tasks import EXTENSION, REQUIRED, Task
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.trace_context import carried
 from mcp_app.protocol.versions import is_modern
 
 LONGEST_ID = 64
@@ -66,8 +67,8 @@ async def create(
     inputs = context.inputs(params)
     if inputs is not None:
         await spend(services.streams, inputs, services.settings)
-    with context.trail(entry.name, meta) as trail:
-        new = _new_task(context, entry, arguments, carried(meta, trail.context), inputs)
+    with context.telemetry(entry.name, meta) as telemetry:
+        new = _new_task(context, entry, arguments, carried(meta, telemetry.context), inputs)
         call, start = await services.background.accept_call(new)
     answer = b""
     if not call.waits_for_approval:
@@ -90,7 +91,7 @@ def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, argume
         failed = await services.calls.runner.ask_first(entry, arguments, call, tool_context)
         if failed:
             return failed
-        meta = carried(call.meta, call.trail.context)
+        meta = carried(call.meta, call.telemetry.context)
         stored, _ = await services.background.accept_call(
             _new_task(context, entry, arguments, meta, call.inputs)
         )

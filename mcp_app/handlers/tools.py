@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from mcp_app.catalogue.current import current
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.call import Call
-from mcp_app.execution.context import Context
-from mcp_app.execution.reading import read_for
-from mcp_app.execution.request_state import spend
-from mcp_app.execution.results import error_result
+from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.asking.request_state import spend
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reading import read_for
+from mcp_app.execution.running.results import error_result
+from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams, McpError
-from mcp_app.protocol.trace_context import carried
+from mcp_app.protocol.messages.trace_context import carried
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
 NO_WAITING = (
@@ -147,7 +147,7 @@ async def _accept(
     session, inputs = context.session, context.inputs(params)
     if inputs is not None:
         await spend(context.services.streams, inputs, context.services.settings)
-    with context.trail(entry.name, meta) as trail:
+    with context.telemetry(entry.name, meta) as telemetry:
         stream, start = await context.services.background.accept(
             new_call(
                 entry,
@@ -157,7 +157,7 @@ async def _accept(
                 request_id=context.request_id,
                 session_fields=session.stored(),
                 # The worker goes on with the trace (META-09).
-                meta=carried(meta, trail.context),
+                meta=carried(meta, telemetry.context),
                 inputs=inputs,
             )
         )

@@ -63,7 +63,7 @@ class AuditEvent(models.Model):
 def audit(
     *, actor: Any, action: str, object_kind: str, object_key: str, detail: dict[str, Any] | None = None
 ) -> None:
-    """Say who did what (S21), in the transaction of the deed. ``actor`` is a user, or None for the system."""
+    """Record who did what (S21), in the change's transaction. ``actor`` is a user, None for the system."""
     AuditEvent.objects.create(
         actor=actor if getattr(actor, "pk", None) is not None else None,
         actor_name=str(actor or "system")[:200],

@@ -19,7 +19,7 @@ from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connect
 from mcp_app.oauth.redirects import is_loopback
 from mcp_app.oauth.secrets import Pair
 from mcp_app.protocol import scopes
-from mcp_app.streams.announce import announce
+from mcp_app.streams.blocking.announce import announce
 
 CODE_SECONDS: Final = 60
 # A client that lost the answer asks again with the old token, and gets the same pair.

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 
-from mcp_app.streams.announce import announce
+from mcp_app.streams.blocking.announce import announce
 
 
 @receiver([post_save, post_delete], sender=get_user_model(), dispatch_uid="mcp_oauth.people")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from mcp_app.protocol.trace_context import TraceContext
+from mcp_app.protocol.messages.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

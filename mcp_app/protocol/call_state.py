@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from .state_table import look_up
+from mcp_app.protocol.state_table import look_up
 
 
 class State(StrEnum):

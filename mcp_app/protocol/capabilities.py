@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .errors import InvalidParams
-from .versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
 
 # What a client can declare that means something here.
 CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .versions import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
+from mcp_app.protocol.versions import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
 
 Wire = dict[str, Any]
 

@@ -40,7 +40,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any, Final
 
-from .versions import is_modern
+from mcp_app.protocol.versions import is_modern
 
 Headers = tuple[tuple[bytes, bytes], ...]
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from mcp_app.observability.redaction import MARK
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError

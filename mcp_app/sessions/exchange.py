@@ -15,7 +15,7 @@ import orjson
 from mcp_app import conf, database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, known
-from mcp_app.protocol.envelope import SERVER_INFO, Envelope
+from mcp_app.protocol.messages.envelope import SERVER_INFO, Envelope
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.session import Session, bounded, stored_fields
 

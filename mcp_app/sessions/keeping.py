@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 from mcp_app.conf import Settings
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
-from mcp_app.streams import kept
 from mcp_app.streams.base import KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
+from mcp_app.streams.stores import kept
 
 # Streams are forgotten one by one, each a while after its last event.
 RETRY_SECONDS = 60

@@ -20,7 +20,7 @@ import orjson
 from mcp_app import database_clock
 from mcp_app.conf import Settings
 from mcp_app.observability.redaction import Redactor
-from mcp_app.observability.tally import Tally
+from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -58,7 +58,7 @@ class MessageLog:
         self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
         self.before_flush: list[Callable[[], None]] = []
-        self._skipped = Tally(MAX_CELLS)
+        self._skipped = RollupCells(MAX_CELLS)
         self.left_out = 0
         self._flusher: asyncio.Task[None] | None = None
         self._closing = False
@@ -158,7 +158,7 @@ class MessageLog:
         """Redact these members too: arguments that a tool's schema marks as secret."""
         self._redactor = Redactor((*self._names, *names))
 
-    def heard_watching(self, payload: dict[str, Any]) -> None:
+    def on_watching(self, payload: dict[str, Any]) -> None:
         """Somebody watches: hand on sooner for a while. Costs nothing when nobody does."""
         if "resync" not in payload:
             self._watched_until = time.monotonic() + WATCHED_SECONDS

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from mcp_app import conf
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.session import STANDALONE
 from mcp_app.streams.base import StreamFinished, StreamsUnavailable
 from mcp_app.streams.gateway import Streams

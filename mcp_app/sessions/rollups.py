@@ -16,7 +16,7 @@ from mcp_app import conf, database_clock
 from mcp_app.models import LogMinute, Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.counts import OTHER
-from mcp_app.observability.tally import MINUTE, Key, Tally
+from mcp_app.observability.rollup_cells import MINUTE, Key, RollupCells
 
 TEN_MINUTES: Final = 600
 HOUR: Final = 3_600
@@ -35,11 +35,11 @@ _NOTE_PLACE: Final = """
             THEN excluded.last_id ELSE mcp_app_logminute.last_id END"""
 
 
-def write(tally: Tally) -> None:
+def write(tally: RollupCells) -> None:
     """Add a tally to the rows of every span."""
     cells = _bounded(tally)
     for span in SPANS:
-        spanned = Tally()
+        spanned = RollupCells()
         spanned.merge(((key[0] // span * span, *key[1:]), cell) for key, cell in cells)
         _execute(_add_rollup(), [[span, _at(key[0]), *key[1:], *cell] for key, cell in _ordered(spanned)])
 
@@ -69,9 +69,9 @@ def purge() -> int:
     return removed
 
 
-def _bounded(tally: Tally) -> list[tuple[Key, list[Any]]]:
+def _bounded(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
     """The cells without tools, which count all of them, and those of at most MOST_TOOLS tools in an hour."""
-    bounded = Tally()
+    bounded = RollupCells()
     bounded.merge(
         ((minute, method, "", outcome), cell) for (minute, method, _, outcome), cell in tally.cells.items()
     )
@@ -93,7 +93,7 @@ def _bounded(tally: Tally) -> list[tuple[Key, list[Any]]]:
     return list(bounded.cells.items())
 
 
-def _ordered(tally: Tally) -> list[tuple[Key, list[Any]]]:
+def _ordered(tally: RollupCells) -> list[tuple[Key, list[Any]]]:
     return sorted(tally.cells.items(), key=lambda item: item[0])
 
 

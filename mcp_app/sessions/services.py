@@ -9,7 +9,7 @@ from django.db import transaction
 from mcp_app import database_clock
 from mcp_app.models import Session, audit
 from mcp_app.sessions.exchange import CLIENT_RECORD
-from mcp_app.streams.announce import end_session
+from mcp_app.streams.blocking.announce import end_session
 
 
 def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an operator") -> bool:

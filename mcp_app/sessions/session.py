@@ -11,7 +11,7 @@ import orjson
 from mcp_app import database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
-from mcp_app.protocol.tasks import related
+from mcp_app.protocol.features.tasks import related
 
 STANDALONE = "standalone"
 # The member of a stored session that says it may have background calls.

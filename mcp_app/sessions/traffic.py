@@ -13,7 +13,7 @@ from django.db.models import QuerySet, Sum
 
 from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.tally import MINUTE, percentile
+from mcp_app.observability.rollup_cells import MINUTE, percentile
 from mcp_app.sessions.rollups import HOUR, TEN_MINUTES
 
 FAILED: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)

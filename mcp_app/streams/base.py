@@ -322,7 +322,7 @@ class Totals(NamedTuple):
     states: dict[str, bytes]
 
 
-class Figures(Protocol):
+class Metrics(Protocol):
     """What all processes count together; a count outlives the process that made it."""
 
     async def add(self, process: str, number: int, increments: Sequence[Increment], state: bytes) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mcp_app.conf import Settings
 from mcp_app.streams.base import (
     EventLog,
-    Figures,
     Hub,
     Kept,
     MessageQueue,
     MessageTail,
+    Metrics,
     RequestStore,
     SessionStore,
     StreamLimits,
@@ -20,26 +20,26 @@ from mcp_app.streams.base import (
     StreamsFull,
     Windows,
 )
-from mcp_app.streams.batch import Batch
-from mcp_app.streams.client import Endpoint
-from mcp_app.streams.figures import MemoryFigures, RedisFigures
+from mcp_app.streams.connections.batch import Batch
+from mcp_app.streams.connections.client import Endpoint
+from mcp_app.streams.connections.keys import HEALTH, Channels
 from mcp_app.streams.hub import RedisHub
-from mcp_app.streams.kept import RedisKept
-from mcp_app.streams.keys import HEALTH, Channels
-from mcp_app.streams.memory import MemoryHub, MemoryLog
-from mcp_app.streams.memory_stores import (
+from mcp_app.streams.reader import Reader
+from mcp_app.streams.stores.kept import RedisKept
+from mcp_app.streams.stores.memory import MemoryHub, MemoryLog
+from mcp_app.streams.stores.memory_stores import (
     MemoryMessages,
     MemoryRequests,
     MemorySessions,
     MemoryTail,
     MemoryWindows,
 )
-from mcp_app.streams.message_queue import RedisMessages, RedisTail
-from mcp_app.streams.reader import Reader
-from mcp_app.streams.redis_log import RedisLog
-from mcp_app.streams.request_store import RedisRequests
-from mcp_app.streams.session_store import RedisSessions
-from mcp_app.streams.windows import RedisWindows
+from mcp_app.streams.stores.message_queue import RedisMessages, RedisTail
+from mcp_app.streams.stores.metrics import MemoryMetrics, RedisMetrics
+from mcp_app.streams.stores.redis_log import RedisLog
+from mcp_app.streams.stores.request_store import RedisRequests
+from mcp_app.streams.stores.session_store import RedisSessions
+from mcp_app.streams.stores.windows import RedisWindows
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Streams:
     windows: Windows
     messages: MessageQueue
     tail: MessageTail
-    figures: Figures
+    metrics: Metrics
     limits: StreamLimits
     _batch: Batch | None = None
     _redis_hub: RedisHub | None = None
@@ -83,7 +83,7 @@ class Streams:
             windows=RedisWindows(batch),
             messages=RedisMessages(batch, limits),
             tail=RedisTail(url, batch),
-            figures=RedisFigures(batch),
+            metrics=RedisMetrics(batch),
             limits=limits,
             _batch=batch,
             _redis_hub=hub,
@@ -114,7 +114,7 @@ class Streams:
             windows=MemoryWindows(),
             messages=messages,
             tail=MemoryTail(messages),
-            figures=MemoryFigures(),
+            metrics=MemoryMetrics(),
             limits=limits,
         )
 

@@ -18,11 +18,11 @@ import orjson
 import redis
 
 from mcp_app.streams.base import Callback, Position, StreamsError, StreamsUnavailable
-from mcp_app.streams.batch import Batch
-from mcp_app.streams.client import Endpoint, sync_client
-from mcp_app.streams.keys import EVERYONE, Channels
-from mcp_app.streams.link import Link, fault, pack
-from mcp_app.streams.watch import Waiter, Watchers
+from mcp_app.streams.connections.batch import Batch
+from mcp_app.streams.connections.client import Endpoint, sync_client
+from mcp_app.streams.connections.keys import EVERYONE, Channels
+from mcp_app.streams.connections.redis_connection import RedisConnection, fault, pack
+from mcp_app.streams.wakers import Waker, Watchers
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class RedisHub:
         self._callbacks: dict[str, list[Callback]] = {}
         self._subscribed: set[str] = set()  # asked for on the present connection
         self._leaving: set[str] = set()  # sessions nobody has watched since the last tick
-        self._link = Link(
+        self._connection = RedisConnection(
             Endpoint.parse(url),
             on_reply=self._reply,
             on_up=self._up,
@@ -58,12 +58,12 @@ class RedisHub:
     @property
     def is_up(self) -> bool:
         """Whether a connection stands."""
-        return self._link.state == "up"
+        return self._connection.state == "up"
 
     async def start(self) -> None:
         """Connect; returns after the first attempt, also when it failed."""
         self._loop = asyncio.get_running_loop()
-        await self._link.start()
+        await self._connection.start()
         self._ticker = self._loop.create_task(self._tick())
 
     async def close(self) -> None:
@@ -71,14 +71,14 @@ class RedisHub:
         if self._ticker is not None:
             self._ticker.cancel()
             await asyncio.wait((self._ticker,))
-        await self._link.close()
+        await self._connection.close()
         self.watchers.wake_all()
         with self._client_lock:
             if self._client is not None:
                 self._client.close()
                 self._client = None
 
-    def watch(self, session: str, name: str) -> Waiter:
+    def watch(self, session: str, name: str) -> Waker:
         """See ``Hub.watch``."""
         return self.watchers.add(session, name)
 
@@ -131,7 +131,7 @@ class RedisHub:
 
     def _say(self, command: str, channels: list[str]) -> None:
         for start in range(0, len(channels), CHANNELS_PER_COMMAND):
-            self._link.write(pack([(command, *channels[start : start + CHANNELS_PER_COMMAND])]))
+            self._connection.write(pack([(command, *channels[start : start + CHANNELS_PER_COMMAND])]))
 
     def _up(self) -> None:
         self._silent = False
@@ -160,7 +160,7 @@ class RedisHub:
         self._silent = False
         if isinstance(reply, hiredis.ReplyError):
             log.error("The listening connection was refused: %s", fault(reply))
-            self._link.drop()
+            self._connection.drop()
             return
         kind, channel = reply[0], reply[1].decode()
         session = self._channels.session_of(channel)
@@ -191,10 +191,10 @@ class RedisHub:
         if not self.is_up:
             return
         if self._silent:
-            self._link.drop()
+            self._connection.drop()
         else:
             self._silent = True
-            self._link.write(pack([("PING",)]))
+            self._connection.write(pack([("PING",)]))
 
     def _unsubscribe_left(self) -> None:
         left = {self._channels.wake(each) for each in self._leaving if not self.watchers.has(each)}

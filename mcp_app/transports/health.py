@@ -14,7 +14,7 @@ from django.db import Error as DatabaseFault
 
 from mcp_app import conf
 from mcp_app.streams.base import StreamsUnavailable
-from mcp_app.streams.presence import Presence
+from mcp_app.streams.blocking.presence import Presence
 from mcp_app.transports.application import mcp
 
 CHECK_SECONDS = 2.0

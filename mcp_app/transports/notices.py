@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
-from mcp_app.catalogue.current import current
-from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
+from mcp_app.catalogue.serving.current import current
+from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams

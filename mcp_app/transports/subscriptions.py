@@ -13,12 +13,11 @@ from time import perf_counter
 from typing import Any, Final
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.current import current
+from mcp_app.catalogue.serving.current import current
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.handlers.context import Asked
 from mcp_app.handlers.subscriptions import KINDS, grant
-from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.subscriptions import (
+from mcp_app.protocol.features.subscriptions import (
     LIST_CHANGED,
     LISTS,
     METHOD,
@@ -28,7 +27,8 @@ from mcp_app.protocol.subscriptions import (
     acknowledgement,
     closing,
 )
-from mcp_app.protocol.tasks import TASK_IDS
+from mcp_app.protocol.features.tasks import TASK_IDS
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange, server_meta
 from mcp_app.sessions.resource_updates import TOPIC
 from mcp_app.transports.task_news import TaskNews

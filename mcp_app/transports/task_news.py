@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mcp_app.execution.attempt_reply import TASKS
-from mcp_app.execution.background import Background
+from mcp_app.execution.background.answer_streams import TASKS
+from mcp_app.execution.background.service import Background
 from mcp_app.protocol.errors import Unavailable
-from mcp_app.protocol.subscriptions import Notice
-from mcp_app.protocol.tasks import NOTIFICATION
+from mcp_app.protocol.features.subscriptions import Notice
+from mcp_app.protocol.features.tasks import NOTIFICATION
 from mcp_app.streams.base import Hub
 
 log = logging.getLogger("mcp.tasks")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,6 +26,14 @@ def test_every_import_goes_to_a_lower_layer_and_every_library_has_one_home() -> 
     program = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_modules_import_each_other_in_a_circle_hints_included() -> None:
+    graph = grimp.build_graph("mcp_app", "mcpsite", cache_dir=None)
+    modules = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    # Loading it defers every import to the first use of a name.
+    del modules["mcp_app"]
+    TopologicalSorter({name: found - {"mcp_app"} for name, found in modules.items()}).prepare()
 
 
 def test_the_protocol_package_loads_without_any_framework() -> None:

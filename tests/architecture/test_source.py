@@ -19,6 +19,7 @@ SOURCES = sorted(
     if "migrations" not in path.parts
 )
 FILE_LINES = 400
+FOLDER_MODULES = 18
 FUNCTION_LINES = 50
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "misc", "common"}
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|NotImplemented" + "Error")
@@ -53,6 +54,14 @@ def test_a_module_is_short_says_what_it_owns_and_is_finished(path: Path) -> None
     assert text.count("\n") < FILE_LINES
     assert ast.get_docstring(tree_of(path)), "a module begins with one sentence: what it owns"
     assert not UNFINISHED.search(text)
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in SOURCES}), ids=name_of)
+def test_a_folder_holds_few_modules_and_says_in_one_sentence_what_they_share(folder: Path) -> None:
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= FOLDER_MODULES
+    if "management" not in folder.parts and folder.name != "templatetags":
+        assert ast.get_docstring(tree_of(folder / "__init__.py"))
 
 
 def test_no_function_is_long_and_most_are_very_short() -> None:
@@ -104,7 +113,7 @@ def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> N
     boundaries = {
         "mcp_app/dispatcher.py",
         "mcp_app/execution",
-        "mcp_app/sessions/drain.py",
+        "mcp_app/sessions/log_writer.py",
         "mcp_app/transports/streamable_http/endpoint.py",
     }
     broad = [

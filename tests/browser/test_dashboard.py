@@ -7,7 +7,7 @@ from tests.live import LiveServer
 
 COUNT = """
 from tests.admin_seed import *
-tally = Tally()
+tally = RollupCells()
 for _ in range(3000):
     tally.add(timezone.now().timestamp(), "tools/call", "{tool}", "ok", 3.0)
 rollups.write(tally)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import psutil
 
-from mcp_app.streams.keys import PATTERNS
+from mcp_app.streams.connections.keys import PATTERNS
 from tests.chaos.checker import Promise
 from tests.chaos.cluster import Cluster, again_and_again
 from tests.chaos.generator import Caller, open_session

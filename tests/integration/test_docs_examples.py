@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from celery import current_app
 
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GUIDES = ("writing-tools.md", "questions.md", "extensions.md")

@@ -12,24 +12,24 @@ def called(name: str, count: int = 1) -> tuple[str, str, str, int]:
 
 
 async def test_counts_of_all_processes_add_up_and_each_has_its_last_state(streams: Streams) -> None:
-    await streams.figures.add("a", 1, [called("echo"), ("left_out", "", "", 3)], b"old")
-    await streams.figures.add("b", 1, [called("echo", 2)], STATE)
-    await streams.figures.add("a", 2, [called("echo", 10)], b"new with blanks")
-    totals = await streams.figures.read()
+    await streams.metrics.add("a", 1, [called("echo"), ("left_out", "", "", 3)], b"old")
+    await streams.metrics.add("b", 1, [called("echo", 2)], STATE)
+    await streams.metrics.add("a", 2, [called("echo", 10)], b"new with blanks")
+    totals = await streams.metrics.read()
     assert totals.counts == {"tool echo ok": 13, "left_out": 3}
     assert totals.states == {"a": b"new with blanks", "b": STATE}
 
 
 async def test_a_report_that_arrives_twice_counts_once(streams: Streams) -> None:
     for _ in range(3):
-        await streams.figures.add("a", 1, [called("echo")], STATE)
-    assert (await streams.figures.read()).counts == {"tool echo ok": 1}
+        await streams.metrics.add("a", 1, [called("echo")], STATE)
+    assert (await streams.metrics.read()).counts == {"tool echo ok": 1}
 
 
 async def test_names_beyond_200_become_other_and_known_ones_go_on(streams: Streams) -> None:
-    await streams.figures.add("a", 1, [called(f"tool-{number}") for number in range(150)], STATE)
-    await streams.figures.add("b", 1, [called(f"tool-{number}") for number in range(100, 260)], STATE)
-    counts = (await streams.figures.read()).counts
+    await streams.metrics.add("a", 1, [called(f"tool-{number}") for number in range(150)], STATE)
+    await streams.metrics.add("b", 1, [called(f"tool-{number}") for number in range(100, 260)], STATE)
+    counts = (await streams.metrics.read()).counts
     assert len(counts) == 201
     assert counts["tool other ok"] == 60
     assert counts["tool tool-149 ok"] == 2
@@ -37,5 +37,5 @@ async def test_names_beyond_200_become_other_and_known_ones_go_on(streams: Strea
 
 async def test_a_name_is_kept_as_it_is_whatever_it_says(streams: Streams) -> None:
     odd = 'a b\n"} 1\nmcp_forged_total 9 Ä😀'
-    await streams.figures.add("a", 1, [called(odd)], STATE)
-    assert (await streams.figures.read()).counts == {f"tool {odd} ok": 1}
+    await streams.metrics.add("a", 1, [called(odd)], STATE)
+    assert (await streams.metrics.read()).counts == {f"tool {odd} ok": 1}

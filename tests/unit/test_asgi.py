@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
 from mcp_app import asgi, tool
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
 from mcp_app.transports.application import mcp
 

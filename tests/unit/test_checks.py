@@ -14,8 +14,8 @@ from django.core.checks import CheckMessage, run_checks
 from django.test import override_settings
 
 from mcp_app import tool
-from mcp_app.catalogue.mirror import mirror
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Source
 from mcp_app.parts import Part
@@ -139,7 +139,7 @@ settings.configure(
 exec(sys.argv[1])
 django.setup()
 from django.core.checks import run_checks
-from mcp_app.execution import celery
+from mcp_app.execution.background import celery
 print(*sorted(found.id for found in run_checks() if found.id.startswith("mcp_app.W01")))
 """
 ELSEWHERE = "thread = threading.Thread(target=make); thread.start(); thread.join()"

@@ -13,13 +13,13 @@ from django.db import OperationalError
 
 from mcp_app import Context
 from mcp_app import dispatcher as module
-from mcp_app.catalogue import current, upkeep
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
-from mcp_app.execution.reply import Answered
-from mcp_app.protocol import jsonrpc
+from mcp_app.catalogue.serving import catalogue_refresher, current
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.execution.running.reply import Answered
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
-from mcp_app.protocol.jsonrpc import Invalid, Notification, Request, Response
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.jsonrpc import Invalid, Notification, Request, Response
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.catalogue.entries import resource_entry, tool_entry
@@ -223,7 +223,7 @@ class Stored:
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
     made = Stored()
-    monkeypatch.setattr(upkeep.catalogue, "refresh", made.refresh)
+    monkeypatch.setattr(catalogue_refresher.catalogue, "refresh", made.refresh)
     return made
 
 
@@ -253,7 +253,7 @@ async def test_a_revision_that_is_in_use_is_no_news(desk: Desk, stored: Stored) 
 async def test_a_change_is_not_forgotten_while_the_database_is_away(
     desk: Desk, stored: Stored, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(upkeep, "REFRESH_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(catalogue_refresher, "REFRESH_RETRY_SECONDS", 0.0)
     stored.faults, stored.revision = 2, 9
     await heard(desk, {"revision": 9})
     assert current.current().revision == 9

@@ -13,8 +13,8 @@ from django.contrib.auth.models import User
 from django.test import override_settings
 
 from mcp_app import Context, notify_resource_updated, prompt, resource, tool
-from mcp_app.catalogue import current
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import current
 from mcp_app.testing import Client, RequestError, call_tool
 
 
@@ -124,8 +124,8 @@ async def test_the_catalogue_of_the_process_is_put_back() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_stored_catalogue_is_served_on_demand() -> None:
-    from mcp_app.catalogue import services
-    from mcp_app.catalogue.mirror import mirror
+    from mcp_app.catalogue.changing import services
+    from mcp_app.catalogue.changing.mirror import mirror
     from mcp_app.models import Tool
 
     mirror()

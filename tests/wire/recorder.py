@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 import orjson
 
 from mcp_app import testing
-from mcp_app.protocol import sse
+from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer

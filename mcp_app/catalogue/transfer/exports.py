@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from mcp_app.catalogue import files, revisions
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.serving import files
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.fields import SECTIONS, SOURCES, same, values_of, written
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused

@@ -10,9 +10,10 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from mcp_app.catalogue import files, revisions
-from mcp_app.catalogue.services import editable
-from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS, check_storable
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changing.services import editable
+from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, check_storable
+from mcp_app.catalogue.serving import files
 from mcp_app.catalogue.transfer.uploads import Upload, read_upload, upload_of
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 

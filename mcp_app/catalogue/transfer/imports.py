@@ -10,8 +10,9 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from mcp_app.catalogue import loading, revisions
-from mcp_app.catalogue.services import change_entries
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changing.services import change_entries
+from mcp_app.catalogue.serving import loading
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.permissions import needed
 from mcp_app.catalogue.transfer.plan import Difference, Plan, plan

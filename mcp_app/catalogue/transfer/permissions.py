@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mcp_app.catalogue.revisions import KIND_OF
-from mcp_app.catalogue.services import PUBLISH
+from mcp_app.catalogue.changing.revisions import KIND_OF
+from mcp_app.catalogue.changing.services import PUBLISH
 from mcp_app.catalogue.transfer.plan import Difference
 
 _MODEL_OF: Final = {name: model._meta.model_name for model, name in KIND_OF.items()}

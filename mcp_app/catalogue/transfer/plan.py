@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 
-from mcp_app.catalogue import revisions
-from mcp_app.catalogue.revisions import Row
-from mcp_app.catalogue.row_checks import permission_exists
-from mcp_app.catalogue.services import EntryChange, check_change
-from mcp_app.catalogue.strict_json import check_storable
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changing.revisions import Row
+from mcp_app.catalogue.changing.row_checks import permission_exists
+from mcp_app.catalogue.changing.services import EntryChange, check_change
+from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused

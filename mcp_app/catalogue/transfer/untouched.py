@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue import revisions
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.transfer.fields import empty_values
 from mcp_app.models import CatalogueChange, Tool
 

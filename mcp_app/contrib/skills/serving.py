@@ -9,7 +9,7 @@ from django.conf import settings as django_settings
 
 from mcp_app import Context, ToolError, conf, extension, resource
 from mcp_app.contrib.skills.folders import MANIFEST, File, Skill
-from mcp_app.protocol.pagination import CursorCodec
+from mcp_app.protocol.messages.pagination import CursorCodec
 
 DIRECTORY: Final = "inode/directory"
 # A page ends with the entry that reaches it: entries are never divided.

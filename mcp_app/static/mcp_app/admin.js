@@ -23,7 +23,7 @@ function dropEmptyFields(form) {
 }
 
 // Characters that hide, or turn the reading round, become visible marks: the same rule as the server's
-// (templatetags/mcp_text.py).
+// (text.py).
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e01ef}\ud800-\udfff]/u;
 
 function appendMarked(target, text) {

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.current import current
+from mcp_app.catalogue.serving.current import current
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.reply import Answered, StreamReference
-from mcp_app.protocol import dialects, jsonrpc
+from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
     Forbidden,
     InvalidRequest,
@@ -23,9 +23,10 @@ from mcp_app.protocol.errors import (
     Refused,
     SessionNotFound,
 )
-from mcp_app.protocol.http_headers import accepts_sse
-from mcp_app.protocol.subscriptions import CANCELLED
-from mcp_app.protocol.trace_context import from_headers
+from mcp_app.protocol.features.subscriptions import CANCELLED
+from mcp_app.protocol.http.headers import accepts_sse
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session

@@ -11,9 +11,9 @@ from mcp_app.auth.principal import LOOPBACK
 from mcp_app.auth.site import metadata_url
 from mcp_app.dispatcher import Dispatcher
 from mcp_app.protocol.errors import Forbidden, McpError, MethodNotAllowed, Refused
-from mcp_app.protocol.http_headers import collect
+from mcp_app.protocol.http.headers import collect
+from mcp_app.protocol.http.transport_security import HostPolicy
 from mcp_app.protocol.scopes import ADMIN
-from mcp_app.protocol.transport_security import HostPolicy
 from mcp_app.transports.metrics import families, readings
 from mcp_app.transports.streamable_http.answers import Send, send_error
 from mcp_app.transports.streamable_http.endpoint import is_local
@@ -74,6 +74,6 @@ class Metrics:
     async def _read(self) -> readings.Readings:
         if self._reading is None or self._reading.done():
             dispatcher = self._dispatcher
-            looking = readings.read(dispatcher.streams, dispatcher.figures, dispatcher.settings.redis_url)
+            looking = readings.read(dispatcher.streams, dispatcher.metrics, dispatcher.settings.redis_url)
             self._reading = asyncio.create_task(looking)
         return await asyncio.shield(self._reading)

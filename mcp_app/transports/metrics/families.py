@@ -18,7 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from mcp_app.execution.records import ACTIVE
+from mcp_app.execution.stored.records import ACTIVE
 from mcp_app.observability.counts import BUCKETS, OTHER
 from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.transports.metrics.readings import Readings

@@ -13,12 +13,12 @@ from functools import lru_cache
 from django.db import Error as DatabaseFault
 
 from mcp_app.database import thread_connection
-from mcp_app.execution import load
-from mcp_app.execution.figures import Figures
+from mcp_app.execution.metrics import Metrics
+from mcp_app.execution.stored import queue_stats
 from mcp_app.streams.base import StreamsError, Totals
+from mcp_app.streams.blocking.job_queues import JobQueues
+from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.gateway import Streams
-from mcp_app.streams.job_queues import JobQueues
-from mcp_app.streams.presence import Presence
 
 DATABASE_SECONDS = 2.0
 
@@ -41,10 +41,10 @@ class Readings:
     workers: int | None = None
 
 
-async def read(streams: Streams, figures: Figures, redis_url: str) -> Readings:
+async def read(streams: Streams, metrics: Metrics, redis_url: str) -> Readings:
     """Everything now; what does not answer within seconds is left out."""
     found = Readings()
-    await asyncio.gather(_ask_database(found), _ask_streams(found, streams, figures))
+    await asyncio.gather(_ask_database(found), _ask_streams(found, streams, metrics))
     if redis_url and found.totals is not None:
         await _ask_queues(found, redis_url)
     return found
@@ -60,21 +60,21 @@ async def _ask_database(found: Readings) -> None:
 
 @thread_connection()
 def _open_calls() -> tuple[Counter[tuple[str, str]], list[str]]:
-    states = load.open_calls()
-    return states, load.queue_names(states)
+    states = queue_stats.open_calls()
+    return states, queue_stats.queue_names(states)
 
 
-async def _ask_streams(found: Readings, streams: Streams, figures: Figures) -> None:
+async def _ask_streams(found: Readings, streams: Streams, metrics: Metrics) -> None:
     # What this process counted a moment ago is in its answer; the others' counts are a second old at most.
-    await figures.report()
+    await metrics.report()
     try:
         found.log_batches = await streams.messages.depth()
-        found.totals = await streams.figures.read()
+        found.totals = await streams.metrics.read()
     except StreamsError as error:
         log.warning("Redis does not say what was counted: %s", error)
     # By itself, for a Redis that others run may refuse just this.
     with suppress(StreamsError):
-        found.memory = await streams.figures.memory()
+        found.memory = await streams.metrics.memory()
 
 
 async def _ask_queues(found: Readings, redis_url: str) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.exchange_reply import ExchangeReply
-from mcp_app.protocol import envelope, jsonrpc
+from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
-from mcp_app.protocol.subscriptions import METHOD as LISTEN
-from mcp_app.protocol.subscriptions import cancelled
+from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.features.subscriptions import cancelled
+from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connection, Connections

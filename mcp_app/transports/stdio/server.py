@@ -11,8 +11,8 @@ from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.reply import Answered, StreamReference
-from mcp_app.protocol import dialects, jsonrpc
+from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
     InvalidRequest,
     McpError,
@@ -20,6 +20,7 @@ from mcp_app.protocol.errors import (
     SessionNotFound,
     Unavailable,
 )
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import CLOSE, StreamsError

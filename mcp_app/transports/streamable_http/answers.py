@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import McpError
+from mcp_app.protocol.messages import jsonrpc
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]

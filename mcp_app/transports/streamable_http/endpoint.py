@@ -11,9 +11,9 @@ from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import metadata_url
 from mcp_app.dispatcher import NO_REDIS, Dispatcher
-from mcp_app.execution.reply import Answered
-from mcp_app.execution.results import unexpected
-from mcp_app.protocol import dialects, jsonrpc
+from mcp_app.execution.running.reply import Answered
+from mcp_app.execution.running.results import unexpected
+from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
     McpError,
     MethodNotAllowed,
@@ -22,9 +22,10 @@ from mcp_app.protocol.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from mcp_app.protocol.http_headers import accepts_both, accepts_sse, collect, is_identity, is_json
+from mcp_app.protocol.http.headers import accepts_both, accepts_sse, collect, is_identity, is_json
+from mcp_app.protocol.http.transport_security import HostPolicy, names_loopback
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.scopes import needed
-from mcp_app.protocol.transport_security import HostPolicy, names_loopback
 from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
@@ -80,7 +81,7 @@ class Endpoint:
             # T-MOD-10: the newer era has nothing to GET or to DELETE.
             self._verbs |= {"GET": self._get, "DELETE": self._delete}
             self._allow = ALLOW
-        dispatcher.figures.gauges["open_streams"] = lambda: self.connections.open
+        dispatcher.metrics.gauges["open_streams"] = lambda: self.connections.open
         dispatcher.upkeep.on_change.append(self.connections.wake_standalone)
         dispatcher.on_credentials.append(self.connections.recheck)
         dispatcher.sessions.on_end.append(self.connections.stop_session)

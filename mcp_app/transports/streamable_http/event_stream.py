@@ -11,11 +11,12 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.reply import StreamReference
-from mcp_app.protocol import jsonrpc, sse
+from mcp_app.execution.running.reply import StreamReference
 from mcp_app.protocol.errors import McpError, Unavailable
-from mcp_app.protocol.event_id import EventId
-from mcp_app.protocol.logging import at_least
+from mcp_app.protocol.http import sse
+from mcp_app.protocol.http.event_id import EventId
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.logging import at_least
 from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnknown

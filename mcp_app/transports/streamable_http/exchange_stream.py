@@ -12,9 +12,9 @@ import orjson
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.exchange_reply import ExchangeReply
-from mcp_app.protocol import sse
+from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
+from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body

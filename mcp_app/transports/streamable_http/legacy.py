@@ -9,14 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.current import current
+from mcp_app.catalogue.serving.current import current
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.reply import ACCEPTED, Answered, StreamReference
-from mcp_app.protocol import dialects, event_id, interim_headers, jsonrpc
-from mcp_app.protocol.envelope import VERSION, VERSION_HEADER, header_version
+from mcp_app.execution.running.reply import ACCEPTED, Answered, StreamReference
+from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
-from mcp_app.protocol.subscriptions import CANCELLED
-from mcp_app.protocol.trace_context import from_headers
+from mcp_app.protocol.features.subscriptions import CANCELLED
+from mcp_app.protocol.http import event_id, interim_headers
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.envelope import VERSION, VERSION_HEADER, header_version
+from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError

@@ -14,8 +14,9 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.protocol import jsonrpc, sse
 from mcp_app.protocol.errors import McpError, Unavailable
+from mcp_app.protocol.http import sse
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send

@@ -6,9 +6,8 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.current import current
+from mcp_app.catalogue.serving.current import current
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.protocol import envelope, jsonrpc, param_headers, routing_headers
 from mcp_app.protocol.errors import (
     HeaderMismatch,
     InvalidRequest,
@@ -19,8 +18,10 @@ from mcp_app.protocol.errors import (
     fitted,
     http_status_for,
 )
-from mcp_app.protocol.subscriptions import METHOD as LISTEN
-from mcp_app.protocol.trace_context import from_headers
+from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.http import param_headers, routing_headers
+from mcp_app.protocol.messages import envelope, jsonrpc
+from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connections

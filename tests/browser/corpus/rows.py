@@ -16,7 +16,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue import drafts, rolling_back, services
+from mcp_app.catalogue.changing import drafts, rolling_back, services
 from mcp_app.console.line import line_of
 from mcp_app.execution.decisions import approve_call, refuse_call
 from mcp_app.models import (
@@ -33,7 +33,7 @@ from mcp_app.models import (
     Source,
     Tool,
 )
-from mcp_app.observability.tally import Tally
+from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
 from mcp_app.sessions.traffic import PERIODS
 from tests.admin_seed import PASSWORD, background_call, call, count_calls, seed
@@ -54,7 +54,7 @@ def fill() -> None:
     _upstream()
     _versions(root, evil)
     _traces(ordinary.session, evil)
-    tally = Tally()
+    tally = RollupCells()
     for number in range(9):
         tally.add(
             timezone.now().timestamp() - 30 * number, "tools/call", planted("rollup.tool", 128), "error", 9

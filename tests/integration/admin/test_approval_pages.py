@@ -19,8 +19,8 @@ from django.utils import timezone
 
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue import current
-from mcp_app.execution.celery import waiting
+from mcp_app.catalogue.serving import current
+from mcp_app.execution.background.celery import waiting
 from mcp_app.models import AuditEvent, Call, Tool
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
 from tests.integration.admin.addresses import page

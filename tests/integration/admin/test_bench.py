@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.utils import timezone
 
-from mcp_app.admin.bench import NO_RUN
+from mcp_app.admin.entries.bench import NO_RUN
 from mcp_app.auth.bench import bench_key, find_bench_principal
 from mcp_app.models import AuditEvent, Message, Prompt, Resource, Session, Tool
 from tests.admin_seed import RAW_HIDDEN, RAW_MARKUP, Seed, call

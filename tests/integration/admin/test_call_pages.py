@@ -20,14 +20,14 @@ from pytest_django.fixtures import Settings as DjangoSettings
 
 from mcp_app import tool
 from mcp_app.admin.shown import span
-from mcp_app.catalogue import current
-from mcp_app.catalogue.loading import from_code
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.loading import from_code
 from mcp_app.execution.services import OPERATOR_TOKEN
 from mcp_app.models import AuditEvent, Call, Tool
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams import Streams
-from mcp_app.streams.presence import Presence
+from mcp_app.streams.blocking.presence import Presence
 from tests.admin_seed import HOSTILE, RUNNING, Seed, background_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -164,7 +164,7 @@ def test_the_box_counts_jobs_calls_and_workers_of_each_queue(
     box = root.get(LIST).context["box"]
     queues = {queue.name: queue for queue in box.queues}
     assert (queues["celery"].jobs, queues["celery"].running, queues["celery"].workers) == (0, 1, 1)
-    assert (queues["slow"].waiting, queues["slow"].workers, queues["slow"].deserted) == (1, 0, True)
+    assert (queues["slow"].waiting, queues["slow"].workers, queues["slow"].orphaned) == (1, 0, True)
     text = root.get(LIST).content.decode()
     assert "worker@host" in text
     assert "nobody listens" in text

@@ -11,7 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Source, Tool
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page

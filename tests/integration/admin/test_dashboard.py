@@ -16,11 +16,11 @@ from django.utils import timezone
 from mcp_app.admin import dashboard as module
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, QUIET, Dashboard
 from mcp_app.models import LogCursor, Rollup, Session
-from mcp_app.observability.tally import Tally
-from mcp_app.sessions.drain import drain_once
-from mcp_app.streams.keys import MESSAGES
-from mcp_app.streams.message_queue import SyncMessageQueue
-from mcp_app.streams.presence import Presence
+from mcp_app.observability.rollup_cells import RollupCells
+from mcp_app.sessions.log_writer import drain_once
+from mcp_app.streams.blocking.presence import Presence
+from mcp_app.streams.connections.keys import MESSAGES
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -91,7 +91,7 @@ def test_the_figures_are_those_of_what_was_logged(
 
 
 def test_what_a_busy_process_could_not_log_is_counted_all_the_same(root: Client, empty: Seed) -> None:
-    tally = Tally()
+    tally = RollupCells()
     for _ in range(40):
         tally.add(time.time(), "tools/call", "echo", "error", 3.0, skipped=True)
     LogCursor.objects.all().delete()

@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from mcp_app.admin.widgets import JsonField
-from mcp_app.catalogue.strict_json import MAX_JSON_CHARACTERS
+from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS
 
 
 @pytest.mark.parametrize(

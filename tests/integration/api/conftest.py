@@ -12,7 +12,7 @@ from django.test import Client
 
 from mcp_app.auth.roles import make_roles
 from mcp_app.auth.services import issue_api_key
-from mcp_app.streams import counting
+from mcp_app.streams.blocking import counting
 from tests.admin_seed import PASSWORD, Seed, seed
 
 ClientOf = Callable[..., Client]

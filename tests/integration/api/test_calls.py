@@ -17,14 +17,15 @@ from django.test import Client
 
 from mcp_app import conf
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue.current import refresh_now
-from mcp_app.catalogue.mirror import mirror
-from mcp_app.execution import following, records
-from mcp_app.execution.statements import FINISH_UNSTARTED
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.serving.current import refresh_now
+from mcp_app.execution import long_poll
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.statements import FINISH_UNSTARTED
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.call_state import State
+from mcp_app.streams.connections.keys import KEPT
 from mcp_app.streams.gateway import Streams
-from mcp_app.streams.keys import KEPT
 from mcpsite.redis_server import RedisServer
 from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
@@ -288,17 +289,17 @@ def test_following_waits_for_the_next_word_and_no_longer_than_asked(
 
 def test_who_finds_no_place_to_wait_is_answered_at_once(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     call_id = _start(api).json()["id"]
-    monkeypatch.setattr(following, "_places", threading.BoundedSemaphore(1))
-    assert following._places.acquire(blocking=False)
+    monkeypatch.setattr(long_poll, "_places", threading.BoundedSemaphore(1))
+    assert long_poll._places.acquire(blocking=False)
     started = time.monotonic()
     assert api.get(f"/api/calls/{call_id}/follow/?wait=30").json()["over"] is False
     assert time.monotonic() - started < 10
 
 
 def test_who_waits_is_answered_when_the_process_stops(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_stopping", threading.Event())
+    monkeypatch.setattr(long_poll, "_stopping", threading.Event())
     call_id = _start(api).json()["id"]
-    stopper = threading.Timer(0.3, following.stop)
+    stopper = threading.Timer(0.3, long_poll.stop)
     stopper.start()
     started = time.monotonic()
     assert api.get(f"/api/calls/{call_id}/follow/?wait=30").json()["over"] is False

@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
-from mcp_app.catalogue import revisions
-from mcp_app.catalogue.services import editable
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changing.services import editable
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Source, Tool
 from tests.admin_seed import Seed
 from tests.integration.api.conftest import send

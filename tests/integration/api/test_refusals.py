@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.test import Client
 
 from mcp_app.api import sessions
-from mcp_app.streams import counting
+from mcp_app.streams.blocking import counting
 from tests.admin_seed import Seed
 from tests.integration.api.conftest import ClientOf, send
 

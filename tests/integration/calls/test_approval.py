@@ -18,8 +18,8 @@ pytestmark = pytest.mark.process
 
 # Stores or queues a call as no process should, and lets the worker meet it.
 SMUGGLE = """
-from mcp_app.execution import call_record, records
-from mcp_app.execution.celery import hand_on
+from mcp_app.execution.stored import call_record, records
+from mcp_app.execution.background.celery import hand_on
 from mcp_app.models import Call
 waiting = call_record.record(Call.objects.get(request_id={request_id!r}))
 new = call_record.NewCall(
@@ -148,7 +148,7 @@ def test_an_administrator_s_mark_holds_at_once_also_for_calls_that_were_accepted
 
 
 CHANGE = """
-from mcp_app.catalogue import services
+from mcp_app.catalogue.changing import services
 from mcp_app.models import Tool
 row = Tool.objects.filter(name="changed").first()
 base = Tool.objects.get(name="approved_work")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import redis
 
-from mcp_app.streams.kept import TOMBSTONE
-from mcp_app.streams.keys import KEPT
+from mcp_app.streams.connections.keys import KEPT
+from mcp_app.streams.stores.kept import TOMBSTONE
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of, unexplained
 from tests.integration.http.other_process import OtherProcess
 from tests.raw_http import Answer, Mcp

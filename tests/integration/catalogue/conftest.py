@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mcp_app import prompt, resource, tool
-from mcp_app.catalogue import announce, current
-from mcp_app.catalogue.registry import Registry, registry
-from mcp_app.catalogue.snapshot import EMPTY
+from mcp_app.catalogue.changing import announce
+from mcp_app.catalogue.definitions.registry import Registry, registry
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.snapshot import EMPTY
 
 
 def add(a: int, b: int = 2) -> int:

@@ -10,8 +10,9 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from mcp_app.catalogue import current, services
-from mcp_app.catalogue.mirror import mirror
+from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.serving import current
 from mcp_app.models import Tool
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,10 +12,11 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
-from mcp_app.catalogue import current, drafts, services
-from mcp_app.catalogue.mirror import mirror
-from mcp_app.catalogue.rolling_back import roll_back
-from mcp_app.catalogue.services import ChangedMeanwhile
+from mcp_app.catalogue.changing import drafts, services
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.changing.rolling_back import roll_back
+from mcp_app.catalogue.changing.services import ChangedMeanwhile
+from mcp_app.catalogue.serving import current
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,

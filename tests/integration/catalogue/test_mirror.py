@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from mcp_app import tool
-from mcp_app.catalogue import current, services
-from mcp_app.catalogue.mirror import Mirrored, mirror
-from mcp_app.catalogue.registry import Registry
+from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changing.mirror import Mirrored, mirror
+from mcp_app.catalogue.definitions.registry import Registry
+from mcp_app.catalogue.serving import current
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,

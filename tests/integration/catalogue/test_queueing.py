@@ -8,9 +8,10 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from mcp_app import tool
-from mcp_app.catalogue import current, services
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.catalogue.mirror import mirror
+from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.models import CatalogueChange, Tool
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,10 +9,11 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 
-from mcp_app.catalogue import current, services
-from mcp_app.catalogue.mirror import mirror
-from mcp_app.catalogue.rolling_back import plan_roll_back, roll_back
-from mcp_app.catalogue.services import ChangedMeanwhile
+from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.changing.rolling_back import plan_roll_back, roll_back
+from mcp_app.catalogue.changing.services import ChangedMeanwhile
+from mcp_app.catalogue.serving import current
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]

@@ -10,8 +10,9 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
-from mcp_app.catalogue import current, services
-from mcp_app.catalogue.mirror import mirror
+from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.serving import current
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from mcp_app import tool
 from mcp_app.auth.services import issue_api_key
-from mcp_app.catalogue import current, services
-from mcp_app.catalogue.mirror import mirror
-from mcp_app.catalogue.registry import Registry
+from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.definitions.registry import Registry
+from mcp_app.catalogue.serving import current
 from mcp_app.catalogue.transfer import NOTATIONS, TransferRefused, export_catalogue
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 from tests.integration.catalogue.transfers import HEAD, bring, exported, fill, start_afresh

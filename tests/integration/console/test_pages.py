@@ -15,9 +15,9 @@ from django.urls import reverse
 from mcp_app.console import history
 from mcp_app.console.detail import running_calls
 from mcp_app.models import AuditEvent, Call, LogCursor, Message, Session
-from mcp_app.sessions.drain import drain_once
-from mcp_app.streams.keys import MESSAGES
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.sessions.log_writer import drain_once
+from mcp_app.streams.connections.keys import MESSAGES
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call, seed
 from tests.unit.console.lines import encoded, fields
 
@@ -392,6 +392,6 @@ def test_the_admin_page_of_a_session_leads_to_the_console(root: Client, seeded: 
 
 
 def _key(request_id: int) -> str:
-    from mcp_app.execution.records import request_key
+    from mcp_app.execution.stored.records import request_key
 
     return request_key(request_id)

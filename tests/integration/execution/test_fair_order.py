@@ -15,9 +15,9 @@ from django.db import connection
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_app.execution import fair_order, records, statements, task_records, undecided
-from mcp_app.execution.call_record import CallRecord, NewCall
-from mcp_app.execution.places import Limits, TooManyRunning, take
+from mcp_app.execution.stored import fair_order, pending_approvals, records, statements, task_records
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.execution.stored.places import Limits, TooManyRunning, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.racing import at_once
@@ -134,11 +134,11 @@ def test_cancelled_calls_put_their_principal_back_by_nothing() -> None:
 
 def test_an_approval_gives_the_turn_of_a_call_that_comes_now() -> None:
     """Or many approvals at once would be many calls before everybody else's."""
-    held = [undecided.accept(new("a", approval_minutes=10), 100)[0].id for _ in range(10)]
+    held = [pending_approvals.accept(new("a", approval_minutes=10), 100)[0].id for _ in range(10)]
     jobs = [accepted("b") for _ in range(6)]
     assert order(jobs[:3]) == "bbb"
     for call in held:
-        assert undecided.approve(call, by=None, reason="")
+        assert pending_approvals.approve(call, by=None, reason="")
     assert order([*jobs[3:], *held])[:6].count("b") >= 2
 
 

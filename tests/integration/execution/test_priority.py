@@ -9,9 +9,9 @@ import orjson
 import pytest
 from celery import Celery, current_app
 
-from mcp_app.execution import records
-from mcp_app.execution.call_record import NewCall
-from mcp_app.execution.celery import application, hand_on
+from mcp_app.execution.background.celery import application, hand_on
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import NewCall
 from mcp_app.models import Call
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.logging import LEVELS
+from mcp_app.protocol.messages.logging import LEVELS
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import Client, Conversation
 from tests.live import LiveServer, eventually

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import meta
+from mcp_app.protocol.messages import meta
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import Client
 

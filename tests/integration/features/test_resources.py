@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.decorators import resource
-from mcp_app.catalogue.definitions import DefinitionError
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.decorators import resource
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
 from tests.conformance.fixture.samples import PIXEL
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import Client

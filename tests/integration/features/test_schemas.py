@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue import current
-from mcp_app.catalogue.decorators import tool
-from mcp_app.catalogue.definitions import DefinitionError
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.decorators import tool
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import current
 from tests.integration.features.catalogue_app.values import EVERY_KEYWORD, ICON, SEVENTH_DRAFT
 from tests.integration.features.conversation import Client
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.snapshot import EMPTY
-from mcp_app.protocol.names import check_name
+from mcp_app.catalogue.serving.snapshot import EMPTY
+from mcp_app.protocol.messages.names import check_name
 from tests.integration.features.catalogue_app.values import SECRET
 from tests.integration.features.conftest import Connect
 from tests.integration.features.conversation import VERSIONS, Client

@@ -25,7 +25,8 @@ import base64, json
 from django.contrib.auth import get_user_model
 from django.core.files.base import ContentFile
 from django.test import Client
-from mcp_app.catalogue import drafts, rolling_back, services, transfer
+from mcp_app.catalogue import transfer
+from mcp_app.catalogue.changing import drafts, rolling_back, services
 from mcp_app.models import CatalogueChange, Resource
 row = Resource.objects.get(uri=uri)
 rights = {"is_superuser": True, "is_staff": True}
@@ -35,7 +36,7 @@ web.force_login(root)
 """
 MAKE = """
 from django.core.files.base import ContentFile
-from mcp_app.catalogue import services
+from mcp_app.catalogue.changing import services
 from mcp_app.models import Resource
 
 def content(text):
@@ -121,7 +122,8 @@ def uri(admin: OtherProcess) -> Iterator[str]:
     name = f"note://{secrets.token_hex(4)}"
     yield name
     admin.run(
-        "from mcp_app.catalogue.services import delete_entries\nfrom mcp_app.models import Resource\n"
+        "from mcp_app.catalogue.changing.services import delete_entries\n"
+        "from mcp_app.models import Resource\n"
         "delete_entries(entries=Resource.objects.filter(uri=uri), actor=None)",
         uri=name,
     )

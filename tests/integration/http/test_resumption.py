@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import event_id
+from mcp_app.protocol.http import event_id
 from tests.integration.http.conftest import OpenSession
 from tests.integration.http.other_process import OtherProcess
 from tests.live import LiveServer, eventually

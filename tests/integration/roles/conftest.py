@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue import current
+from mcp_app.catalogue.serving import current
 from tests.integration.roles import people
 from tests.integration.roles.people import Asking
 from tests.integration.roles.requests import Requests

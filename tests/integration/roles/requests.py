@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from django.test import Client
 
-from mcp_app.admin.transfer import packed
-from mcp_app.catalogue.revisions import KIND_OF
+from mcp_app.admin.entries.transfer import packed
+from mcp_app.catalogue.changing.revisions import KIND_OF
 from mcp_app.models import CatalogueRevision
 from tests.admin_seed import PASSWORD
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS

@@ -11,8 +11,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.utils import timezone
 
-from mcp_app.catalogue.drafts import save_draft
-from mcp_app.catalogue.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.catalogue.changing.drafts import save_draft
+from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.models import (
     AuditEvent,
     Call,

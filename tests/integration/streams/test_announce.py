@@ -10,8 +10,8 @@ from pytest_django.fixtures import Settings as DjangoSettings
 
 from mcp_app import conf
 from mcp_app.streams import SessionEnded, Streams, StreamUnknown
-from mcp_app.streams.announce import announce, end_session
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.blocking.announce import announce, end_session
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.streams_contract.waiting import until
 
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_app.streams import StreamsError, StreamsUnavailable
-from mcp_app.streams.batch import Batch
-from mcp_app.streams.client import Endpoint
+from mcp_app.streams.connections.batch import Batch
+from mcp_app.streams.connections.client import Endpoint
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 import redis
 
 from mcp_app import conf
-from mcp_app.streams import Streams, counting
-from mcp_app.streams.counting import OwnCounts, count
-from mcp_app.streams.keys import is_known
+from mcp_app.streams import Streams
+from mcp_app.streams.blocking import counting
+from mcp_app.streams.blocking.counting import OwnCounts, count
+from mcp_app.streams.connections.keys import is_known
 
 NOWHERE = "redis://127.0.0.1:1/0"
 

@@ -12,10 +12,10 @@ import redis
 
 from mcp_app import conf
 from mcp_app.streams import Streams, StreamsFull
-from mcp_app.streams.announce import end_session
 from mcp_app.streams.base import KeptFull
-from mcp_app.streams.kept import admit_now
-from mcp_app.streams.keys import KEPT, session_keys
+from mcp_app.streams.blocking.announce import end_session
+from mcp_app.streams.connections.keys import KEPT, session_keys
+from mcp_app.streams.stores.kept import admit_now
 from mcpsite.redis_server import RedisServer
 from tests.streams_contract.kept import *  # noqa: F403
 from tests.streams_contract.waiting import limits
@@ -50,7 +50,7 @@ async def test_many_principals_together_are_refused_before_redis_is_full(small_r
 
         await asyncio.gather(*(fill(f"principal-{number}") for number in range(PRINCIPALS)))
         assert refused == PRINCIPALS
-        memory = await streams.figures.memory()
+        memory = await streams.metrics.memory()
         assert memory is not None
         used, most = memory
         assert 0.8 * most < used < most

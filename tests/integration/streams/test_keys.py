@@ -8,8 +8,8 @@ import pytest
 import redis
 
 from mcp_app.streams import Streams
-from mcp_app.streams.keys import is_known
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.connections.keys import is_known
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 
 async def use_everything(streams: Streams) -> None:
@@ -30,7 +30,7 @@ async def use_everything(streams: Streams) -> None:
     await streams.windows.hit("x" * 500, 5, 60)
     await streams.windows.acquire("listener/one", "token", 1, 60)
     await streams.messages.push(b"batch")
-    await streams.figures.add("process", 1, [("tool ", "echo", " ok", 1)], b"{}")
+    await streams.metrics.add("process", 1, [("tool ", "echo", " ok", 1)], b"{}")
     await streams.healthy()
 
 

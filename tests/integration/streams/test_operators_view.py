@@ -12,10 +12,10 @@ import redis
 from kombu import Connection, Producer, Queue
 
 from mcp_app.streams import Position, Streams, StreamsUnavailable
-from mcp_app.streams.job_queues import JobQueues
-from mcp_app.streams.keys import is_known
-from mcp_app.streams.looking import MOST, StreamView
-from mcp_app.streams.presence import LIFE_SECONDS, Presence, SeenWorker
+from mcp_app.streams.blocking.job_queues import JobQueues
+from mcp_app.streams.blocking.presence import LIFE_SECONDS, Presence, SeenWorker
+from mcp_app.streams.blocking.stream_view import MOST, StreamView
+from mcp_app.streams.connections.keys import is_known
 
 NOWHERE = "redis://127.0.0.1:1/0"
 

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from mcp_app.streams import StreamsUnavailable
-from mcp_app.streams.server_facts import OLDEST, RedisServerView, ServerFacts
+from mcp_app.streams.blocking.server_facts import OLDEST, RedisServerView, ServerFacts
 from mcpsite import redis_server
 from mcpsite.redis_server import Program, RedisServer
 

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from mcp_app.streams import Streams, StreamsUnavailable
-from mcp_app.streams.message_queue import SyncMessageQueue
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
 from tests.streams_contract.tail import *  # noqa: F403
 
 

@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, VERSION
-from mcp_app.protocol.subscriptions import METHOD, SUBSCRIPTION_ID
+from mcp_app.protocol.features.subscriptions import METHOD, SUBSCRIPTION_ID
+from mcp_app.protocol.messages.envelope import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    SERVER_INFO,
+    VERSION,
+)
 from mcp_app.protocol.versions import SERVED, V2026_07_28
 from tests.live import LiveServer
 from tests.stdio_child import Child
 
 META = {VERSION: V2026_07_28, CLIENT_CAPABILITIES: {}, CLIENT_INFO: {"name": "raw", "version": "1"}}
 SWITCH = (
-    "from mcp_app.catalogue.services import set_enabled; from mcp_app.models import Tool;"
+    "from mcp_app.catalogue.changing.services import set_enabled; from mcp_app.models import Tool;"
     "set_enabled(entries=[Tool.objects.get(name='add')], enabled={}, actor=None)"
 )
 pytestmark = pytest.mark.process

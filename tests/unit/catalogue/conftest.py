@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_app.catalogue.registry import Registry, registry
+from mcp_app.catalogue.definitions.registry import Registry, registry
 
 
 @pytest.fixture(autouse=True)

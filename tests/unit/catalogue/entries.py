@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_app import prompt, resource, tool
-from mcp_app.catalogue import building
-from mcp_app.catalogue.entries import PromptEntry, ResourceEntry, ToolEntry
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import building
+from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from mcp_app import Context, prompt, resource, tool
-from mcp_app.catalogue.definitions import DefinitionError
-from mcp_app.catalogue.registry import Registry
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import Registry
 
 CONFORMANCE_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_app.catalogue import docstrings
+from mcp_app.catalogue.definitions import docstrings
 
 
 def documented(a: int, b: int) -> None:

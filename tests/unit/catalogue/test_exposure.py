@@ -9,8 +9,8 @@ import pytest
 from celery import Celery, current_task, shared_task
 
 from mcp_app import expose
-from mcp_app.catalogue.definitions import DefinitionError, ToolDefinition
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.testing import Client, call_tool
 
 app = Celery("library", broker="memory://", backend="cache+memory://", set_as_current=False)

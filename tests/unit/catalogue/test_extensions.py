@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcp_app import extension
-from mcp_app.catalogue.definitions import DefinitionError
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.checks import permissions_of_code_exist
 from mcp_app.protocol.versions import SERVED
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_app.catalogue import files
-from mcp_app.catalogue.files import FileRefusedError
+from mcp_app.catalogue.serving import files
+from mcp_app.catalogue.serving.files import FileRefusedError
 
 
 @pytest.fixture

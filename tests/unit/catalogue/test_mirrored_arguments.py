@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from mcp_app.catalogue import building
-from mcp_app.catalogue.definitions import DefinitionError
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import building
 from mcp_app.models import Source, Tool
 from tests.unit.catalogue.entries import tool, tool_entry
 

@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from pydantic import BaseModel
 
 from mcp_app import Audio, File, Image, Link, ToolResult
-from mcp_app.catalogue import outputs
+from mcp_app.catalogue.definitions import outputs
 
 
 class Report(BaseModel):

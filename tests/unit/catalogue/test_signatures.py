@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
-from mcp_app.catalogue import json_schema, signatures
-from mcp_app.catalogue.definitions import DefinitionError, InvalidArgumentsError
+from mcp_app.catalogue.definitions import signatures
+from mcp_app.catalogue.definitions.definition import DefinitionError, InvalidArgumentsError
+from mcp_app.catalogue.schemas import json_schema
 
 
 class Colour(Enum):

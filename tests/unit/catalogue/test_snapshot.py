@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from mcp_app.auth.principal import EVERYTHING
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.catalogue.snapshot import EMPTY, Catalogue
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2025_03_26, V2025_06_18, V2025_11_25
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry

@@ -10,7 +10,7 @@ from django.contrib.auth import get_user_model
 
 from mcp_app.console.search import KEYS, LONGEST, MOST_TERMS, parse
 from mcp_app.models import Message
-from mcp_app.sessions.drain import _write
+from mcp_app.sessions.log_writer import _write
 from tests.unit.console.lines import batch, fields, line
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]

@@ -9,7 +9,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from mcp_app.doctor import Finding, Installation, Level, database, examine
 from mcp_app.doctor.examination import Area
 from mcp_app.models import LogCursor
-from mcp_app.streams.presence import Presence
+from mcp_app.streams.blocking.presence import Presence
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 HERE = Installation()

@@ -10,7 +10,7 @@ import redis as redis_py
 
 from mcp_app.doctor import Installation, Level, redis
 from mcp_app.doctor.examination import Check
-from mcp_app.streams.server_facts import RedisServerView
+from mcp_app.streams.blocking.server_facts import RedisServerView
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.conf import Settings
-from mcp_app.execution import records
-from mcp_app.execution.attempt_reply import AttemptReply
-from mcp_app.execution.call import Call
-from mcp_app.execution.call_record import CallRecord, NewCall
-from mcp_app.execution.results import error_result
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.results import error_result
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.execution.worker.attempt_reply import AttemptReply
+from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.correlation import Correlation
-from mcp_app.observability.trail import Trail
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
@@ -70,5 +70,5 @@ def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> Call:
         meta=record.meta,
         on_timeout=lambda: error_result("too slow"),
         finished=lambda call, encoded: None,
-        trail=Trail(Correlation(record.session_id)),
+        telemetry=CallTelemetry(Correlation(record.session_id)),
     )

@@ -12,15 +12,15 @@ import orjson
 
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.conf import Settings
-from mcp_app.execution.call import Call
-from mcp_app.execution.calls import Calls
-from mcp_app.execution.context import Context
-from mcp_app.execution.inputs import Inputs
-from mcp_app.execution.reply import Reply
-from mcp_app.execution.runner import Runner
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reply import Reply
+from mcp_app.execution.running.runner import Runner
 from mcp_app.observability.counts import Counts
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.errors import RequestCancelled
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields

@@ -8,11 +8,12 @@ import orjson
 import pytest
 from asgiref.sync import sync_to_async
 
-from mcp_app.execution import records
-from mcp_app.execution.attempt_reply import AttemptReply, publish, reported_progress
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.inputs import Inputs
-from mcp_app.execution.published import Published
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background.answer_streams import publish, reported_progress
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.base import StreamsUnavailable

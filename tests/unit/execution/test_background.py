@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from mcp_app.execution import call_record, records
-from mcp_app.execution.acceptance import new_stream
-from mcp_app.execution.background import Background
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.celery import waiting
+from mcp_app.execution.background.celery import waiting
+from mcp_app.execution.background.service import Background
+from mcp_app.execution.stored import call_record, records
+from mcp_app.execution.stored.acceptance import new_stream
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.execution import backlog
-from mcp_app.execution.backlog import Backlog
+from mcp_app.execution.background import backlog
+from mcp_app.execution.background.backlog import Backlog
 from mcp_app.protocol.errors import TooManyRequests
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_app.execution import call as module
-from mcp_app.execution.call import Call, Cancelled
-from mcp_app.execution.context import Context
+from mcp_app.execution.running import call as module
+from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.context import Context
 from mcp_app.protocol.errors import InternalError, InvalidParams
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, never, result
 

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_app.execution.call import Call, Cancelled
-from mcp_app.execution.context import Context
-from mcp_app.execution.reply import Reply
+from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reply import Reply
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.stage import (
@@ -309,7 +309,7 @@ async def test_a_cancel_wins_over_the_fault_of_withdrawing_the_question(stage: S
 async def test_an_answer_survives_a_store_that_is_away_for_a_moment(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcp_app.execution.reply.FINISH_RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr("mcp_app.execution.running.reply.FINISH_RETRY_SECONDS", (0.0,))
     log = moody(stage.streams)
     log.faults = [None, None, StreamsUnavailable("away")]
 

@@ -9,10 +9,10 @@ import threading
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.execution.call import Call
-from mcp_app.execution.context import Context
-from mcp_app.protocol.envelope import Envelope
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.context import Context
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
+from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never
@@ -85,10 +85,10 @@ async def test_an_operator_stops_the_request_of_a_modern_client_by_its_record(st
 @pytest.mark.requirement("CAN-04")
 async def test_a_cancel_heard_from_another_process_stops_the_call(stage: Stage) -> None:
     call = stage.start(never)
-    stage.calls.heard_cancel({"resync": True})
-    stage.calls.heard_cancel({"session": stage.session.id, "request_id": 9})
+    stage.calls.on_cancel({"resync": True})
+    stage.calls.on_cancel({"session": stage.session.id, "request_id": 9})
     await begun(call)
-    stage.calls.heard_cancel({"session": stage.session.id, "request_id": 1, "reason": "elsewhere"})
+    stage.calls.on_cancel({"session": stage.session.id, "request_id": 1, "reason": "elsewhere"})
     assert await stage.said(call) == [CANCELLED]
 
 

@@ -14,17 +14,11 @@ from django.utils import timezone
 from mcp_app import database_clock
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.conf import Settings
-from mcp_app.execution import (
-    approval,
-    client_tasks,
-    records,
-    request_state,
-    statements,
-    task_records,
-    undecided,
-)
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.inputs import Inputs
+from mcp_app.execution.asking import request_state
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background import approval
+from mcp_app.execution.stored import client_tasks, pending_approvals, records, statements, task_records
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.bounds import SLACK
@@ -75,7 +69,7 @@ def ended_as_lost(call: CallRecord) -> bool:
 
 
 def reminds(call: CallRecord) -> bool:
-    return bool(list(undecided.to_remind(approval.REMIND_SECONDS)))
+    return bool(list(pending_approvals.to_remind(approval.REMIND_SECONDS)))
 
 
 def told_of_task(call: CallRecord) -> bool:
@@ -89,7 +83,7 @@ def renewed() -> CallRecord:
 
 
 def approved(call: CallRecord) -> bool:
-    return undecided.approve(call.id, by=None, reason="") is not None
+    return pending_approvals.approve(call.id, by=None, reason="") is not None
 
 
 # What is asked, of which call the answer is no, and of which it is yes.
@@ -116,7 +110,7 @@ QUESTIONS: dict[str, Asked] = {
         lambda: ages(over(), finished_at=7.01 * DAY),
     ),
     "approval is overdue": (
-        lambda _: bool(undecided.overdue()), waiting, lambda: ages(waiting(), approval_until=2)
+        lambda _: bool(pending_approvals.overdue()), waiting, lambda: ages(waiting(), approval_until=2)
     ),
     "may be approved": (approved, lambda: ages(waiting(), approval_until=2), waiting),
     "is reminded": (reminds, waiting, lambda: ages(waiting(), reminded_at=17)),
@@ -149,10 +143,10 @@ def test_rows_are_judged_by_the_clock_of_the_database(question: str, expected: b
 @pytest.mark.usefixtures("_clock_is_off")
 def test_what_a_client_is_told_of_time_is_the_database_s() -> None:
     call = waiting()
-    assert undecided.waiting_words(call) == "Waiting for approval (10 min left)"
+    assert pending_approvals.waiting_words(call) == "Waiting for approval (10 min left)"
     ages(call, approval_until=-200, accepted_at=400, reminded_at=400)
-    (told,) = undecided.to_remind(approval.REMIND_SECONDS)
-    assert undecided.waiting_words(told) == "Waiting for approval (3 min left)"
+    (told,) = pending_approvals.to_remind(approval.REMIND_SECONDS)
+    assert pending_approvals.waiting_words(told) == "Waiting for approval (3 min left)"
     assert told.read_at is not None
     assert 395 < (told.read_at - told.accepted_at).total_seconds() < 460
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from mcp_app import File, Image, Message
-from mcp_app.execution.contents import to_contents, to_messages
+from mcp_app.execution.running.contents import to_contents, to_messages
 from mcp_app.protocol.errors import InternalError, ResourceNotFound
 
 HELLO = {"type": "text", "text": "hello"}

@@ -11,10 +11,10 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.content import ToolError
-from mcp_app.execution.call import Call, Cancelled
-from mcp_app.execution.context import Context
-from mcp_app.protocol.jsonrpc import Response
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.context import Context
+from mcp_app.protocol.messages.jsonrpc import Response
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.stage import DONE, Stage, begun, in_thread, never, result, session_with
 

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from mcp_app.conf import Settings
-from mcp_app.execution import exchange_reply
-from mcp_app.execution.background import Background
-from mcp_app.execution.exchange_reply import ExchangeReply
+from mcp_app.execution.background import exchange_reply
+from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.background.service import Background
 from mcp_app.protocol.errors import Unavailable
 from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams

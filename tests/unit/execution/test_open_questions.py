@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.execution import open_questions
-from mcp_app.execution.inputs import Inputs
+from mcp_app.execution.asking import open_questions
+from mcp_app.execution.asking.inputs import Inputs
 
 PARAMS = {"mode": "form", "message": "?", "requestedSchema": {}}
 

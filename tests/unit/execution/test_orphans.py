@@ -16,7 +16,7 @@ pytestmark = [
 # A main process in a process of its own: whatever it leaves ends with it.
 MAIN = """
 import os, pathlib, signal, subprocess
-from mcp_app.execution.descendants import LOOKS, Orphans, adopt_orphans
+from mcp_app.execution.worker.descendants import LOOKS, Orphans, adopt_orphans
 
 def sleeper():
     return subprocess.Popen(["sleep", "600"])

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from asgiref.sync import sync_to_async
 
-from mcp_app.execution import published as module
-from mcp_app.execution import records
-from mcp_app.execution.published import Published
+from mcp_app.execution.background import published as module
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.stored import records
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.unit.execution.attempts import claimed

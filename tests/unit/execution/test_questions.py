@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from pydantic import BaseModel, Field
 
-from mcp_app.catalogue.content import ToolError
-from mcp_app.execution.questions import Answer, Form
-from mcp_app.protocol import elicitation
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.execution.asking.questions import Answer, Form
+from mcp_app.protocol.features import elicitation
 
 
 class Size(Enum):

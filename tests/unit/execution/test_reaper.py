@@ -15,10 +15,11 @@ from django.test import override_settings
 from django.utils import timezone
 
 from mcp_app import conf, database_clock
-from mcp_app.execution import reaper, records
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.celery import BrokerUnavailable, enqueue, waiting
-from mcp_app.execution.reaper import Well
+from mcp_app.execution.background import reaper
+from mcp_app.execution.background.celery import BrokerUnavailable, enqueue, waiting
+from mcp_app.execution.background.reaper import Well
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams

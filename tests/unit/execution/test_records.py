@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from mcp_app.execution import call_record, records, statements
-from mcp_app.execution.call_record import CallRecord, NewCall
+from mcp_app.execution.stored import call_record, records, statements
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.racing import at_once

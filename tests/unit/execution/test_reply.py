@@ -10,10 +10,10 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from mcp_app.execution import reply as module
-from mcp_app.execution.reply import Reply
+from mcp_app.execution.running import reply as module
+from mcp_app.execution.running.reply import Reply
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
-from mcp_app.protocol.jsonrpc import encode_notification
+from mcp_app.protocol.messages.jsonrpc import encode_notification
 from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.gateway import Streams

@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 from pydantic import BaseModel, Field
 
 from mcp_app import Annotations, Audio, File, Image, Link, Text, ToolResult
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.execution.results import error_result, to_result
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.running.results import error_result, to_result
 from tests.unit.catalogue.entries import tool_entry
 
 

@@ -12,8 +12,8 @@ import pytest
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 
 from mcp_app import Context, ToolError
-from mcp_app.execution.call import Call, Cancelled
-from mcp_app.execution.context import Context as CallContext
+from mcp_app.execution.running.call import Call, Cancelled
+from mcp_app.execution.running.context import Context as CallContext
 from mcp_app.protocol.errors import InternalError, InvalidParams, ResourceNotFound
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.execution.stage import CANCELLED, Stage, begun

@@ -10,8 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_app.execution import approval, stored_answers
-from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.background import approval
+from mcp_app.execution.stored import stored_answers
+from mcp_app.execution.stored.call_record import CallRecord
 from tests import published_schema
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -9,16 +9,16 @@ import pytest
 
 from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.catalogue.entries import ToolEntry
+from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.database import aquery
-from mcp_app.execution import records
-from mcp_app.execution.acceptance import new_call
-from mcp_app.execution.attempt_reply import AttemptReply
-from mcp_app.execution.call import attempt
-from mcp_app.execution.call_record import CallRecord, digest
-from mcp_app.execution.context import Context as CallContext
-from mcp_app.execution.inputs import Inputs
-from mcp_app.execution.published import Published
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.running.call import attempt
+from mcp_app.execution.running.context import Context as CallContext
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.acceptance import new_call
+from mcp_app.execution.stored.call_record import CallRecord, digest
+from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.sessions.session import stored_fields

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mcp_app.execution.threads import Threads, own_place
+from mcp_app.execution.running.threads import Threads, own_place
 from tests.bounds import SLACK
 
 

@@ -14,8 +14,9 @@ from django.db.models import F
 from django.test import override_settings
 
 from mcp_app import conf
-from mcp_app.execution import records, waiting_line
-from mcp_app.execution.call_record import CallRecord
+from mcp_app.execution.background import waiting_line
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.attempts import new_call

@@ -9,13 +9,14 @@ import orjson
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import Principal
-from mcp_app.execution import open_questions, records
-from mcp_app.execution.attempt_reply import ASKED, AttemptReply
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.inputs import Inputs
-from mcp_app.execution.published import Published
-from mcp_app.execution.reply import StreamReference
-from mcp_app.protocol import jsonrpc
+from mcp_app.execution.asking import open_questions
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.running.reply import StreamReference
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.worker.attempt_reply import ASKED, AttemptReply
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems

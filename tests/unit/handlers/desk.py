@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue import current
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.execution.reply import Answered, StreamReference
-from mcp_app.protocol import jsonrpc
+from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 

@@ -9,16 +9,17 @@ import orjson
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.execution import open_questions, records, task_records
-from mcp_app.execution.attempt_reply import publish
-from mcp_app.execution.call_record import CallRecord
-from mcp_app.execution.exchange_reply import ExchangeReply
-from mcp_app.execution.inputs import Inputs
-from mcp_app.protocol import jsonrpc
+from mcp_app.execution.asking import open_questions
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background.answer_streams import publish
+from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.stored import records, task_records
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.envelope import Envelope
 from mcp_app.protocol.errors import http_status_for
-from mcp_app.protocol.tasks import EXTENSION
+from mcp_app.protocol.features.tasks import EXTENSION
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from tests.published_schema import problems
 from tests.unit.handlers.desk import Desk

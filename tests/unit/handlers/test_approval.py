@@ -9,13 +9,13 @@ import pytest
 
 from mcp_app import tool
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.catalogue import building, current
-from mcp_app.catalogue.definitions import DefinitionError
-from mcp_app.catalogue.entries import ToolEntry
-from mcp_app.catalogue.registry import registry
-from mcp_app.execution.runner import Runner
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import building, current
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.running.runner import Runner
 from mcp_app.models import Source, Tool
-from mcp_app.protocol import jsonrpc
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.gateway import Streams
 from mcp_app.testing import Client
 from tests.unit.handlers.desk import Desk, offer

@@ -13,10 +13,11 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 
 from mcp_app import Context
-from mcp_app.execution import reaper, records, task_records
-from mcp_app.execution.celery import waiting
-from mcp_app.execution.places import Limits, take
+from mcp_app.execution.background import reaper
+from mcp_app.execution.background.celery import waiting
 from mcp_app.execution.services import cancel_call
+from mcp_app.execution.stored import records, task_records
+from mcp_app.execution.stored.places import Limits, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams

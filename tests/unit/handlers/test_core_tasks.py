@@ -14,12 +14,13 @@ from django.utils import timezone
 
 from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.execution import reaper, records
-from mcp_app.execution.attempt_reply import publish
-from mcp_app.execution.reply import Answered
+from mcp_app.execution.background import reaper
+from mcp_app.execution.background.answer_streams import publish
+from mcp_app.execution.running.reply import Answered
+from mcp_app.execution.stored import records
 from mcp_app.models import Call, TaskWait
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry

@@ -12,8 +12,8 @@ from django.core.exceptions import ObjectDoesNotExist
 
 from mcp_app import Context, ToolError, extension, resource, tool
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import current, loading
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.serving import current, loading
 from mcp_app.protocol.versions import LEGACY, V2025_06_18, V2026_07_28
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems

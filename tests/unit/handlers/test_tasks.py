@@ -15,13 +15,13 @@ from django.utils import timezone
 
 from mcp_app import Context
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.execution import records
-from mcp_app.execution.attempt_reply import publish
+from mcp_app.execution.background.answer_streams import publish
+from mcp_app.execution.stored import records
 from mcp_app.models import Call
-from mcp_app.protocol import jsonrpc
 from mcp_app.protocol.call_state import State
-from mcp_app.protocol.envelope import Envelope
-from mcp_app.protocol.tasks import EXTENSION
+from mcp_app.protocol.features.tasks import EXTENSION
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems

@@ -13,7 +13,7 @@ from django.test import Client
 
 from mcp_app.auth.services import issue_api_key
 from mcp_app.conf import Settings
-from mcpsite import bodies
+from mcpsite.http import bodies
 
 MIB = 1024 * 1024
 UNKNOWN = Settings().max_unknown_body_bytes

@@ -20,8 +20,9 @@ from mcp_app.auth.site import canonical
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import end, find_principal
 from mcp_app.oauth.models import AccessToken, Client, Connection
-from mcp_app.protocol import methods, scopes
+from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unauthorized
+from mcp_app.protocol.messages import methods
 from tests.unit.mcpsite.test_bodies import Exchanged
 from tests.unit.oauth.flow import BASE, Program
 

@@ -7,7 +7,7 @@ import pytest
 from mcp_app.conf import Settings
 from mcp_app.handlers.table import by_version
 from mcp_app.observability.counts import BUCKETS, METHODS, Counts
-from mcp_app.protocol.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
 
 
 def test_every_method_that_is_served_is_counted_by_its_name() -> None:

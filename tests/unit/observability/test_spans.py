@@ -11,7 +11,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from mcp_app.observability import spans
-from mcp_app.observability.trail import Trail, of_attempt, of_request
+from mcp_app.observability.call_telemetry import CallTelemetry, of_attempt, of_request
 from tests.unit.observability.tracing import (
     PARENT,
     SPAN,
@@ -29,7 +29,7 @@ __all__ = ["exporter", "recorded"]
 OTHER = PARENT.replace(SPAN, "1111111111111111")
 
 
-def request(**changed: Any) -> Trail:
+def request(**changed: Any) -> CallTelemetry:
     given: dict[str, Any] = {
         "method": "tools/call",
         "target": "add",
@@ -43,7 +43,7 @@ def request(**changed: Any) -> Trail:
     return of_request(**given | changed)
 
 
-def attempt(**changed: Any) -> Trail:
+def attempt(**changed: Any) -> CallTelemetry:
     given: dict[str, Any] = {
         "call": "c",
         "attempt": 2,
@@ -99,11 +99,11 @@ def test_a_trace_of_the_connection_is_linked_and_only_the_parent_without_another
 
 def test_a_call_without_a_trace_begins_one_whatever_this_process_works_on(recorded: Recorded) -> None:
     with trace.get_tracer("tests").start_as_current_span("something of ours"):
-        trail = request(meta={})
-        trail.end("ok")
+        telemetry = request(meta={})
+        telemetry.end("ok")
     assert recorded.all()[0].parent is None
-    assert trail.context is not None
-    assert trail.correlation.trace_id == trace_of(recorded.all()[0])
+    assert telemetry.context is not None
+    assert telemetry.correlation.trace_id == trace_of(recorded.all()[0])
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_what_a_client_chose_is_bounded_and_a_uri_is_no_name(recorded: Recorded)
 
 def test_code_of_a_call_is_below_its_span(recorded: Recorded) -> None:
     with trace.use_span(trace.INVALID_SPAN):
-        trail = request()
-        trail.enter()
+        telemetry = request()
+        telemetry.enter()
         trace.get_tracer("tests").start_span("of the tool").end()
-        trail.end("ok")
+        telemetry.end("ok")
     tool, call = recorded.all()
     assert parent_of(tool) == id_of(call)
 
@@ -186,9 +186,9 @@ def started(code: str, **environment: str) -> str:
 
 
 IMPORTED = "import sys; print(any(name.startswith('opentelemetry') for name in sys.modules))"
-START = "from mcp_app.observability import spans, trail; spans.start()\n"
+START = "from mcp_app.observability import spans, call_telemetry; spans.start()\n"
 TRAIL = (
-    "trail.of_request(method='tools/call', target='add', session='s', version='v', principal='p', "
+    "call_telemetry.of_request(method='tools/call', target='add', session='s', version='v', principal='p', "
     "request_id=1, meta={'traceparent': '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'}, "
     "fields=None).end('ok')\n"
 )

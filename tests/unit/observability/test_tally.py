@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app.observability.counts import BUCKETS, OTHER
-from mcp_app.observability.tally import COUNT, FIRST_BUCKET, MS, SKIPPED, WIDTH, Tally, percentile, read
+from mcp_app.observability.rollup_cells import (
+    COUNT,
+    FIRST_BUCKET,
+    MS,
+    SKIPPED,
+    WIDTH,
+    RollupCells,
+    percentile,
+    read,
+)
 
 MINUTE = 1_790_000_040  # begins a minute
 
@@ -28,7 +37,7 @@ MINUTE = 1_790_000_040  # begins a minute
 def test_a_message_is_counted_under_bounded_names(
     method: str, target: str, outcome: str, key: tuple[str, str, str]
 ) -> None:
-    tally = Tally()
+    tally = RollupCells()
     tally.add(MINUTE + 59.9, method, target, outcome, 1.5)
     ((found, cell),) = tally.cells.items()
     assert found == (MINUTE, *key)
@@ -36,13 +45,13 @@ def test_a_message_is_counted_under_bounded_names(
 
 
 def test_what_was_not_timed_is_in_no_bucket() -> None:
-    tally = Tally()
+    tally = RollupCells()
     tally.add(MINUTE, "ping", "", "", None)
     assert next(iter(tally.cells.values())) == [1] + [0] * (WIDTH - 1)
 
 
 def test_a_full_tally_counts_on_without_names() -> None:
-    tally = Tally(most=3)
+    tally = RollupCells(most=3)
     for number in range(50):
         tally.add(MINUTE + number * 60, "tools/call", f"tool-{number}", "ok", 1.0)
     assert tally.total == 50
@@ -57,8 +66,8 @@ added = st.tuples(
 )  # fmt: skip
 
 
-def _tally(messages: list[Any], most: int | None = None) -> Tally:
-    tally = Tally(most)
+def _tally(messages: list[Any], most: int | None = None) -> RollupCells:
+    tally = RollupCells(most)
     for at, method, target, outcome, ms, skipped in messages:
         tally.add(at, method, target, outcome, ms, skipped=skipped)
     return tally
@@ -75,7 +84,7 @@ def test_what_was_handed_on_is_taken_away_and_the_rest_stays(
     before = tally.total
     tally.subtract(written)
     assert tally.total == before - len(first) == len(second)
-    read_back = Tally()
+    read_back = RollupCells()
     read_back.merge(read(written))
     assert read_back.total == len(first)
 
@@ -88,7 +97,7 @@ def test_what_is_no_tally_is_refused(wrong: Any) -> None:
 
 @given(st.lists(st.floats(0, 400), min_size=1), st.sampled_from([0.5, 0.95]))
 def test_a_percentile_is_in_the_bucket_of_the_true_one(seconds: list[float], share: float) -> None:
-    tally = Tally()
+    tally = RollupCells()
     for each in seconds:
         tally.add(0, "ping", "", "ok", each * 1000)
     (cell,) = tally.cells.values()

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.elicitation import check_answer, check_form, check_url, choices, secret_like_names
+from mcp_app.protocol.features.elicitation import (
+    check_answer,
+    check_form,
+    check_url,
+    choices,
+    secret_like_names,
+)
 from tests.published_schema import problems
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import envelope
 from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages import envelope
 
 V = "2026-07-28"
 META: dict[str, Any] = {envelope.VERSION: V, envelope.CLIENT_CAPABILITIES: {"sampling": {}}}

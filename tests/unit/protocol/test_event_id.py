@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.protocol.event_id import MAX_EPOCH, MAX_OFFSET, EventId, InvalidEventId, parse
+from mcp_app.protocol.http.event_id import MAX_EPOCH, MAX_OFFSET, EventId, InvalidEventId, parse
 
 STREAMS = st.text("abcdefghijklmnopqrstuvwxyz0123456789-", min_size=1, max_size=40)
 

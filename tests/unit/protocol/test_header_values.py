@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.protocol import header_values
+from mcp_app.protocol.http import header_values
 
 # The text and the header value that a client makes of it (requirements, B64-04).
 WRITTEN = [

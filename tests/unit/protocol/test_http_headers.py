@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.protocol import header_values
 from mcp_app.protocol.errors import HeadersTooLarge, Refused
-from mcp_app.protocol.http_headers import (
+from mcp_app.protocol.http import header_values
+from mcp_app.protocol.http.headers import (
     MAX_BYTES,
     MAX_FIELDS,
     accepts_both,

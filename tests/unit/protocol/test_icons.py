@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.icons import MAX_DATA_URI, check_icon, check_icons
+from mcp_app.protocol.messages.icons import MAX_DATA_URI, check_icon, check_icons
 
 
 @pytest.mark.requirement("ICON-01", "ICON-02")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import interim_headers
 from mcp_app.protocol.errors import Refused
-from mcp_app.protocol.jsonrpc import Notification, Request
+from mcp_app.protocol.http import interim_headers
+from mcp_app.protocol.messages.jsonrpc import Notification, Request
 
 CALL = Request(7, "tools/call", {"name": "t", "arguments": {"region": "eu", "deep": {"n": 5}}})
 SCHEMA: dict[str, Any] = {

@@ -15,7 +15,7 @@ from mcp_app.protocol.errors import (
     ParseError,
     PayloadTooLarge,
 )
-from mcp_app.protocol.jsonrpc import (
+from mcp_app.protocol.messages.jsonrpc import (
     Invalid,
     Limits,
     Notification,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.logging import DEFAULT_LEVEL, LEVELS, at_least, check_level
+from mcp_app.protocol.messages.logging import DEFAULT_LEVEL, LEVELS, at_least, check_level
 
 
 @pytest.mark.requirement("LOG-01")

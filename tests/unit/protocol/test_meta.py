@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import meta
 from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages import meta
 
 
 @pytest.mark.requirement("META-08")

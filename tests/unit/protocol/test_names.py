@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_app.protocol.names import check_name, is_valid_name
+from mcp_app.protocol.messages.names import check_name, is_valid_name
 
 
 @pytest.mark.requirement("TOOL-06")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.pagination import MAX_CURSOR, CursorCodec
+from mcp_app.protocol.messages.pagination import MAX_CURSOR, CursorCodec
 
 CODEC = CursorCodec(b"secret")
 TEXT = st.text(max_size=40)

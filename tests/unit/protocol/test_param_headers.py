@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import param_headers
-from mcp_app.protocol.param_headers import MAX_SAFE_INTEGER, mismatch, read
+from mcp_app.protocol.http import param_headers
+from mcp_app.protocol.http.param_headers import MAX_SAFE_INTEGER, mismatch, read
 
 X = "x-mcp-header"
 TEXT = {"type": "string"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.progress import (
+from mcp_app.protocol.messages.progress import (
     MAX_TOKEN,
     ProgressGate,
     check_progress_token,

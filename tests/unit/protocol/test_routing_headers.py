@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol import http_headers, routing_headers
 from mcp_app.protocol.errors import HeaderMismatch
+from mcp_app.protocol.http import headers, routing_headers
 
 V = "2026-07-28"
 CALL = {"name": "echo"}
@@ -75,7 +75,7 @@ def test_a_header_that_differs_is_named_with_both_values(headers: dict[str, Any]
 @pytest.mark.requirement("HDR-08", "HDR-10", "HDR-14")
 @pytest.mark.parametrize("header", ["mcp-protocol-version", "mcp-method", "mcp-name"])
 def test_a_header_sent_twice_or_with_forbidden_bytes_is_a_mismatch(header: str) -> None:
-    twice = http_headers.collect([(header.encode(), b"echo"), (header.upper().encode(), b"echo")])
+    twice = headers.collect([(header.encode(), b"echo"), (header.upper().encode(), b"echo")])
     for fields in (twice, {header.encode(): "ü".encode()}, {header.encode(): b"\xfc"}):
         with pytest.raises(HeaderMismatch, match="(?i)" + header):
             routing_headers.check_values(fields)

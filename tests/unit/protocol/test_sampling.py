@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_app.protocol.errors import InvalidAnswer
-from mcp_app.protocol.sampling import build_params, check_messages, check_result, needed_capabilities
+from mcp_app.protocol.features.sampling import build_params, check_messages, check_result, needed_capabilities
 from tests.published_schema import problems
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.protocol.sse import (
+from mcp_app.protocol.http.sse import (
     KEEP_ALIVE,
     Parser,
     ServerSentEvent,

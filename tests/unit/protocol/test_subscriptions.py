@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_app.protocol import subscriptions
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.jsonrpc import encode_id
-from mcp_app.protocol.subscriptions import SUBSCRIPTION_ID, Notice, read_filter, read_names
+from mcp_app.protocol.features import subscriptions
+from mcp_app.protocol.features.subscriptions import SUBSCRIPTION_ID, Notice, read_filter, read_names
+from mcp_app.protocol.messages.jsonrpc import encode_id
 
 
 @pytest.mark.requirement("SUB-03")

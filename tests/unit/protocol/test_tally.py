@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcp_app.protocol.tally import Tally
+from mcp_app.protocol.rate_window import RateWindow
 
 
 def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
-    tally = Tally(60.0)
+    tally = RateWindow(60.0)
     assert tally.hit("a", 100.0) == (1, 60.0)
     assert tally.hit("a", 130.0) == (2, 30.0)
     assert tally.hit("b", 130.0) == (1, 60.0)
@@ -14,7 +14,7 @@ def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
 
 
 def test_of_too_many_keys_the_oldest_are_forgotten() -> None:
-    tally = Tally(60.0, keys=3)
+    tally = RateWindow(60.0, keys=3)
     for number in range(100):
         tally.hit(f"k{number}", 1.0)
     assert len(tally._windows) == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.tasks import Status, Task, stamp
+from mcp_app.protocol.features.tasks import Status, Task, stamp
 from tests.published_schema import problems
 
 MADE = datetime(2026, 7, 28, 12, 0, 0, 123456, tzinfo=UTC)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
-from mcp_app.protocol.transport_security import HostPolicy, names_loopback
+from mcp_app.protocol.http.transport_security import HostPolicy, names_loopback
 
 LOOPBACK = HostPolicy(loopback=True)
 PUBLIC = HostPolicy(

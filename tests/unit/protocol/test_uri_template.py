@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_app.protocol import uri_template
-from mcp_app.protocol.uri_template import MAX_URI
+from mcp_app.protocol.messages import uri_template
+from mcp_app.protocol.messages.uri_template import MAX_URI
 
 
 @pytest.mark.requirement("TPL-02", "TPL-03")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcp_app.conf import Settings
-from mcp_app.protocol.jsonrpc import Response
+from mcp_app.protocol.messages.jsonrpc import Response
 from mcp_app.sessions.client_requests import ClientFailed, ClientRequests, NoAnswer
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.conf import Settings
-from mcp_app.protocol.envelope import Envelope
+from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions import clients
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import Exchange, restored

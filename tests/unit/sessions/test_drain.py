@@ -15,7 +15,7 @@ from django.db import connection
 
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import LogCursor, Message, Session
-from mcp_app.sessions.drain import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
+from mcp_app.sessions.log_writer import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
 from mcp_app.streams.base import StreamsUnavailable
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
@@ -259,8 +259,8 @@ def test_the_use_of_a_key_is_noted() -> None:
 def test_the_drain_goes_on_after_redis_and_the_database_were_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mcp_app.sessions.drain.RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("mcp_app.sessions.drain.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_app.sessions.log_writer.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("mcp_app.sessions.log_writer.IDLE_SECONDS", 0.0)
     stop = threading.Event()
     queue = ListQueue(batch(line("1")))
     faults = [StreamsUnavailable("away"), None, "database"]
@@ -276,7 +276,7 @@ def test_the_drain_goes_on_after_redis_and_the_database_were_away(
             raise fault
 
     queue.fault = trouble
-    monkeypatch.setattr("mcp_app.sessions.drain.SyncMessageQueue.connect", lambda: queue)
+    monkeypatch.setattr("mcp_app.sessions.log_writer.SyncMessageQueue.connect", lambda: queue)
     run_forever(stop)
     assert stored() == ["1"]
     assert len([record for record in caplog.records if "waits" in record.getMessage()]) == 2
@@ -298,11 +298,11 @@ class Pauses(threading.Event):
 def test_who_else_has_to_write_gets_a_turn_between_the_transactions_of_a_long_queue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcp_app.sessions.drain.WRITE_SECONDS", -1.0)
+    monkeypatch.setattr("mcp_app.sessions.log_writer.WRITE_SECONDS", -1.0)
     queue = ListQueue()
     for number in range(3):
         queue.add(batch(line(str(number))))
-    monkeypatch.setattr("mcp_app.sessions.drain.SyncMessageQueue.connect", lambda: queue)
+    monkeypatch.setattr("mcp_app.sessions.log_writer.SyncMessageQueue.connect", lambda: queue)
     pauses = Pauses(4)
     run_forever(pauses)
     assert stored() == ["0", "1", "2"]

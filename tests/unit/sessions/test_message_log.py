@@ -222,12 +222,12 @@ async def test_lines_are_handed_on_sooner_while_somebody_watches_and_only_then(
     log: MessageLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert log._pause() == module.FLUSH_SECONDS
-    log.heard_watching({"resync": True})
+    log.on_watching({"resync": True})
     assert log._pause() == module.FLUSH_SECONDS
-    log.heard_watching({"watching": True})
+    log.on_watching({"watching": True})
     assert log._pause() == module.WATCHED_FLUSH_SECONDS < module.FLUSH_SECONDS
     monkeypatch.setattr(module, "WATCHED_SECONDS", -1.0)
-    log.heard_watching({"watching": True})
+    log.on_watching({"watching": True})
     assert log._pause() == module.FLUSH_SECONDS
 
 

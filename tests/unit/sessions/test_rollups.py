@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from mcp_app.models import LogCursor, LogMinute, Message, Rollup, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.counts import BUCKETS, OTHER
-from mcp_app.observability.tally import Tally
+from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
-from mcp_app.sessions.drain import drain_once
+from mcp_app.sessions.log_writer import drain_once
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -101,7 +101,7 @@ def _batch(part: list[Any], says_what_it_skipped: bool) -> bytes:
         for at, method, target, outcome, ms, kind in part
         if kind == "logged"
     ]
-    tally = Tally()
+    tally = RollupCells()
     for at, method, target, outcome, ms, _ in skipped:
         tally.add(NOON + at, method, target, outcome, ms, skipped=True)
     more = {"tally": tally.written()} if says_what_it_skipped else {}
@@ -109,7 +109,7 @@ def _batch(part: list[Any], says_what_it_skipped: bool) -> bytes:
 
 
 def _die_at(number: int, queue: Any) -> None:
-    """Drain until the statement of that number; the next worker begins anew."""
+    """LogWriter until the statement of that number; the next worker begins anew."""
     seen = 0
 
     def die(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -195,7 +195,7 @@ def test_each_span_is_kept_for_its_own_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rollups, "SLICE", 2)
     now = time.time()
     for days in (0, 1, 3, 7, 9, 20, 40):
-        tally = Tally()
+        tally = RollupCells()
         tally.add(now - days * 86_400, "ping", "", "ok", 1)
         rollups.write(tally)
     with override_settings(MCP={"ROLLUP_DAYS": 30}):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_app.streams import keys, scripts
 from mcp_app.streams.base import BadName
-from mcp_app.streams.client import Endpoint
+from mcp_app.streams.connections import keys, scripts
+from mcp_app.streams.connections.client import Endpoint
 
 
 def test_all_keys_of_a_session_share_its_hash_tag() -> None:

@@ -11,13 +11,13 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue import current
-from mcp_app.execution.attempt_reply import tell_of_task
-from mcp_app.execution.call_record import record
+from mcp_app.catalogue.serving import current
+from mcp_app.execution.background.answer_streams import tell_of_task
+from mcp_app.execution.stored.call_record import record
 from mcp_app.models import Call
-from mcp_app.protocol import jsonrpc
-from mcp_app.protocol.envelope import Envelope
 from mcp_app.protocol.errors import InvalidParams, MissingCapability
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.subscriptions import Subscription, Subscriptions

@@ -1,5 +1,5 @@
 // Text of unknown origin as DOM nodes: never markup, and hidden characters become visible marks. The same rule as
-// the server's (templatetags/mcp_text.py).
+// the server's (text.py).
 
 const HIDDEN_IN_BLOCK = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e01ef}\ud800-\udfff]/u;
 const HIDDEN_IN_LINE = new RegExp(`[\\t\\n]|${HIDDEN_IN_BLOCK.source}`, "u");

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mcp_app import Context, tool
-from mcp_app.protocol.logging import LEVELS
+from mcp_app.protocol.messages.logging import LEVELS
 from tests.integration.features.catalogue_app.structures import Weather
 from tests.integration.features.catalogue_app.values import SECRET
 

@@ -12,7 +12,7 @@ import pytest
 from django.apps import apps
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.contrib.skills import conf, folders, serving
 from mcp_app.contrib.skills.serving import Skills
 from mcp_app.testing import Client, RequestError

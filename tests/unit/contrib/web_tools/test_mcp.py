@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from mcp_app import ToolError
-from mcp_app.catalogue.registry import registry
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.contrib.web_tools.mcp import web_scrape
 from tests.unit.egress.sites import Site, page, redirect, serve
 

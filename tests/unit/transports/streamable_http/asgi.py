@@ -11,7 +11,7 @@ import orjson
 
 from mcp_app.conf import Settings
 from mcp_app.dispatcher import Dispatcher
-from mcp_app.protocol import sse
+from mcp_app.protocol.http import sse
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 

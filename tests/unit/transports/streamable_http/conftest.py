@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from mcp_app.catalogue import current
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.streams.gateway import Streams
 from tests.unit.transports.streamable_http.asgi import Server
 

@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from mcp_app import Context, ToolError
-from mcp_app.catalogue import current
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
-from mcp_app.protocol import header_values
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
-from mcp_app.protocol.routing_headers import NAMED_BY
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.protocol.http import header_values
+from mcp_app.protocol.http.routing_headers import NAMED_BY
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, VERSION
 from tests.unit.catalogue.entries import prompt_entry, resource_entry, tool_entry
 from tests.unit.transports.streamable_http.asgi import Exchange, Server
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, VERSION
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, VERSION
 from mcp_app.protocol.versions import LEGACY
 from mcp_app.streams.gateway import Streams
 from tests.unit.transports.streamable_http import modern as asked

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK as LOCAL
-from mcp_app.protocol.envelope import LOG_LEVEL
 from mcp_app.protocol.errors import Unauthorized, Unavailable
+from mcp_app.protocol.messages.envelope import LOG_LEVEL
 from mcp_app.streams.gateway import Streams
 from tests import published_schema
 from tests.unit.transports.streamable_http import modern as asked

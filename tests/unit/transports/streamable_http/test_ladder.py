@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, VERSION
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, VERSION
 from tests.unit.transports.streamable_http import modern as asked
 from tests.unit.transports.streamable_http.asgi import Exchange, Server, request
 from tests.unit.transports.streamable_http.modern import Desk, V, meta, modern

@@ -12,12 +12,12 @@ import pytest
 
 from mcp_app.auth.principal import LOOPBACK as LOCAL
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue import current
-from mcp_app.catalogue.entries import ResourceEntry
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.entries import ResourceEntry
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.protocol.errors import Unauthorized, Unavailable
-from mcp_app.protocol.subscriptions import METHOD, SUBSCRIPTION_ID, Notice
+from mcp_app.protocol.features.subscriptions import METHOD, SUBSCRIPTION_ID, Notice
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.sessions.resource_updates import publish_update
 from mcp_app.streams.gateway import Streams

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mcp_app import Context
-from mcp_app.catalogue import current
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.protocol.capabilities import server_capabilities
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests import published_schema

@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from mcp_app import Context
-from mcp_app.catalogue import current
-from mcp_app.catalogue.snapshot import KINDS, Catalogue
-from mcp_app.protocol.envelope import CLIENT_CAPABILITIES
+from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES
 from mcp_app.streams.gateway import Streams
 from tests.requirements import manifest
 from tests.unit.catalogue.entries import tool_entry

@@ -1,0 +1,1 @@
+"""The pages of background calls: list, one call, approvals, queues."""

@@ -1,0 +1,348 @@
+"""Owns the pages of background calls: read-only, but a call can be stopped, or made again once it is over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.contrib import admin, messages
+from django.contrib.admin.utils import quote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Exists, OuterRef, QuerySet, Value
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.base import ObjectView
+from mcp_app.admin.calls.approvals import shown as shown_approval
+from mcp_app.admin.calls.approvals import waiting_count
+from mcp_app.admin.calls.call_page import (
+    TONES,
+    attempts,
+    content,
+    lasted,
+    live,
+    request_id_of,
+    waited,
+)
+from mcp_app.admin.calls.queues import box
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
+from mcp_app.admin.shown import badge, moment, span
+from mcp_app.execution.call_log import read_position
+from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
+from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
+from mcp_app.models import Call, Session, Tool
+from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
+from mcp_app.protocol.messages.trace_context import read
+from mcp_app.sessions.session import MADE_IN
+from mcp_app.text import marked, visible
+
+OUTCOMES = {"ok": "good", "asked": "info", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
+LARGE = ("arguments", "answer", "meta", "session_fields")
+MOST_TOOLS = 200
+AROUND = timedelta(minutes=1)  # clocks of two machines differ a little
+
+
+def _length(time: timedelta | None) -> SafeString:
+    return format_html('<span class="mcp-time">{}</span>', span(time))
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Any state, or all that are not over."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The states in the order a call goes through them."""
+        return [("open", "not over"), *((state.value, state.value.replace("_", " ")) for state in State)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
+        """Only calls in the chosen state."""
+        if self.value() == "open":
+            return queryset.exclude(state__in=TERMINAL)
+        return queryset.filter(state=self.value()) if self.value() else queryset
+
+
+class OutcomeFilter(admin.SimpleListFilter):
+    """How a call ended."""
+
+    title = "outcome"
+    parameter_name = "outcome"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The outcomes."""
+        return [(outcome, outcome.replace("_", " ")) for outcome in OUTCOMES]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
+        """Only calls that ended so."""
+        return queryset.filter(outcome=self.value()) if self.value() else queryset
+
+
+class ToolFilter(admin.SimpleListFilter):
+    """The tool; the catalogue is small, so no scan of all calls is needed. Others are found by search."""
+
+    title = "tool"
+    parameter_name = "tool"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The tools that run in the background."""
+        names = Tool.objects.filter(background=True).order_by("name").values_list("name", flat=True)
+        return [(name, marked(name)) for name in names[:MOST_TOOLS]]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
+        """Only calls of the chosen tool."""
+        return queryset.filter(tool=self.value()) if self.value() else queryset
+
+
+@admin.register(Call)
+class CallAdmin(LongListAdmin[Call]):
+    """Background calls: the list with its queues, and each call live."""
+
+    list_display = (
+        "tool_name",
+        "state_badge",
+        "who",
+        "session_link",
+        "queue_wait",
+        "duration",
+        "attempts",
+        "shown_outcome",
+        "accepted",
+    )
+    list_display_links = ("tool_name",)
+    list_filter = (StateFilter, OutcomeFilter, ToolFilter, "accepted_at")
+    search_fields = ("tool", "principal", "session_id", "id")
+    search_help_text = (
+        f"A whole call id or session id; tool or principal among the {MOST_LISTED:,} newest calls."
+    )
+    newest_by = "accepted_at"
+    sortable_by = ("tool_name", "who", "session_link", "accepted")  # what has an index
+    actions = ("stop_calls", "retry_calls")
+    change_list_template = "mcp_admin/calls.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Call]:
+        """Calls without what is large, knowing whether their session has a page that this person may open."""
+        session = Session.objects.filter(pk=OuterRef("session_id"))
+        opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
+        return super().get_queryset(request).defer(*LARGE).annotate(opens_session=opens)
+
+    def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
+        """The call of that id, however it is written, or the calls of a session."""
+        try:
+            return queryset.filter(pk=UUID(term))
+        except ValueError:
+            found = queryset.filter(session_id=term)
+            return found if found.exists() else None
+
+    def get_urls(self) -> list[URLPattern]:
+        """The skin's addresses, after that of the live view."""
+        live_page = path(
+            "<path:object_id>/live/", self.admin_site.admin_view(self.live_view), name="mcp_app_call_live"
+        )
+        return [live_page, *super().get_urls()]
+
+    # The columns.
+
+    @admin.display(description="tool", ordering="tool")
+    def tool_name(self, call: Call) -> SafeString:
+        """The tool's name."""
+        return visible(call.tool)
+
+    @admin.display(description="state", ordering="state")
+    def state_badge(self, call: Call) -> SafeString:
+        """Where it is in its life, and whether it was told to stop."""
+        state = badge(call.get_state_display(), TONES.get(call.state, "plain"))
+        if call.task_until is not None:
+            state = format_html("{} {}", state, badge("task", "plain"))
+        if call.cancel_requested_at is None or is_terminal(call.state):
+            return state
+        return format_html("{} {}", state, badge("stopping", "warn"))
+
+    @admin.display(description="principal", ordering="principal")
+    def who(self, call: Call) -> SafeString:
+        """Who asked."""
+        return visible(call.principal)
+
+    @admin.display(description="session", ordering="session_id")
+    def session_link(self, call: Call) -> SafeString:
+        """The session it was asked in."""
+        if not getattr(call, "opens_session", False):
+            return format_html('<span class="mcp-dim">{}</span>', "no page")
+        short = visible(f"{call.session_id[:8]}…")
+        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), short)
+
+    @admin.display(description="queue wait")
+    def queue_wait(self, call: Call) -> SafeString:
+        """From acceptance to start."""
+        return _length(waited(call))
+
+    @admin.display(description="duration")
+    def duration(self, call: Call) -> SafeString:
+        """From start to end."""
+        return _length(lasted(call))
+
+    @admin.display(description="attempts", ordering="attempt")
+    def attempts(self, call: Call) -> str:
+        """Starts so far, and how many there may be."""
+        return attempts(call)
+
+    @admin.display(description="outcome", ordering="outcome")
+    def shown_outcome(self, call: Call) -> SafeString:
+        """How it ended."""
+        if not call.outcome:
+            return format_html('<span class="mcp-dim">{}</span>', "-")
+        if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
+            return badge(call.get_decision_display(), "warn")
+        return badge(call.outcome.replace("_", " "), OUTCOMES.get(call.outcome, "plain"))
+
+    @admin.display(description="accepted", ordering="accepted_at")
+    def accepted(self, call: Call) -> SafeString:
+        """When the promise was given."""
+        return moment(call.accepted_at)
+
+    def _session_url(self, session_id: str) -> str:
+        return reverse(f"{self.admin_site.name}:mcp_app_session_change", args=[quote(session_id)])
+
+    def _opens_session(self, request: HttpRequest, call: Call) -> bool:
+        if asked_in(call) == call.session_id:
+            return bool(getattr(call, "opens_session", False))
+        return self.may_open(request, Session) and Session.objects.filter(pk=asked_in(call)).exists()
+
+    # What may be done, and by whom.
+
+    def has_operate_permission(self, request: HttpRequest) -> bool:
+        """Stopping and repeating change a call."""
+        return request.user.has_perm("mcp_app.change_call")
+
+    @admin.action(description="Stop selected calls", permissions=["operate"])
+    def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
+        """Stop each chosen call that is not over."""
+        stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
+        text = f"Told to stop: {sum(stopped)}. Over already: {stopped.count(False)}."
+        self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
+
+    @admin.action(description="Retry selected as new calls", permissions=["operate"])
+    def retry_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
+        """Make each chosen call that is over again."""
+        made = 0
+        for call in queryset:
+            try:
+                retry_call(call_id=call.pk, actor=request.user)
+                made += 1
+            except RetryRefused as refused:
+                text = f"Left alone: {marked(call)}. {marked(refused)}"
+                self.message_user(request, text, messages.WARNING)
+        if made:
+            self.message_user(request, f"New calls: {made}.", messages.SUCCESS)
+
+    def object_buttons(self) -> dict[str, ObjectView]:
+        """The buttons of a call's page."""
+        return {"stop": self.stop_one, "retry": self.retry_one}
+
+    def stop_one(self, request: HttpRequest, call: Call) -> None:
+        """Stop one call."""
+        if not self.has_operate_permission(request):
+            raise PermissionDenied
+        if cancel_call(call_id=call.pk, actor=request.user):
+            self.message_user(request, "The call was told to stop.", messages.SUCCESS)
+        else:
+            self.message_user(request, "The call was over already.", messages.INFO)
+
+    def retry_one(self, request: HttpRequest, call: Call) -> HttpResponse | None:
+        """Make one call again and show the new one."""
+        if not self.has_operate_permission(request):
+            raise PermissionDenied
+        try:
+            new = retry_call(call_id=call.pk, actor=request.user)
+        except RetryRefused as refused:
+            self.message_user(request, marked(refused), messages.WARNING)
+            return None
+        waits = Call.objects.filter(pk=new, state=State.APPROVAL_NEEDED).exists()
+        text = "This is the new call; it waits for approval." if waits else "This is the new call."
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(reverse(self.url_name("change"), args=[new]))
+
+    # The pages.
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list under the box of queues and workers."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        more = {
+            "box": box(),
+            "approvals": waiting_count(),
+            "approvals_url": reverse(f"{self.admin_site.name}:mcp_app_approval_changelist"),
+            "can_decide": request.user.has_perm("mcp_app.decide_call"),
+            "can_examine": request.user.has_perm("mcp_app.run_doctor"),
+        }
+        return super().changelist_view(request, {**more, **(extra_context or {})})
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Everything about one call; what changes is fetched while it runs."""
+        call = self.object_to_view(request, object_id)
+        if call is None:
+            return self.not_there(request, object_id)
+        call.refresh_from_db(fields=LARGE)
+        whole = "all" in request.GET
+        may_operate = self.has_operate_permission(request)
+        context = {
+            **self.object_context(request, f"Call of {marked(call.tool)[:60]}"),
+            "call": call,
+            "live": live(call),
+            "live_url": self.page_url("live", call),
+            "outcome": self.shown_outcome(call),
+            "content": content(call, whole=whole),
+            "approval": shown_approval(call, request, self.admin_site.name),
+            "longest_reason": LONGEST_REASON,
+            "trace": read(orjson.loads(call.meta)),
+            "all_url": None if whole else "?all=1",
+            "asked_in": asked_in(call),
+            "session_url": self._session_url(asked_in(call)) if self._opens_session(request, call) else None,
+            "messages_url": self._messages_url(call)
+            if request.user.has_perm("mcp_app.view_message")
+            else None,
+            "retries": call.retries.order_by("accepted_at").values_list("pk", flat=True)[:20],
+            "can_stop": may_operate and not is_terminal(call.state) and call.cancel_requested_at is None,
+            "can_retry": may_operate and is_terminal(call.state),
+            "stop_url": self.page_url("stop", call) + "?from_page=1",
+            "retry_url": self.page_url("retry", call) + "?from_page=1",
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "mcp_admin/call.html", context)
+
+    def _messages_url(self, call: Call) -> str:
+        asked = {"session": asked_in(call), "request_id": request_id_of(call)[:120]}
+        # Its time, so that the log of a long session need not be looked through.
+        asked["since"] = f"{call.accepted_at - AROUND:%Y-%m-%dT%H:%M:%S}"
+        if call.finished_at is not None:
+            asked["until"] = f"{call.finished_at + AROUND:%Y-%m-%dT%H:%M:%S}"
+        query = urlencode(asked)
+        return f"{reverse(f'{self.admin_site.name}:mcp_app_message_changelist')}?{query}"
+
+    def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What changes while a call runs; polled by its page each second until the call is over."""
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
+        call = self.object_to_view(request, object_id)
+        if call is None:
+            return JsonResponse({"note": "There is no such call."}, status=404)
+        return JsonResponse(live(call, read_position(request.GET.get("after"))))
+
+
+def asked_in(call: Call) -> str:
+    """The session a call was asked in; a core task's streams are elsewhere, because it may outlive that."""
+    return str(call.session_fields.get(MADE_IN, call.session_id))

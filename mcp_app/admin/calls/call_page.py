@@ -1,0 +1,109 @@
+"""Owns what the page of one call shows, at first and while the call runs; all text is redacted and marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from mcp_app import database_clock
+from mcp_app.admin.calls.approvals import time_left, waited_for_approval
+from mcp_app.admin.shown import span
+from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
+from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State, is_terminal
+from mcp_app.streams.base import Position, StreamsUnavailable
+from mcp_app.text import marked
+
+TONES = {
+    "approval_needed": "warn",
+    "accepted": "plain",
+    "running": "info",
+    "input_required": "warn",
+    "completed": "good",
+    "failed": "bad",
+    "cancelled": "warn",
+}
+# A stored answer is redacted whole before it is cut, so that a secret cannot stand half behind the cut.
+WHOLE = 1 << 30
+AWAY = "Redis is away: what the call says is not shown now."
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The arguments and the answer, ready to be shown; ``cut`` when one of them is not whole."""
+
+    arguments: Pane | None
+    answer: Pane | None
+
+
+def content(call: Call, *, whole: bool) -> Content:
+    """What was asked and answered, without secrets."""
+    clean = redactor()
+    limit = LONGEST_SHOWN if whole else SHOWN_CHARACTERS
+    return Content(
+        pane(clean.message(call.arguments.encode("utf-8", "replace"), WHOLE), limit),
+        pane(clean.message(call.answer.encode("utf-8", "replace"), WHOLE), limit),
+    )
+
+
+def waited(call: Call) -> timedelta | None:
+    """How long it has been in the queue before its (newest) start; None when it was not, or ended there."""
+    queued_at = call.accepted_at if call.approval_until is None else call.decided_at
+    if call.finished_at is not None and call.started_at is None:
+        return None
+    return None if queued_at is None else (call.started_at or database_clock.utcnow()) - queued_at
+
+
+def lasted(call: Call) -> timedelta | None:
+    """How long its newest attempt has run."""
+    if call.started_at is None:
+        return None
+    end: datetime = call.finished_at or database_clock.utcnow()
+    return end - call.started_at
+
+
+def live(call: Call, after: Position | None = None) -> dict[str, Any]:
+    """What changes while a call runs, as JSON; ``after`` is where the lines go on."""
+    try:
+        heard, note = said(call.session_id, call.stream, after), ""
+    except StreamsUnavailable:
+        heard, note = Said(position=after), AWAY
+    return {
+        "state": call.get_state_display(),
+        "tone": TONES.get(call.state, "plain"),
+        "over": is_terminal(call.state),
+        "waits": call.state == State.APPROVAL_NEEDED,
+        "asked": span(waited_for_approval(call)),
+        "left": span(time_left(call)),
+        "stopping": call.cancel_requested_at is not None and not is_terminal(call.state),
+        "attempts": attempts(call),
+        "wait": span(waited(call)),
+        "duration": span(lasted(call)),
+        "worker": marked(call.worker) or "-",
+        "progress": _progress(call, heard.progress),
+        "lines": [{"level": marked(line.level), "text": marked(line.text)} for line in heard.lines],
+        "after": write_position(heard.position),
+        "note": note,
+    }
+
+
+def attempts(call: Call) -> str:
+    """``2 of 3``."""
+    return f"{call.attempt} of {call.max_attempts}"
+
+
+def _progress(call: Call, newest: Progress | None) -> dict[str, Any] | None:
+    if newest is None:
+        if call.progress is None:
+            return None
+        newest = Progress(call.progress, call.total, redactor().text(call.message))
+    return {"value": newest.value, "total": newest.total, "text": marked(newest.text)}
+
+
+def request_id_of(call: Call) -> str:
+    """The JSON-RPC id as the message log writes it."""
+    return str(orjson.loads(call.request_id))

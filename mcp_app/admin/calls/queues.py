@@ -1,0 +1,73 @@
+"""Owns the box above the list of calls: what waits in each queue, and who listens to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mcp_app import conf
+from mcp_app.execution.stored.queue_stats import open_calls, queue_names
+from mcp_app.protocol.call_state import State
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.blocking.job_queues import JobQueues
+from mcp_app.streams.blocking.presence import Presence, SeenWorker
+
+NO_REDIS = "There is no Redis: background tools run in the web process."
+AWAY = "Redis is away: queues and workers cannot be seen. Accepted calls wait and are not lost."
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue: jobs no worker has taken (None: not known), calls that wait, calls that run, listeners."""
+
+    name: str
+    jobs: int | None
+    waiting: int
+    running: int
+    workers: int | None
+
+    @property
+    def orphaned(self) -> bool:
+        """Calls wait and no worker listens."""
+        return self.workers == 0 and self.waiting > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """All queues that hold or may get calls, the workers alive, and what is wrong."""
+
+    queues: list[Queue]
+    workers: list[SeenWorker]
+    note: str = ""
+
+
+def box() -> Box:
+    """The state of queues and workers now."""
+    states = open_calls()
+    names = queue_names(states)
+    url = conf.get().redis_url
+    depths: dict[str, int] = {}
+    workers: list[SeenWorker] | None = None
+    note = "" if url else NO_REDIS
+    try:
+        if url:
+            jobs, presence = _redis(url)
+            depths, workers = jobs.depths(names), presence.workers()
+    except StreamsUnavailable:
+        depths, workers, note = {}, None, AWAY
+    queues = [
+        Queue(
+            name,
+            depths.get(name),
+            waiting=states[name, State.ACCEPTED],
+            running=states[name, State.RUNNING] + states[name, State.INPUT_REQUIRED],
+            workers=None if workers is None else sum(name in worker.queues for worker in workers),
+        )
+        for name in names
+    ]
+    return Box(queues, workers or [], note)
+
+
+@lru_cache(maxsize=2)
+def _redis(url: str) -> tuple[JobQueues, Presence]:
+    return JobQueues(url), Presence(url)

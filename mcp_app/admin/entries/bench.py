@@ -1,0 +1,252 @@
+"""Owns the test bench of an entry: its page, the token its browser client uses, lines to run it elsewhere.
+
+The page itself is an MCP client (static/mcp_app/bench): what it runs goes through `/mcp` as everybody's does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.forms import Media, Script
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from mcp_app import conf
+from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, subject_of
+from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
+from mcp_app.connect.address import ENDPOINT, connection_for
+from mcp_app.connect.call_snippets import METHODS, call_snippets
+from mcp_app.models import Message
+from mcp_app.text import marked
+
+PEOPLE_OFFERED: Final = 200
+CLIENT_NAME: Final = "Test bench"
+NO_RUN: Final = "The log has no such run of this entry that you may read."
+Entry = Any
+
+
+class BenchAdmin(ModelAdmin[Any]):
+    """The pages of the bench, for every kind of entry."""
+
+    kind: ClassVar[str]
+    key_field: ClassVar[str]
+
+    def get_urls(self) -> list[URLPattern]:
+        """The bench's addresses before all others."""
+        base = f"{self.opts.app_label}_{self.opts.model_name}"
+        views: dict[str, Callable[..., HttpResponse]] = {
+            "try": self.try_view,
+            "try/token": self.token_view,
+            "try/snippets": self.snippets_view,
+            "try/run": self.run_view,
+        }
+        pages = [
+            path(
+                f"<path:object_id>/{place}/",
+                self.admin_site.admin_view(view),
+                name=f"{base}_{place.replace('/', '_')}",
+            )
+            for place, view in views.items()
+        ]
+        return pages + super().get_urls()
+
+    def has_try_permission(self, request: HttpRequest) -> bool:
+        """Who may run entries here; which ones, says the permission to view them."""
+        return request.user.has_perm(TRY)
+
+    def _tried(self, request: HttpRequest, object_id: str) -> Entry | None:
+        if not self.has_try_permission(request):
+            raise PermissionDenied
+        return self.object_to_view(request, object_id)
+
+    def _key(self, entry: Entry) -> str:
+        return str(getattr(entry, self.key_field))
+
+    # The views.
+
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The bench; ``?arguments=`` or ``?message=`` fills its form, ``&compare=`` is a second message."""
+        entry = self._tried(request, object_id)
+        if entry is None:
+            return self.not_there(request, object_id)
+        scripts: list[Any] = [Script("mcp_app/bench/page.js", type="module")]
+        context = {
+            **self.object_context(request, f"Try {marked(entry)}"),
+            "entry": entry,
+            "key": self._key(entry),
+            "kind": self.kind,
+            "entry_url": self.page_url("change", entry),
+            "bench": self._page_data(request, entry),
+            "notes": self._notes(request, entry),
+            "hints": _hints(entry),
+            "people": self._people(request),
+            "media": self.media + Media(css={"all": ["mcp_app/bench.css"]}, js=scripts),
+        }
+        return TemplateResponse(request, "mcp_admin/bench.html", context)
+
+    def token_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Mint a token for the page's client, as oneself or as the user named ``user``."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if self._tried(request, object_id) is None:
+            return _failed("This entry is gone.", 404)
+        model: Any = get_user_model()
+        name = request.POST.get("user", "")
+        if name and not request.user.has_perm(TRY_AS_OTHERS):
+            return _failed("You may not try entries as another user.", 403)
+        try:
+            user = model._default_manager.get_by_natural_key(name) if name else request.user
+            token, ends = issue_bench_token(actor=request.user, user=user)
+        except model.DoesNotExist:
+            return _failed("There is no such user.", 403)
+        except PermissionDenied as refused:
+            return _failed(str(refused), 403)
+        return JsonResponse({"token": token, "ends": ends, "user": user.get_username()})
+
+    def snippets_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The lines that make a run again elsewhere; the body is the request's method and params."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if self._tried(request, object_id) is None:
+            return _failed("This entry is gone.", 404)
+        try:
+            asked = json.loads(request.body)
+            method, params = asked["method"], asked["params"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return _failed("The body must be an object with method and params.", 400)
+        name = "uri" if method == "resources/read" else "name"
+        if method not in METHODS or not isinstance(params, dict) or not isinstance(params.get(name), str):
+            return _failed("There are no lines for such a request.", 400)
+        made = call_snippets(connection_for(request), method, params)
+        return JsonResponse({"snippets": [{"title": each.title, "text": each.text} for each in made]})
+
+    def run_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """One logged run of this entry: arguments and answer."""
+        entry = self._tried(request, object_id)
+        run = self._logged(request, entry, request.GET.get("message", "")) if entry is not None else None
+        return _failed(NO_RUN, 404) if run is None else JsonResponse(run)
+
+    # What the page is told.
+
+    def _page_data(self, request: HttpRequest, entry: Entry) -> dict[str, Any]:
+        key = self._key(entry)
+        may_read = request.user.has_perm("mcp_app.view_message")
+        return {
+            "kind": self.kind,
+            "key": key,
+            "schema": self.bench_schema(entry),
+            "endpoint": ENDPOINT,
+            "client": {"name": CLIENT_NAME, "version": conf.get().server_version},
+            "user": request.user.get_username(),
+            "principal": bench_key(request.user.pk, request.user.pk),
+            "tokenUrl": self.page_url("try_token", entry),
+            "snippetsUrl": self.page_url("try_snippets", entry),
+            # Both show what was logged; who may not read that is told of no run to show.
+            "runUrl": self.page_url("try_run", entry) if may_read else None,
+            "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
+            if may_read
+            else None,
+            "preset": self.preset_of(request, entry),
+            "runs": runs(request.user, subject_of(self.kind, key)) if may_read else [],
+            **self._prefill(request, entry),
+        }
+
+    def bench_schema(self, entry: Entry) -> Any:
+        """The arguments as a JSON Schema: the tool's own, or one of strings."""
+        if self.kind == "tool":
+            return entry.input_schema
+        if self.kind == "prompt":
+            items = [item for item in entry.arguments if isinstance(item, dict) and item.get("name")]
+            return _texts([str(item["name"]) for item in items], items)
+        template = served_template(entry.uri_template) if self.kind == "template" else None
+        names = list(template.names) if template else []
+        return _texts(names, [{"required": True}] * len(names))
+
+    def preset_of(self, request: HttpRequest, entry: Entry) -> dict[str, Any] | None:
+        """Where a preset is added and what it has fixed already; None where there are no presets."""
+        return None
+
+    def _prefill(self, request: HttpRequest, entry: Entry) -> dict[str, Any]:
+        """What the address asks the page to begin with; ``trouble`` says what could not be done."""
+        filled: dict[str, Any] = {"arguments": None, "first": None, "second": None, "trouble": ""}
+        text = request.GET.get("arguments")
+        if text is not None:
+            try:
+                value = json.loads(text)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                filled["arguments"] = value
+            else:
+                filled["trouble"] = "The arguments in the address are no JSON object."
+        for name, parameter in (("first", "message"), ("second", "compare")):
+            if parameter in request.GET:
+                filled[name] = self._logged(request, entry, request.GET[parameter])
+                if filled[name] is None:
+                    filled["trouble"] = NO_RUN
+        return filled
+
+    def _logged(self, request: HttpRequest, entry: Entry, pk: str) -> dict[str, Any] | None:
+        if not request.user.has_perm("mcp_app.view_message") or not (pk.isascii() and pk.isdigit()):
+            return None
+        message = Message.objects.filter(pk=int(pk)).first() if len(pk) <= 18 else None
+        return logged_run(message, subject_of(self.kind, self._key(entry))) if message else None
+
+    def _people(self, request: HttpRequest) -> list[str] | None:
+        """Whom the user may act as, the first ones by name; None when they may act as nobody else."""
+        if not request.user.has_perm(TRY_AS_OTHERS):
+            return None
+        model: Any = get_user_model()
+        users = model._default_manager.filter(is_active=True).exclude(pk=request.user.pk)
+        if not getattr(request.user, "is_superuser", False):
+            users = users.filter(is_superuser=False)
+        names = users.order_by(model.USERNAME_FIELD).values_list(model.USERNAME_FIELD, flat=True)
+        return list(names[:PEOPLE_OFFERED])
+
+    def _notes(self, request: HttpRequest, entry: Entry) -> list[str]:
+        """What keeps a run from working, so that nobody looks for the fault in the arguments."""
+        notes = []
+        if entry.missing:
+            notes.append("The code that defined this entry is no longer installed: nobody is offered it.")
+        elif not entry.enabled:
+            notes.append("This entry is disabled: nobody is offered it, this page neither. Enable it first.")
+        if entry.permission and not request.user.has_perm(entry.permission):
+            notes.append(f"Callers need the permission {marked(entry.permission)}, which you do not have.")
+        return notes
+
+
+def _texts(names: list[str], items: list[dict[str, Any]]) -> dict[str, Any]:
+    properties = {}
+    for name, item in zip(names, items, strict=True):
+        told = {word: item[word] for word in ("title", "description") if isinstance(item.get(word), str)}
+        properties[name] = {"type": "string", **told}
+    required = [name for name, item in zip(names, items, strict=True) if item.get("required") is True]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _hints(entry: Entry) -> list[tuple[str, str]]:
+    """What a tool says of itself, as badges: text and tone."""
+    annotations = getattr(getattr(entry, "preset_of", None) or entry, "annotations", None)
+    told = annotations if isinstance(annotations, dict) else {}
+    hints = []
+    if told.get("readOnlyHint") is True:
+        hints.append(("read only", "good"))
+    elif told.get("destructiveHint") is True:
+        hints.append(("may destroy", "bad"))
+    if told.get("idempotentHint") is True:
+        hints.append(("idempotent", "plain"))
+    if told.get("openWorldHint") is True:
+        hints.append(("talks to other systems", "warn"))
+    if getattr(entry, "background", False):
+        hints.append(("background", "info"))
+    return hints
+
+
+def _failed(text: str, status: int) -> JsonResponse:
+    return JsonResponse({"error": text}, status=status)

@@ -1,0 +1,124 @@
+"""Owns what the test bench shows of the message log: earlier runs of one entry, and one logged run whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp_app.auth.bench import RUN_AS, bench_key
+from mcp_app.models import AuditEvent, Message, Session
+from mcp_app.observability.redaction import MARK
+from mcp_app.protocol.messages import uri_template
+
+RUNS_SHOWN: Final = 20
+_SESSIONS_LOOKED_AT: Final = 40
+_MESSAGES_LOOKED_AT: Final = 400
+_PEOPLE_LOOKED_AT: Final = 20
+
+Arguments = dict[str, Any]
+Read = Callable[[dict[str, Any]], Arguments | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The entry that is tried: the method that runs it, and how to find its runs among logged requests.
+
+    ``read`` takes the params of a request and gives its arguments, None when it ran something else.
+    """
+
+    method: str
+    read: Read
+
+
+def subject_of(kind: str, key: str) -> Subject:
+    """The subject of an entry; ``key`` is its name, URI or URI template."""
+    if kind == "resource":
+        return Subject("resources/read", lambda params: {} if params.get("uri") == key else None)
+    if kind == "template":
+        return Subject("resources/read", lambda params: _variables(key, params))
+    method = {"tool": "tools/call", "prompt": "prompts/get"}[kind]
+    return Subject(method, lambda params: _arguments(params) if params.get("name") == key else None)
+
+
+def served_template(key: str) -> uri_template.UriTemplate | None:
+    """The compiled template; None for one that this server could not serve."""
+    try:
+        return uri_template.compile(key)
+    except ValueError:
+        return None
+
+
+def _variables(key: str, params: dict[str, Any]) -> Arguments | None:
+    template = served_template(key)
+    return template.match(str(params.get("uri", ""))) if template is not None else None
+
+
+def _arguments(params: dict[str, Any]) -> Arguments | None:
+    arguments = params.get("arguments", {})
+    return arguments if isinstance(arguments, dict) else None
+
+
+def runs(actor: Any, subject: Subject) -> list[dict[str, Any]]:
+    """The newest runs of a subject that ``actor`` made in the bench, as themselves and as others."""
+    found = []
+    for message in _bench_messages(actor):
+        if message.method == subject.method and subject.read(_params(message)) is not None:
+            found.append(_facts(message))
+            if len(found) == RUNS_SHOWN:
+                break
+    return found
+
+
+def logged_run(message: Message, subject: Subject) -> dict[str, Any] | None:
+    """One logged run with arguments and answer; None when the message is no run of the subject.
+
+    ``whole`` is false when the log does not have all that was sent: it is cut, or secrets were taken out.
+    """
+    params = _params(message)
+    arguments = subject.read(params) if message.method == subject.method else None
+    if arguments is None:
+        return None
+    answer = _parsed(message.answer)
+    return {
+        **_facts(message),
+        "arguments": arguments,
+        "answer": answer if answer is not None else message.answer,
+        "whole": MARK not in message.payload,
+    }
+
+
+def _bench_messages(actor: Any) -> list[Message]:
+    people = AuditEvent.objects.filter(actor=actor, action=RUN_AS).values_list("detail", flat=True)
+    others = {str(detail.get("user", "")) for detail in people[:_PEOPLE_LOOKED_AT]}
+    keys = [bench_key(actor.pk, actor.pk), *(bench_key(actor.pk, other) for other in others)]
+    sessions = Session.objects.filter(principal__in=keys).order_by("-created_at")
+    ids = list(sessions.values_list("pk", flat=True)[:_SESSIONS_LOOKED_AT])
+    # By session alone, which is indexed and has few messages; methods are told apart here.
+    messages = Message.objects.filter(session_id__in=ids, direction=Message.Direction.IN).defer("answer")
+    return list(messages.order_by("-pk")[:_MESSAGES_LOOKED_AT])
+
+
+def _facts(message: Message) -> dict[str, Any]:
+    return {
+        "message": message.pk,
+        "at": message.at.isoformat(),
+        "outcome": message.outcome,
+        "milliseconds": message.duration_ms,
+        "principal": message.principal,
+    }
+
+
+def _params(message: Message) -> dict[str, Any]:
+    request = _parsed(message.payload)
+    params = request.get("params") if isinstance(request, dict) else None
+    return params if isinstance(params, dict) else {}
+
+
+def _parsed(text: str) -> Any:
+    """The JSON value of a logged payload, None when it was cut or is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,233 @@
+"""Owns the pages of the four kinds of catalogue entries: which fields each has and how it is copied."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.core.files import File
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.entries.entry_admin import EntryAdmin
+from mcp_app.admin.entries.entry_filters import PresetFilter
+from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
+from mcp_app.admin.entries.transfer import TransferPages
+from mcp_app.admin.shown import json_block
+from mcp_app.admin.widgets import UploadWidget
+from mcp_app.catalogue.changing.revisions import LIMITS
+from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.schemas.strict_json import parse_json
+from mcp_app.catalogue.serving.building import without_arguments
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.text import visible
+
+APPROVAL = ("needs_approval", "approval_minutes", "four_eyes")
+
+
+def _copied(entry: Any, *names: str) -> dict[str, Any]:
+    common = ("title", "description", "permission", "position", "icons", "meta")
+    return {name: getattr(entry, name) for name in (*common, *names)}
+
+
+@admin.register(Tool)
+class ToolAdmin(TransferPages, EntryAdmin):
+    """Tools; a tool added here is a preset of another."""
+
+    kind = "tool"
+    form = ToolForm
+    own_fields = ("preset_of", "fixed_arguments")
+    limit_fields = tuple(name for name in LIMITS if name not in APPROVAL)
+    approval_fields = APPROVAL
+    definition_fields = (
+        "name",
+        "code_description",
+        "shown_execution",
+        "shown_input_schema",
+        "shown_output_schema",
+        "shown_annotations",
+        "shown_definition",
+    )
+    list_filter = (*EntryAdmin.list_filter, PresetFilter)
+    search_fields = ("name", "title", "description", "permission")
+    list_select_related = ("preset_of",)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """A preset is made from a tool that is defined in code or upstream, not from another preset."""
+        if db_field.name == "preset_of":
+            kwargs["queryset"] = Tool.objects.filter(preset_of=None).order_by("name")
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if db_field.name == "preset_of" and field is not None:
+            field.required = True
+            field.label = "Tool"
+        return field
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """As of all entries; whether calls wait for approval stands by itself."""
+        sets = super().get_fieldsets(request, obj)
+        place = [name for name, _ in sets].index("Limits") + 1
+        return [*sets[:place], ("Approval", {"fields": self.approval_fields}), *sets[place:]]
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What would go; presets keep their tool, and must be deleted first."""
+        going, counts, missing_permissions, protected = super().get_deleted_objects(objs, request)
+        presets = Tool.objects.filter(preset_of__in=[tool.pk for tool in objs])
+        return going, counts, missing_permissions, [*protected, *(visible(preset) for preset in presets)]
+
+    def duplicate(self, entry: Any, actor: Any) -> Any:
+        """Another preset of the same tool."""
+        fields = _copied(entry, "preset_of", "fixed_arguments", *self.limit_fields, *self.approval_fields)
+        name = self.free_key(entry.name, 128)
+        return save_tool_preset(entry=None, actor=actor, name=name, enabled=False, **fields)
+
+    def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
+        """For a preset also the arguments its tool takes."""
+        facts = super().definition_fields_of(entry)
+        return (*facts, "tool_schema") if entry.preset_of else facts
+
+    def bench_schema(self, entry: Any) -> Any:
+        """For a preset the arguments that its tool takes and that are not fixed."""
+        if entry.preset_of is None:
+            return entry.input_schema
+        return without_arguments(entry.preset_of.input_schema, entry.fixed_arguments)
+
+    def preset_of(self, request: HttpRequest, entry: Any) -> dict[str, Any] | None:
+        """A preset of a preset is one of its tool with more arguments fixed."""
+        if not self.has_add_permission(request):
+            return None
+        tool = entry.preset_of or entry
+        return {"url": self.page_url("add"), "tool": tool.pk, "fixed": entry.fixed_arguments}
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """The test bench opens this form with the arguments it was run with; JSON that is none is dropped."""
+        initial: dict[str, Any] = super().get_changeform_initial_data(request)
+        if "fixed_arguments" in initial:
+            try:
+                initial["fixed_arguments"] = parse_json(initial["fixed_arguments"])
+            except ValidationError:
+                del initial["fixed_arguments"]
+        return initial
+
+    @admin.display(description="arguments of the tool")
+    def tool_schema(self, preset: Tool) -> SafeString:
+        """The input schema that fixed arguments are checked against."""
+        return json_block(preset.preset_of.input_schema if preset.preset_of else None)
+
+    @admin.display(description="runs")
+    def shown_execution(self, tool: Tool) -> str:
+        """Where its code asks to be run, and what its clients have to bring along."""
+        definition = registry.tools.get(tool.name)
+        if definition is None or not definition.background:
+            return "in the web process, unless changed above"
+        facts = ["in a worker"]
+        if definition.task_required:
+            facts.append("only as a task for clients of 2025-11-25 and 2026-07-28")
+        if definition.asks_first is not None:
+            facts.append("after questions that are asked before the task is made")
+        return "; ".join(facts)
+
+    @admin.display(description="input schema")
+    def shown_input_schema(self, tool: Tool) -> SafeString:
+        """The arguments it takes."""
+        return json_block(tool.input_schema)
+
+    @admin.display(description="output schema")
+    def shown_output_schema(self, tool: Tool) -> SafeString:
+        """The structured content it gives."""
+        return json_block(tool.output_schema)
+
+    @admin.display(description="annotations")
+    def shown_annotations(self, tool: Tool) -> SafeString:
+        """Hints for clients."""
+        return json_block(tool.annotations)
+
+
+@admin.register(Prompt)
+class PromptAdmin(EntryAdmin):
+    """Prompts; one added here is text with placeholders."""
+
+    kind = "prompt"
+    form = PromptForm
+    own_fields = ("template", "arguments")
+    definition_fields = ("name", "code_description", "shown_arguments", "shown_definition")
+    search_fields = ("name", "title", "description", "permission", "template")
+
+    def duplicate(self, entry: Any, actor: Any) -> Any:
+        """The same text under another name."""
+        fields = _copied(entry, "template", "arguments")
+        return save_prompt(
+            entry=None, actor=actor, name=self.free_key(entry.name, 128), enabled=False, **fields
+        )
+
+    @admin.display(description="arguments")
+    def shown_arguments(self, prompt: Prompt) -> SafeString:
+        """The arguments it takes."""
+        return json_block(prompt.arguments)
+
+
+@admin.register(Resource)
+class ResourceAdmin(EntryAdmin):
+    """Resources with a fixed URI; one added here is a text or an uploaded file."""
+
+    kind = "resource"
+    key_field = "uri"
+    form = ResourceForm
+    own_fields = ("name", "mime_type", "text", "file", "annotations")
+    definition_fields = ("uri", "name", "mime_type", "code_description", "shown_definition")
+    search_fields = ("uri", "name", "title", "description", "permission")
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Uploads are never linked to."""
+        if db_field.name == "file":
+            return db_field.formfield(
+                widget=UploadWidget(), help_text="Instead of text. Choosing a file replaces the old."
+            )
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    def duplicate(self, entry: Any, actor: Any) -> Any:
+        """The same content under another URI."""
+        fields = _copied(entry, "name", "mime_type", "text", "annotations")
+        if entry.file:
+            with entry.file.open("rb") as stored:
+                # A file of its own: two entries that share one would lose it together.
+                copy = File(stored.file, name=PurePath(entry.file.name).name)
+                return self._save_copy(entry, actor, {**fields, "file": copy})
+        return self._save_copy(entry, actor, fields)
+
+    def definition_fields_of(self, entry: Any) -> tuple[str, ...]:
+        """For an upload also what is kept now."""
+        facts = super().definition_fields_of(entry)
+        return (*facts, "current_file") if entry.file else facts
+
+    @admin.display(description="uploaded file")
+    def current_file(self, resource: Resource) -> SafeString:
+        """The stored file's name."""
+        return visible(PurePath(resource.file.name or "").name)
+
+    def _save_copy(self, entry: Any, actor: Any, fields: dict[str, Any]) -> Any:
+        return save_resource(
+            entry=None, actor=actor, uri=self.free_key(entry.uri, 500), enabled=False, **fields
+        )
+
+
+@admin.register(ResourceTemplate)
+class ResourceTemplateAdmin(EntryAdmin):
+    """Resource templates; they are always defined in code."""
+
+    kind = "template"
+    key_field = "uri_template"
+    form = EntryForm
+    definition_fields = ("uri_template", "name", "mime_type", "code_description", "shown_definition")
+    search_fields = ("uri_template", "name", "title", "description", "permission")
+    actions = ("enable_entries", "disable_entries")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """A template needs a function."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Its code would bring it back."""
+        return False

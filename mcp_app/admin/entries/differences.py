@@ -1,0 +1,106 @@
+"""Owns showing what a change of an entry altered: field by field, long values line by line; all escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db.models import Field
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.shown import DiffLine, diff_lines
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.text import json_text, marked, visible
+
+# A number or a hash that people need not see: another field says the same in words.
+_UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
+_EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
+MAX_INLINE: Final = 160
+_LABELS: Final = {
+    field.name: str(field.verbose_name)
+    for model in (Tool, Prompt, Resource, ResourceTemplate)
+    for field in model._meta.get_fields()
+    if isinstance(field, Field)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One field: ``old`` and ``new`` in one line each (None: there was or is no entry), or ``lines``."""
+
+    name: str
+    old: SafeString | None = None
+    new: SafeString | None = None
+    lines: list[DiffLine] | None = None
+
+
+def field_differences(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> list[FieldDifference]:
+    """The fields in which two states of an entry differ; of one that came or went, all that say something."""
+    if before is None or after is None:
+        state = after if after is not None else before or {}
+        said = [name for name in state if name not in _UNSAID and _says_something(name, state[name])]
+        return [_whole(name, state[name], came=before is None) for name in said]
+    names = [*after, *(name for name in before if name not in after)]
+    changed = [name for name in names if name not in _UNSAID and before.get(name) != after.get(name)]
+    return [_changed(name, before.get(name), after.get(name)) for name in changed]
+
+
+def faults(error: ValidationError) -> list[str]:
+    """What is wrong, one line for each field, safe to look at."""
+    if not hasattr(error, "error_dict"):
+        return [marked(text) for text in error.messages]
+    return [
+        marked(" ".join(texts) if name == NON_FIELD_ERRORS else f"{label(name)}: {' '.join(texts)}")
+        for name, texts in error.message_dict.items()
+    ]
+
+
+def label(name: str) -> str:
+    """A field's name as people read it."""
+    return _LABELS.get(name) or name.replace("_", " ")
+
+
+def _says_something(name: str, value: Any) -> bool:
+    return name == "enabled" or (value is not False and value not in _EMPTY)
+
+
+def _whole(name: str, value: Any, *, came: bool) -> FieldDifference:
+    text = _text(name, value)
+    if _is_long(value, text):
+        lines = diff_lines("", text) if came else diff_lines(text, "")
+        return FieldDifference(label(name), lines=lines)
+    shown = visible(text)
+    return FieldDifference(label(name), new=shown) if came else FieldDifference(label(name), old=shown)
+
+
+def _changed(name: str, old: Any, new: Any) -> FieldDifference:
+    before, after = _text(name, old), _text(name, new)
+    if _is_long(old, before) or _is_long(new, after):
+        return FieldDifference(label(name), lines=diff_lines(before, after))
+    return FieldDifference(label(name), old=_inline(old, before), new=_inline(new, after))
+
+
+def _inline(value: Any, text: str) -> SafeString:
+    if value in ("", None, [], {}):
+        return format_html('<span class="mcp-dim">{}</span>', "empty")
+    return visible(text)
+
+
+def _text(name: str, value: Any) -> str:
+    if value in (None, {}, []):
+        return ""
+    if name == "file":
+        return PurePath(str(value)).name
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _is_long(value: Any, text: str) -> bool:
+    return bool(isinstance(value, (dict, list)) and value) or "\n" in text or len(text) > MAX_INLINE

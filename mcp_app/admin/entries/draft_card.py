@@ -1,0 +1,104 @@
+"""Owns what people see of a waiting draft: what it changes, what came in between, what they may do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.urls import reverse
+
+from mcp_app.admin.entries.differences import FieldDifference, faults, field_differences
+from mcp_app.catalogue.changing import pending_drafts, revisions
+from mcp_app.catalogue.changing.drafts import check_draft, states_of
+from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.models import CatalogueChange, Draft
+
+MAX_BETWEEN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """One change of an entry since somebody looked at it."""
+
+    change: CatalogueChange
+    fields: list[FieldDifference]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCard:
+    """A draft for a page; ``seen`` is the revision of the entry that the page shows."""
+
+    draft: Draft
+    fields: list[FieldDifference]
+    between: list[Between]
+    faults: list[str]
+    seen: int
+    may_publish: bool
+    may_edit: bool
+    edit_url: str
+    publish_url: str
+    discard_url: str
+
+    @property
+    def token(self) -> str:
+        """Which draft the page shows, for the form that saves it again."""
+        return f"{self.draft.pk}:{self.draft.version}"
+
+
+def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
+    """What this person sees of a draft; ``entry`` is None for a draft of a new one."""
+    site = admin.site
+    before, after = states_of(draft, entry)
+    may_edit = may_edit_draft(request, draft, entry)
+    return DraftCard(
+        draft=draft,
+        fields=field_differences(before, after),
+        between=changes_since(entry, draft.revision) if entry is not None else [],
+        faults=_faults(draft),
+        seen=revisions.last_revision(entry) if entry is not None else 0,
+        may_publish=may_edit and may_publish(request.user),
+        may_edit=may_edit,
+        edit_url=f"{entry_address(draft)}?draft={draft.pk}",
+        publish_url=reverse(f"{site.name}:mcp_app_draft_publish", args=[draft.pk]),
+        discard_url=reverse(f"{site.name}:mcp_app_draft_discard", args=[draft.pk]),
+    )
+
+
+def entry_admin_of(draft: Draft) -> Any:
+    """The pages of the kind of entry a draft is about."""
+    return admin.site.get_model_admin(pending_drafts.KIND_NAMED[draft.kind])
+
+
+def may_edit_draft(request: HttpRequest, draft: Draft, entry: Any) -> bool:
+    """Whether this person may save the draft again or discard it."""
+    pages = entry_admin_of(draft)
+    if draft.entry_id is None:
+        return bool(pages.has_add_permission(request))
+    return bool(pages.has_change_permission(request, entry))
+
+
+def entry_address(draft: Draft) -> str:
+    """The form of the entry a draft is about; for a new one, the form that makes it."""
+    model: Any = pending_drafts.KIND_NAMED[draft.kind]
+    base = f"{admin.site.name}:{model._meta.app_label}_{model._meta.model_name}"
+    return (
+        reverse(f"{base}_add") if draft.entry_id is None else reverse(f"{base}_change", args=[draft.entry_id])
+    )
+
+
+def changes_since(entry: Any, revision: int) -> list[Between]:
+    """What happened to an entry after a revision, newest first."""
+    history = revisions.history_of(revisions.kind_of(entry), revisions.key_of(entry), entry.pk)
+    since = history.filter(revision__gt=revision).select_related("actor")[:MAX_BETWEEN]
+    return [Between(change, field_differences(change.before, change.after)) for change in since]
+
+
+def _faults(draft: Draft) -> list[str]:
+    try:
+        check_draft(draft)
+    except ValidationError as error:
+        return faults(error)
+    return []

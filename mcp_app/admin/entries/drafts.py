@@ -1,0 +1,179 @@
+"""Owns the pages of drafts: the list of all that wait, a page for one of a new entry, publish and discard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.entries.differences import faults, label
+from mcp_app.admin.entries.draft_card import card_of, entry_address, entry_admin_of, may_edit_draft
+from mcp_app.admin.shown import badge, moment
+from mcp_app.auth.services import login_name
+from mcp_app.catalogue.changing import pending_drafts, revisions
+from mcp_app.catalogue.changing.drafts import discard_draft, publish_draft
+from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.models import Draft
+from mcp_app.text import marked, visible
+
+
+class KindFilter(admin.SimpleListFilter):
+    """The kind of entry."""
+
+    title, parameter_name = "kind", "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """The kinds this person may look at."""
+        return [(kind, kind) for kind in _kinds_seen(request)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Draft]) -> QuerySet[Draft]:
+        """Only drafts of that kind."""
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+@admin.register(Draft)
+class DraftAdmin(ReadOnlyAdmin[Draft]):
+    """Everything that waits to be published; who may look at an entry sees its draft."""
+
+    list_display = ("key_shown", "kind_shown", "changed", "shown_author", "shown_note", "saved")
+    list_display_links = ("key_shown",)
+    list_filter = (KindFilter,)
+    search_fields = ("key", "note", login_name("author"))
+    search_help_text = "Name, note or author."
+    list_select_related = ("author",)
+    actions = None
+
+    # Who may do what follows from the entry; drafts have no permissions of their own.
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Who may look at some kind of entry."""
+        return bool(_kinds_seen(request))
+
+    def has_view_permission(self, request: HttpRequest, obj: Draft | None = None) -> bool:
+        """Who may look at the entry."""
+        kinds = _kinds_seen(request)
+        return obj.kind in kinds if obj is not None else bool(kinds)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Draft]:
+        """Drafts of entries this person may look at."""
+        return super().get_queryset(request).filter(kind__in=_kinds_seen(request))
+
+    # The list.
+
+    @admin.display(description="name", ordering="key")
+    def key_shown(self, draft: Draft) -> SafeString:
+        """What clients call the entry, or will."""
+        new = format_html(" {}", badge("new", "info")) if draft.entry_id is None else ""
+        return format_html("{}{}", visible(draft.key), new)
+
+    @admin.display(description="kind", ordering="kind")
+    def kind_shown(self, draft: Draft) -> str:
+        """Tool, prompt, resource or template."""
+        return draft.kind
+
+    @admin.display(description="changes")
+    def changed(self, draft: Draft) -> str:
+        """The fields it alters."""
+        return ", ".join(map(label, draft.values))
+
+    @admin.display(description="author", ordering="author")
+    def shown_author(self, draft: Draft) -> SafeString:
+        """Who saved it last."""
+        return visible(draft.author or "-")
+
+    @admin.display(description="why")
+    def shown_note(self, draft: Draft) -> SafeString:
+        """The author's note."""
+        return visible(draft.note or "-")
+
+    @admin.display(description="saved", ordering="updated_at")
+    def saved(self, draft: Draft) -> SafeString:
+        """When it was saved last."""
+        return moment(draft.updated_at)
+
+    # One draft.
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The draft of a new entry; that of an existing one is shown on the entry's own page."""
+        draft = self.object_to_view(request, object_id)
+        if draft is None:
+            return self.not_there(request, object_id)
+        if draft.entry_id is not None:
+            return HttpResponseRedirect(entry_address(draft))
+        context = {
+            **self.object_context(request, f"Draft of a new {draft.kind}: {marked(draft.key)}"),
+            "card": card_of(request, draft, None),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "mcp_admin/draft.html", context)
+
+    def object_buttons(self) -> dict[str, ObjectView]:
+        """What ends a draft."""
+        return {"publish": self.publish, "discard": self.discard}
+
+    def publish(self, request: HttpRequest, draft: Draft) -> HttpResponse:
+        """Make it what clients are offered, if it is what the person saw."""
+        entry = pending_drafts.entry_of(draft)
+        if not (may_edit_draft(request, draft, entry) and may_publish(request.user)):
+            raise PermissionDenied
+        draft.version = _number(request, "version", draft.version)
+        seen = _number(request, "seen", draft.revision)
+        try:
+            published = publish_draft(
+                draft=draft, actor=request.user, why=request.POST.get("why", ""), seen=seen
+            )
+        except ValidationError as error:
+            return self._refused(request, draft, error)
+        text = f"Published: {marked(revisions.key_of(published))}. Clients are told now."
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(entry_admin_of(draft).page_url("change", published))
+
+    def discard(self, request: HttpRequest, draft: Draft) -> HttpResponse:
+        """Forget it, if it is what the person saw."""
+        if not may_edit_draft(request, draft, pending_drafts.entry_of(draft)):
+            raise PermissionDenied
+        draft.version = _number(request, "version", draft.version)
+        try:
+            discard_draft(draft=draft, actor=request.user)
+        except ValidationError as error:
+            return self._refused(request, draft, error)
+        self.message_user(request, f"Discarded the draft of {marked(draft.key)}.", messages.SUCCESS)
+        is_new = draft.entry_id is None
+        return HttpResponseRedirect(self.page_url("changelist") if is_new else entry_address(draft))
+
+    def _refused(self, request: HttpRequest, draft: Draft, error: ValidationError) -> HttpResponse:
+        for text in faults(error):
+            self.message_user(request, f"Not done: {text}", messages.ERROR)
+        if not Draft.objects.filter(pk=draft.pk).exists():
+            return HttpResponseRedirect(self.page_url("changelist"))
+        return HttpResponseRedirect(self.page_url("change", draft))
+
+
+def _kinds_seen(request: HttpRequest) -> list[str]:
+    kinds: dict[str, Any] = dict(pending_drafts.KIND_NAMED)
+    return [
+        kind
+        for kind, model in kinds.items()
+        if admin.site.get_model_admin(model).has_view_permission(request)
+    ]
+
+
+def _number(request: HttpRequest, name: str, usual: int) -> int:
+    """A number the page carried; what cannot be read is like one that is long past."""
+    text = request.POST.get(name)
+    if text is None:
+        return usual
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1

@@ -1,0 +1,371 @@
+"""Owns what the pages of all catalogue entries share: list, switch, bulk actions, review of drift."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.contrib.admin.actions import delete_selected
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import models
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.base import ObjectView
+from mcp_app.admin.entries.bench import BenchAdmin
+from mcp_app.admin.entries.entry_drafts import DraftPages
+from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
+from mcp_app.admin.entries.entry_history import HistoryPages
+from mcp_app.admin.entries.transfer import buttons
+from mcp_app.admin.shown import badge, block, diff, json_block, moment
+from mcp_app.admin.widgets import JsonField, PermissionField
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.changing.services import (
+    accept_definition,
+    delete_entries,
+    delete_entry,
+    may_publish,
+    set_enabled,
+)
+from mcp_app.models import Draft, Source
+from mcp_app.text import has_hidden, marked, visible, visible_block
+
+Entry = Any
+SOURCE_TONES = {Source.CODE: "info", Source.ADMIN: "good", Source.UPSTREAM: "warn"}
+
+
+class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
+    """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.changing.services``."""
+
+    key_field: ClassVar[str] = "name"
+    dress_fields: ClassVar[tuple[str, ...]] = (
+        "title",
+        "description",
+        "enabled",
+        "permission",
+        "position",
+        "icons",
+    )
+    limit_fields: ClassVar[tuple[str, ...]] = ()
+    own_fields: ClassVar[tuple[str, ...]] = ()
+    definition_fields: ClassVar[tuple[str, ...]] = ("shown_definition",)
+
+    change_list_template = "mcp_admin/entries.html"
+    change_form_template = "mcp_admin/entry_form.html"
+    add_form_template = "mcp_admin/entry_form.html"
+    list_display_links = ("key",)
+    list_filter: ClassVar[Any] = (
+        "source",
+        "enabled",
+        RestrictedFilter,
+        DraftFilter,
+        DriftFilter,
+        MissingFilter,
+    )
+    actions: Any = ("enable_entries", "disable_entries", "duplicate_entries", "delete_selected")
+
+    # What may be done, and by whom.
+
+    def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
+        """Only entries made here, or whose code is gone, can go; code would bring back others.
+
+        The page that asks shows the entry and what goes with it, so who deletes may look at it, too.
+        """
+        may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
+        may = may and may_publish(request.user)
+        return may and (obj is None or obj.source == Source.ADMIN or obj.missing)
+
+    def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
+        """Who may change entries and publish, for a switch works at once."""
+        return self.has_change_permission(request, obj) and may_publish(request.user)
+
+    def has_copy_permission(self, request: HttpRequest) -> bool:
+        """Who may make entries and publish, for a copy is no draft."""
+        return self.has_add_permission(request) and may_publish(request.user)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
+        """What can be edited first; the definition after it."""
+        own = obj is None or obj.source == Source.ADMIN
+        sets: list[tuple[str | None, dict[str, Any]]] = []
+        if own:
+            sets.append((None, {"fields": (self.key_field, *self.own_fields)}))
+        sets.append(("What clients see", {"fields": (*self.dress_fields, *(("meta",) if own else ()))}))
+        if self.limit_fields:
+            sets.append(("Limits", {"fields": self.limit_fields}))
+        if obj is not None:
+            sets.append(("Definition", {"fields": self.definition_fields_of(obj)}))
+        return sets
+
+    def definition_fields_of(self, entry: Entry) -> tuple[str, ...]:
+        """The read-only part of an entry's page."""
+        facts = ("shown_source", "updated", "editor")
+        return facts if entry.source == Source.ADMIN else (*facts, *self.definition_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Entry | None = None) -> Any:
+        """Facts about the entry; the name of an existing entry too, for clients know it by that."""
+        if obj is None:
+            return ()
+        kept = (self.key_field,) if obj.source == Source.ADMIN else ()
+        return (*kept, *self.definition_fields_of(obj))
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """JSON gets the editor, the permission a choice of those that exist."""
+        if isinstance(db_field, models.JSONField):
+            shape = db_field.default if db_field.default in (list, dict) else None
+            return JsonField(
+                shape=shape,
+                label=db_field.verbose_name.capitalize(),
+                help_text=db_field.help_text,
+                required=not db_field.blank,
+                initial=shape() if shape else None,
+            )
+        if db_field.name == "permission":
+            return PermissionField(
+                current=self._current_permission(request), label="Permission", help_text=db_field.help_text
+            )
+        return super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    def _current_permission(self, request: HttpRequest) -> str:
+        object_id = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
+        entry = self.get_object(request, unquote(object_id)) if object_id else None
+        return str(entry.permission) if entry is not None else ""
+
+    # Writes; the form has called the service before these hooks run.
+
+    def save_model(self, request: HttpRequest, obj: Entry, form: Any, change: bool) -> None:
+        """Nothing: the form has written the entry through the service."""
+
+    def delete_model(self, request: HttpRequest, obj: Entry) -> None:
+        """Delete one entry."""
+        delete_entry(entry=obj, actor=request.user)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the chosen entries as one revision."""
+        delete_entries(entries=list(queryset), actor=request.user)
+
+    # The list.
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """The columns; the switch is a button only for those who may use it."""
+        return (
+            "key",
+            "shown_title",
+            "shown_source",
+            self._switch_column(request),
+            "shown_permission",
+            "updated",
+        )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """The entries, each knowing whether a draft waits for it."""
+        waits = Draft.objects.filter(kind=self.kind, entry_id=OuterRef("pk"))
+        entries: QuerySet[Any] = super().get_queryset(request).annotate(has_draft=Exists(waits))
+        return entries
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The list, and the way to drafts, to what was deleted, and to files of the whole catalogue."""
+        more = {
+            **buttons(request, self.admin_site.name),
+            "drafts_waiting": Draft.objects.filter(kind=self.kind).count(),
+            "drafts_url": reverse(f"{self.admin_site.name}:mcp_app_draft_changelist") + f"?kind={self.kind}",
+            "deleted_url": reverse(self.url_name("deleted")),
+        }
+        return super().changelist_view(request, {**more, **(extra_context or {})})
+
+    def _switch_column(self, request: HttpRequest) -> Callable[[Entry], SafeString]:
+        may_switch = self.has_switch_permission(request)
+
+        @admin.display(description="enabled", ordering="enabled")
+        def enabled_switch(entry: Entry) -> SafeString:
+            if not may_switch:
+                return badge("on" if entry.enabled else "off", "good" if entry.enabled else "plain")
+            return _switch(entry, self.with_filters(request, self.page_url("switch", entry)))
+
+        return enabled_switch
+
+    @admin.display(description="name")
+    def key(self, entry: Entry) -> SafeString:
+        """What clients call it."""
+        return visible(getattr(entry, self.key_field))
+
+    @admin.display(description="title", ordering="title")
+    def shown_title(self, entry: Entry) -> SafeString:
+        """The administrator's title, else the code's."""
+        return visible(entry.title or _member(entry.definition, "title") or "-")
+
+    @admin.display(description="source", ordering="source")
+    def shown_source(self, entry: Entry) -> SafeString:
+        """Where it comes from, and whether its code changed or went."""
+        return format_html(
+            "{}{}{}{}{}",
+            badge(entry.get_source_display(), SOURCE_TONES.get(entry.source, "plain")),
+            format_html(" {}", badge("preset", "plain")) if getattr(entry, "preset_of_id", None) else "",
+            format_html(" {}", badge("changed", "warn")) if entry.drifted else "",
+            format_html(" {}", badge("missing", "bad")) if entry.missing else "",
+            format_html(" {}", badge("draft", "warn")) if getattr(entry, "has_draft", False) else "",
+        )
+
+    @admin.display(description="permission", ordering="permission")
+    def shown_permission(self, entry: Entry) -> SafeString:
+        """What a caller needs."""
+        if not entry.permission:
+            return format_html('<span class="mcp-dim">{}</span>', "every caller")
+        return visible(entry.permission)
+
+    @admin.display(description="updated", ordering="updated_at")
+    def updated(self, entry: Entry) -> SafeString:
+        """When it last changed."""
+        return moment(entry.updated_at)
+
+    @admin.display(description="updated by")
+    def editor(self, entry: Entry) -> SafeString:
+        """Who changed it last."""
+        return visible(entry.updated_by or ("-" if entry.source == Source.ADMIN else "the code"))
+
+    @admin.display(description="as code defines it")
+    def shown_definition(self, entry: Entry) -> SafeString:
+        """The whole mirrored definition and where its code is."""
+        where = format_html('<p class="mcp-dim">{}</p>', visible(entry.code_path)) if entry.code_path else ""
+        return format_html("{}{}", where, json_block(entry.definition))
+
+    @admin.display(description="description in code")
+    def code_description(self, entry: Entry) -> SafeString:
+        """What clients read while the field above is empty."""
+        return block(_member(entry.definition, "description") or "-")
+
+    # Bulk actions.
+
+    @admin.action(description="Enable selected", permissions=["switch"])
+    def enable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Offer the chosen entries to clients."""
+        self._set_enabled(request, queryset, enabled=True)
+
+    @admin.action(description="Disable selected", permissions=["switch"])
+    def disable_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Stop offering the chosen entries."""
+        self._set_enabled(request, queryset, enabled=False)
+
+    def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
+        changed = set_enabled(entries=list(queryset), enabled=enabled, actor=request.user)
+        word = "Enabled" if enabled else "Disabled"
+        self.message_user(request, f"{word}: {changed} of {len(queryset)}.", messages.SUCCESS)
+
+    @admin.action(description="Duplicate selected", permissions=["copy"])
+    def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Copy the chosen entries under new names; copies start disabled."""
+        for entry in queryset:
+            if entry.source != Source.ADMIN:
+                self._refuse(request, entry, "is defined in code: make a preset or a new entry instead")
+                continue
+            try:
+                copy = self.duplicate(entry, request.user)
+            except ValidationError as error:
+                self._refuse(request, entry, "was not duplicated: " + " ".join(error.messages))
+            else:
+                text = f"Duplicated {marked(entry)} as {marked(copy)}."
+                self.message_user(request, text, messages.SUCCESS)
+
+    def duplicate(self, entry: Entry, actor: Any) -> Entry:
+        """A disabled copy under a free name; raises ValidationError."""
+        raise ValidationError("Entries of this kind cannot be duplicated.")
+
+    def free_key(self, key: str, longest: int) -> str:
+        """``key-copy``, or the first of ``key-copy-2`` … that is free; at most ``longest`` characters."""
+        for number in range(1, 1000):
+            suffix = "-copy" if number == 1 else f"-copy-{number}"
+            candidate = key[: longest - len(suffix)] + suffix
+            if not self.model._default_manager.filter(**{self.key_field: candidate}).exists():
+                return candidate
+        raise ValidationError("Every name for a copy is taken.")
+
+    def _refuse(self, request: HttpRequest, entry: Entry, why: str) -> None:
+        # Never first in the sentence: Django's own skin turns the first letter of a message into a capital.
+        self.message_user(request, f"Left alone: {marked(entry)} {why}.", messages.WARNING)
+
+    @admin.action(description="Delete selected", permissions=["delete"])
+    def delete_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Delete the chosen entries that may go, after a confirmation; say why others stay."""
+        may_go = Q(source=Source.ADMIN) | Q(missing=True)
+        for entry in queryset.exclude(may_go):
+            self._refuse(request, entry, "is defined in code and stays: disable it instead")
+        going = queryset.filter(may_go)
+        return delete_selected(self, request, going) if going.exists() else None
+
+    # Buttons and pages of one entry.
+
+    def object_buttons(self) -> dict[str, ObjectView]:
+        """The inline switch of the list, and the review of drift."""
+        return {"switch": self.switch, "accept": self.accept}
+
+    def switch(self, request: HttpRequest, entry: Entry) -> None:
+        """Enable or disable one entry, as the button says."""
+        if not self.has_switch_permission(request, entry):
+            raise PermissionDenied
+        enabled = request.POST.get("mcp-enabled") == "1"
+        set_enabled(entries=[entry], enabled=enabled, actor=request.user)
+        text = f"{'Enabled' if enabled else 'Disabled'}: {marked(entry)}."
+        self.message_user(request, text, messages.SUCCESS)
+
+    def accept(self, request: HttpRequest, entry: Entry) -> None:
+        """Take the definition as code has it now as reviewed."""
+        if not self.has_change_permission(request, entry):
+            raise PermissionDenied
+        accept_definition(entry=entry, actor=request.user)
+        self.message_user(request, f"The new definition of {marked(entry)} is accepted.", messages.SUCCESS)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The form, with what changed in code since the last review."""
+        entry = self.get_object(request, unquote(object_id))
+        more: dict[str, Any] = {}
+        if entry is not None:
+            more["try_url"] = self.page_url("try", entry) if self.has_try_permission(request) else None
+            more["hidden_in"] = _with_hidden_characters(entry)
+            if entry.source != Source.ADMIN or not self.has_copy_permission(request):
+                more["show_save_and_add_another"] = False
+        if entry is not None and entry.drifted:
+            more["drift"] = diff(self._reviewed_definition(entry), entry.definition)
+            more["may_accept"] = self.has_change_permission(request, entry)
+        return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
+
+    def _reviewed_definition(self, entry: Entry) -> Any:
+        for change in revisions.history_of(self.kind, revisions.key_of(entry), entry.pk)[:200]:
+            if _member(change.after, "definition_hash") == entry.reviewed_hash:
+                return _member(change.after, "definition")
+        return None
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _with_hidden_characters(entry: Entry) -> list[tuple[str, SafeString]]:
+    # An input field cannot show a mark; what a model would read and a person cannot see stands beside it.
+    texts = [(name, getattr(entry, name, "")) for name in ("title", "description", "template", "text")]
+    return [(name, visible_block(text)) for name, text in texts if has_hidden(text)]
+
+
+def _switch(entry: Entry, address: str) -> SafeString:
+    # A submit button of the list's own form: it carries that form's CSRF token and needs no script.
+    return format_html(
+        '<button type="submit" class="mcp-switch" role="switch" formnovalidate name="mcp-enabled"'
+        ' aria-checked="{}" formaction="{}" value="{}" title="{}">'
+        '<span class="mcp-hidden">{}</span></button>',
+        "true" if entry.enabled else "false",
+        address,
+        "0" if entry.enabled else "1",
+        f"{'Disable' if entry.enabled else 'Enable'} {marked(entry)}",
+        "on" if entry.enabled else "off",
+    )

@@ -1,0 +1,142 @@
+"""Owns saving an entry's form as a draft: reading what the form wants, and what its page shows of a draft."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+
+from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
+from mcp_app.admin.entries.entry_forms import Intent
+from mcp_app.catalogue.changing import pending_drafts, revisions
+from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.models import Draft
+from mcp_app.text import marked, visible
+
+Entry = Any
+
+
+class DraftPages(ModelAdmin[Any]):
+    """The part of an entry's pages that is about drafts; who may not publish can only save those."""
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """The form, knowing who asks for what."""
+        form: Any = super().get_form(request, obj, change=change, **kwargs)
+        form.intent = Intent(
+            actor=request.user,
+            as_draft="_draft" in request.POST,
+            why=request.POST.get("why", ""),
+            seen=_digits(request.POST.get("mcp-seen", "")),
+            draft=_as_seen(request.POST.get("mcp-draft", "")),
+            shows=self._shown_draft(request, obj),
+        )
+        return form
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The form of an entry or of a new one, with the draft that waits for it."""
+        entry = self.get_object(request, unquote(object_id)) if object_id is not None else None
+        context = self._draft_context(request, entry)
+        return super().changeform_view(request, object_id, form_url, {**context, **(extra_context or {})})
+
+    def _draft_context(self, request: HttpRequest, entry: Entry | None) -> dict[str, Any]:
+        shown = self._shown_draft(request, entry)
+        waits = shown or (pending_drafts.draft_of(entry) if entry is not None else None)
+        may_save = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
+        directly = may_publish(request.user) and shown is None
+        context = {
+            "card": card_of(request, waits, entry) if waits is not None else None,
+            "shows_draft": shown is not None,
+            "draft_button": _button(request, waits, shown) if may_save else "",
+            "seen": revisions.last_revision(entry) if entry is not None else 0,
+            "why": request.POST.get("why", shown.note if shown is not None else ""),
+            "may_say_why": may_save,
+            "meanwhile": _meanwhile(request, entry),
+        }
+        buttons = ("show_save", "show_save_and_continue", "show_save_and_add_another")
+        hidden = () if directly else buttons if shown is None else (*buttons, "show_delete")
+        return {**context, **dict.fromkeys(hidden, False)}
+
+    def _shown_draft(self, request: HttpRequest, entry: Entry | None) -> Draft | None:
+        """The draft whose values the form shows: the one that the address names."""
+        pk = _digits(request.GET.get("draft", ""))
+        if pk is None:
+            return None
+        kind, number = revisions.KIND_OF[self.model], entry.pk if entry is not None else None
+        return Draft.objects.filter(pk=pk, kind=kind, entry_id=number).first()
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """What would go; a draft goes with its entry."""
+        going, *rest = super().get_deleted_objects(objs, request)
+        kind = revisions.KIND_OF[self.model]
+        waits = Draft.objects.filter(kind=kind, entry_id__in=[entry.pk for entry in objs])
+        return [*going, *(format_html("Draft: {}", visible(draft.key)) for draft in waits)], *rest
+
+    # After the form has saved a draft; Django's own log is about rows that were written.
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Nothing for a draft."""
+        return None if _saved(obj) else super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Nothing for a draft."""
+        return None if _saved(obj) else super().log_change(request, obj, message)
+
+    def response_add(
+        self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """To the draft, when that was saved."""
+        saved = _saved(obj)
+        return (
+            self._to_draft(request, saved) if saved else super().response_add(request, obj, post_url_continue)
+        )
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Back to the entry, which shows its draft, when that was saved."""
+        saved = _saved(obj)
+        return self._to_draft(request, saved) if saved else super().response_change(request, obj)
+
+    def _to_draft(self, request: HttpRequest, draft: Draft) -> HttpResponse:
+        text = f"Saved as a draft: {marked(draft.key)}. Clients do not see it until it is published."
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(reverse(f"{self.admin_site.name}:mcp_app_draft_change", args=[draft.pk]))
+
+
+def _meanwhile(request: HttpRequest, entry: Entry | None) -> list[Between]:
+    """What others changed while this form was open."""
+    seen = _digits(request.POST.get("mcp-seen", ""))
+    return changes_since(entry, seen) if entry is not None and seen is not None else []
+
+
+def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> str:
+    """What the draft button says; empty when the draft that waits is edited elsewhere."""
+    if shown is not None:
+        return "Save draft"
+    if waits is None:
+        return "Save as draft"
+    # Somebody else was faster: what was typed must not be lost, and what waits not be replaced unseen.
+    return "Replace the draft" if "_draft" in request.POST else ""
+
+
+def _saved(obj: Any) -> Draft | None:
+    return getattr(obj, "saved_draft", None)
+
+
+def _as_seen(token: str) -> Draft | None:
+    pk, _, version = token.partition(":")
+    number, saved = _digits(pk), _digits(version)
+    return Draft(pk=number, version=saved) if number is not None and saved is not None else None
+
+
+def _digits(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

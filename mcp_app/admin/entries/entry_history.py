@@ -1,0 +1,186 @@
+"""Owns what was: the history of an entry, what was deleted, and the way back to any of these states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.paginator import Paginator
+from django.db.models import Max, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.entries.differences import FieldDifference, faults, field_differences
+from mcp_app.catalogue.changing import revisions, services, states
+from mcp_app.catalogue.changing.rolling_back import (
+    RollBack,
+    entry_now,
+    plan_roll_back,
+    roll_back,
+    state_after,
+)
+from mcp_app.models import CatalogueChange
+from mcp_app.text import marked
+
+Entry = Any
+CHANGES_PER_PAGE = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One change in a history; ``back_url`` is empty when there is nothing to roll back to it."""
+
+    change: CatalogueChange
+    fields: list[FieldDifference]
+    is_present: bool
+    back_url: str
+
+
+class HistoryPages(ModelAdmin[Any]):
+    """The part of an entry's pages that is about its past."""
+
+    kind: ClassVar[str]
+
+    def get_urls(self) -> list[URLPattern]:
+        """Pages about changes: the entry of a change may be gone, so these go by the change."""
+        base = f"{self.opts.app_label}_{self.opts.model_name}"
+        view = self.admin_site.admin_view
+        return [
+            path("deleted/", view(self.deleted_view), name=f"{base}_deleted"),
+            path("deleted/<int:change_id>/", view(self.past_view), name=f"{base}_past"),
+            path("roll-back/<int:change_id>/", view(self.roll_back_view), name=f"{base}_roll_back"),
+            *super().get_urls(),
+        ]
+
+    def may_roll_back(self, request: HttpRequest, entry: Entry | None) -> bool:
+        """Whether this person may bring back a former state; a deleted entry is made anew by that."""
+        may = self.has_change_permission(request, entry) if entry else self.has_add_permission(request)
+        return may and services.may_publish(request.user)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Every change of this entry, newest first, with what it altered (S20)."""
+        entry = self.object_to_view(request, object_id)
+        if entry is None:
+            return self.not_there(request, object_id)
+        changes = revisions.history_of(self.kind, revisions.key_of(entry), entry.pk)
+        more = {"entry_url": self.page_url("change", entry), **(extra_context or {})}
+        return self._history(request, marked(entry), changes, entry, more)
+
+    def past_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
+        """The history of an entry that is gone; of one that came back, its own."""
+        change = self._change(request, change_id)
+        if (entry := entry_now(change)) is not None:
+            return HttpResponseRedirect(self.page_url("history", entry))
+        changes = revisions.history_of(self.kind, change.key)
+        return self._history(request, marked(change.key), changes, None, {})
+
+    def _history(
+        self,
+        request: HttpRequest,
+        name: str,
+        changes: QuerySet[CatalogueChange],
+        entry: Entry | None,
+        more: dict[str, Any],
+    ) -> HttpResponse:
+        page = Paginator(changes.select_related("actor"), CHANGES_PER_PAGE).get_page(request.GET.get("p"))
+        may = self.may_roll_back(request, entry)
+        context = {
+            **self.object_context(request, f"History of {name}"),
+            "changes": [self._shown(change, entry, may=may) for change in page],
+            "page": page,
+            "deleted_url": reverse(self.url_name("deleted")),
+            "is_gone": entry is None,
+            "name": name,
+            **more,
+        }
+        return TemplateResponse(request, "mcp_admin/history.html", context)
+
+    def _shown(self, change: CatalogueChange, entry: Entry | None, *, may: bool) -> Shown:
+        fields = field_differences(change.before, change.after)
+        present = change.after is not None and entry is not None and self._is_present(change, entry)
+        gone = change.after is None and entry is not None
+        url = (
+            reverse(self.url_name("roll_back"), args=[change.pk]) if may and not present and not gone else ""
+        )
+        return Shown(change, fields, present, url)
+
+    def _is_present(self, change: CatalogueChange, entry: Entry) -> bool:
+        then = states.editable_part(self.model, entry.source, state_after(change))
+        now = states.editable_part(self.model, entry.source, revisions.state_of(entry))
+        return all(now[name] == value for name, value in then.items())
+
+    def deleted_view(self, request: HttpRequest) -> HttpResponse:
+        """Entries that were deleted and are not there again, last deleted first."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        newest = CatalogueChange.objects.filter(kind=self.kind).values("key").annotate(last=Max("id"))
+        gone = CatalogueChange.objects.filter(pk__in=newest.values("last"), after__isnull=True)
+        page = Paginator(gone.select_related("actor"), CHANGES_PER_PAGE).get_page(request.GET.get("p"))
+        rows = [(change, reverse(self.url_name("past"), args=[change.pk])) for change in page]
+        context = {
+            **self.object_context(request, f"Deleted {self.opts.verbose_name_plural}"),
+            "rows": rows,
+            "page": page,
+        }
+        return TemplateResponse(request, "mcp_admin/deleted.html", context)
+
+    def roll_back_view(self, request: HttpRequest, change_id: int) -> HttpResponse:
+        """What rolling back would alter, and why; then does it."""
+        change = self._change(request, change_id)
+        if not self.may_roll_back(request, entry_now(change)):
+            raise PermissionDenied
+        told: list[str] = []
+        if request.method == "POST":
+            try:
+                entry = self._roll_back(request, change)
+            except ValidationError as error:
+                told = faults(error)
+            else:
+                text = f"Rolled back: {marked(revisions.key_of(entry))}. Clients are told now."
+                self.message_user(request, text, messages.SUCCESS)
+                return HttpResponseRedirect(self.page_url("change", entry))
+        return self._asked(request, change, told)
+
+    def _roll_back(self, request: HttpRequest, change: CatalogueChange) -> Entry:
+        seen = request.POST.get("seen", "")
+        return roll_back(
+            to=change,
+            actor=request.user,
+            why=request.POST.get("why", ""),
+            seen=int(seen) if seen.isascii() and seen.isdigit() and len(seen) < 19 else None,
+        )
+
+    def _asked(self, request: HttpRequest, change: CatalogueChange, told: list[str]) -> HttpResponse:
+        plan: RollBack | None = None
+        refused: list[str] = []
+        try:
+            plan = plan_roll_back(change)
+            services.check_change(plan.change)
+        except ValidationError as error:
+            refused = faults(error)
+        context = {
+            **self.object_context(request, f"Roll back {marked(change.key)}"),
+            "change": change,
+            "plan": plan,
+            "fields": field_differences(plan.before, plan.after) if plan is not None else [],
+            "refused": refused,
+            "told": [] if refused else told,
+            "why": request.POST.get("why", ""),
+            "back_url": reverse(self.url_name("past"), args=[change.pk]),
+        }
+        return TemplateResponse(request, "mcp_admin/roll_back.html", context)
+
+    def _change(self, request: HttpRequest, change_id: int) -> CatalogueChange:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        changes = CatalogueChange.objects.filter(kind=self.kind)
+        if change_id >= 2**63:
+            raise Http404
+        return get_object_or_404(changes, pk=change_id)

@@ -1,0 +1,1 @@
+"""How people change the catalogue: drafts, checks, revisions, history."""

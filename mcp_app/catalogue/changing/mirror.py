@@ -1,0 +1,139 @@
+"""Mirrors the code's entries into rows, so that administrators can see, disable, retitle and limit them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.db import transaction
+
+from mcp_app.catalogue.changing import revisions
+from mcp_app.catalogue.definitions.definition import Definition, ResourceDefinition, ToolDefinition
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+
+_STEP = 10
+# What an administrator may switch on, and not off when code has switched it on.
+CODE_SWITCHES = ("background", "needs_approval", "four_eyes")
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """What one run did: the new revision or 0, how many rows changed, and the names others have taken."""
+
+    revision: int = 0
+    changed: int = 0
+    refused: tuple[str, ...] = ()
+
+
+def mirror() -> Mirrored:
+    """Bring the rows of code entries to what code defines now; safe to repeat and to run twice at once.
+
+    Administrators' words, switches and limits are left as they are. An entry whose code is gone is marked
+    missing and comes back as it was.
+    """
+    with transaction.atomic():
+        # Whoever comes second waits here, then finds nothing left to do.
+        revisions.lock()
+        changes: list[tuple[Any, str, dict[str, Any] | None]] = []
+        refused: list[str] = []
+        for kind, definitions in _registered():
+            rows = {revisions.key_of(row): row for row in kind._default_manager.all()}
+            for index, (key, definition) in enumerate(definitions.items()):
+                row = rows.get(key)
+                if row is not None and row.source != Source.CODE:
+                    refused.append(key)
+                elif row is None:
+                    changes.append((_created(kind, definition, (index + 1) * _STEP), "mirrored", None))
+                elif (before := _updated(row, definition)) is not None:
+                    changes.append((row, "mirrored", before))
+            changes += [(row, "missing", before) for row, before in _gone(rows, definitions)]
+        revision = _record(changes)
+    return Mirrored(revision, len(changes), tuple(refused))
+
+
+def not_in_database() -> list[str]:
+    """The entries of code that have no row, or one that says code is gone: clients do not see them."""
+    absent: list[str] = []
+    for kind, definitions in _registered():
+        rows = kind._default_manager.filter(missing=False)
+        absent += sorted(definitions.keys() - set(rows.values_list(revisions.KEY_OF[kind], flat=True)))
+    return absent
+
+
+def _registered() -> list[tuple[type[Any], dict[str, Any]]]:
+    return [
+        (Tool, dict(registry.tools)),
+        (Prompt, dict(registry.prompts)),
+        (Resource, dict(registry.resources)),
+        (ResourceTemplate, dict(registry.templates)),
+    ]
+
+
+def _created(kind: type[Any], definition: Definition, position: int) -> Any:
+    row = kind(source=Source.CODE, position=position, permission=definition.permission, **_values(definition))
+    row.save()
+    return row
+
+
+def _updated(row: Any, definition: Definition) -> dict[str, Any] | None:
+    """The row's former state when it had to change, else None."""
+    values = {**_values(definition), "missing": False}
+    if all(getattr(row, name) == value for name, value in values.items()):
+        return None
+    before = revisions.state_of(row)
+    for name, value in values.items():
+        setattr(row, name, value)
+    row.save()
+    return before
+
+
+def _gone(rows: dict[str, Any], definitions: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
+    for key, row in rows.items():
+        if row.source == Source.CODE and key not in definitions and not row.missing:
+            before = revisions.state_of(row)
+            row.missing = True
+            row.save(update_fields=["missing", "updated_at"])
+            yield row, before
+
+
+def _record(changes: list[tuple[Any, str, dict[str, Any] | None]]) -> int:
+    if not changes:
+        return 0
+    revision = revisions.bump({revisions.kind_of(row) for row, _, _ in changes})
+    for row, action, before in changes:
+        after = revisions.state_of(row)
+        revisions.record(revision=revision, row=row, action=action, before=before, after=after, actor=None)
+    detail = {"revision": revision, "changed": len(changes)}
+    revisions.audit(actor=None, action="catalogue.mirrored", detail=detail)
+    return revision
+
+
+def _values(definition: Definition) -> dict[str, Any]:
+    """The read-only columns of a code row."""
+    # Through JSON, so that what is compared later is what a database gives back.
+    wire = orjson.loads(orjson.dumps(definition.wire))
+    digest = hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    values: dict[str, Any] = {
+        "definition": wire,
+        "definition_hash": digest,
+        "code_path": definition.code_path[:300],
+        "name": wire["name"],
+    }
+    if isinstance(definition, ToolDefinition):
+        values["input_schema"] = wire["inputSchema"]
+        values["output_schema"] = wire.get("outputSchema")
+        values["annotations"] = wire.get("annotations", {})
+        # An administrator may send any tool to the background, or have it wait for approval; what code asks
+        # for stays.
+        values |= {name: True for name in CODE_SWITCHES if getattr(definition, name)}
+    elif isinstance(definition, ResourceDefinition):
+        values["uri_template" if definition.is_template else "uri"] = definition.uri
+        values["mime_type"] = wire.get("mimeType", "")
+        values["annotations"] = wire.get("annotations", {})
+    else:
+        values["arguments"] = wire.get("arguments", [])
+    return values

@@ -1,0 +1,1 @@
+"""What code defines: decorators, the schemas made from type hints, and the registry."""

@@ -1,0 +1,118 @@
+"""``@tool``, ``@prompt`` and ``@resource``: they check a function and enter it in the registry.
+
+A wrong definition is a DefinitionError at import that names the function, an unknown option a TypeError. The
+function itself is returned unchanged, so it can be called and tested as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, Unpack, overload
+
+from mcp_app.catalogue.definitions.definition import CompletionSource
+from mcp_app.catalogue.definitions.prompt_definitions import define_prompt
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.resource_definitions import define_resource
+from mcp_app.catalogue.definitions.tool_definitions import ToolKeywords, ToolOptions, define_tool
+from mcp_app.catalogue.definitions.wire_parts import EntryKeywords, EntryOptions, read_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def tool(function: F) -> F: ...
+
+
+@overload
+def tool(**options: Unpack[ToolKeywords]) -> Callable[[F], F]: ...
+
+
+def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Callable[[F], F]:
+    """Offer a function, sync or async, as a tool.
+
+    ``name``, ``title``, ``description``, ``input_schema`` and ``output_schema`` come from the function, its
+    docstring and type hints unless given here. ``icons``, ``tags`` and ``meta`` are shown by some clients,
+    ``read_only``, ``destructive``, ``idempotent`` and ``open_world`` are hints for their warnings.
+    ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.
+    ``background`` runs it in a Celery worker, from ``queue``, higher ``priority`` (0 to 9) first, at most
+    ``max_running`` calls at once. When its worker is lost an idempotent one is started again, up to
+    ``retries`` times. With ``task_required`` it runs there, too, and clients of 2025-11-25 and 2026-07-28
+    must take a task for an answer; older ones wait. ``asks_first`` is a function that asks what shall be
+    known before there is a task; it takes the context, and arguments of the tool.
+    With ``needs_approval`` each call first waits, at most ``approval_minutes``, until somebody approves it;
+    with ``four_eyes`` that is not who asked.
+    ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
+    Raises DefinitionError, TypeError for an unknown option.
+    """
+
+    def register(decorated: F) -> F:
+        told = read_options(ToolOptions, decorated, options)
+        registry.add_tool(define_tool(decorated, told))
+        return decorated
+
+    return register if function is None else register(function)
+
+
+@overload
+def prompt(function: F) -> F: ...
+
+
+@overload
+def prompt(
+    *, completions: Mapping[str, CompletionSource] | None = None, **options: Unpack[EntryKeywords]
+) -> Callable[[F], F]: ...
+
+
+def prompt(
+    function: F | None = None,
+    *,
+    completions: Mapping[str, CompletionSource] | None = None,
+    **options: Unpack[EntryKeywords],
+) -> F | Callable[[F], F]:
+    """Offer a function, sync or async, as a prompt; its parameters are the prompt's arguments, all strings.
+
+    ``completions`` maps an argument to its candidate values, or to a function ``(value, other_arguments)``
+    that returns them; ``name``, ``title``, ``description``, ``icons``, ``meta``, ``tags`` and ``permission``
+    are as in ``tool``. Raises DefinitionError, TypeError for an unknown option.
+    """
+
+    def register(decorated: F) -> F:
+        told = read_options(EntryOptions, decorated, options)
+        registry.add_prompt(define_prompt(decorated, told, completions or {}))
+        return decorated
+
+    return register if function is None else register(function)
+
+
+def resource(
+    uri: str,
+    *,
+    mime_type: str = "",
+    annotations: Mapping[str, Any] | None = None,
+    size: int | None = None,
+    completions: Mapping[str, CompletionSource] | None = None,
+    **options: Unpack[EntryKeywords],
+) -> Callable[[F], F]:
+    """Offer a function, sync or async, as the resource ``uri``, or as every resource of a template such as
+    ``notes://{slug}``, whose variables are the function's parameters.
+
+    ``completions`` are for the variables, as in ``prompt``; ``name``, ``title``, ``description``, ``icons``,
+    ``meta``, ``tags`` and ``permission`` are as in ``tool``.
+    Raises DefinitionError, TypeError for an unknown option.
+    """
+
+    def register(decorated: F) -> F:
+        told = read_options(EntryOptions, decorated, options)
+        definition = define_resource(
+            decorated,
+            uri,
+            told,
+            mime_type=mime_type,
+            annotations=annotations or {},
+            size=size,
+            completions=completions or {},
+        )
+        registry.add_resource(definition)
+        return decorated
+
+    return register

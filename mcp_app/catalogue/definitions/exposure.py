@@ -1,0 +1,118 @@
+"""Turns existing code into tools in one line; knows what a Celery task looks like, but not Celery.
+
+A call runs the task's own function inside the call's job, on a copy of the task made for it. So the task
+object that the rest of the installation uses stays as it is, and what the task reports during one call
+reaches the client of that call and nobody else.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final, Unpack
+from uuid import uuid4
+
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords, ToolOptions, define_tool
+
+# The keyword under which a call's context reaches the stand-in; no task can have a parameter of this name.
+CONTEXT: Final = "mcp context"
+_TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
+
+
+class Expose:
+    """``from mcp_app import expose``."""
+
+    @staticmethod
+    def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
+        """Offer a Celery task as a background tool; its options are those of ``tool`` but ``background``.
+
+        Its signature becomes the input schema (without ``self``; a parameter without type hint takes any JSON
+        value), ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress. The
+        timeout is the task's own time limit unless given. Raises DefinitionError, TypeError for an unknown
+        option.
+        """
+        told = ToolOptions(**options, background=True)
+        run = _function_of(task)
+        name = told.name or task.name.rpartition(".")[2]
+        timeout = told.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
+        definition = define_tool(_stand_in(task, run), replace(told, name=name, timeout=timeout))
+        registry.add_tool(replace(definition, function=replace(definition.function, context_name=CONTEXT)))
+
+
+expose: Final = Expose()
+
+
+def _function_of(task: Any) -> Callable[..., Any]:
+    """The function a task runs, bound to it if it takes ``self``."""
+    if not all(hasattr(task, part) for part in _TASK_PARTS):
+        raise DefinitionError(
+            f"{task!r} is no Celery task: give what @shared_task or @app.task made of a function."
+        )
+    run: Callable[..., Any] = task.run
+    if inspect.iscoroutinefunction(run):
+        raise DefinitionError(f"{code_path(run)}: Celery does not run async functions; use @tool.")
+    return run
+
+
+def _stand_in(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the task's name, documentation and hints that runs the task for one call."""
+
+    @functools.wraps(run)
+    def stand_in(**arguments: Any) -> Any:
+        context = arguments.pop(CONTEXT)
+        return _run(_copy(task, context), arguments)
+
+    hints = dict(getattr(run, "__annotations__", {}))
+    for item in inspect.signature(run).parameters.values():
+        if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD):
+            hints.setdefault(item.name, Any)
+    stand_in.__annotations__ = hints
+    return stand_in
+
+
+def _copy(task: Any, context: Any) -> Any:
+    """The task with another ``update_state``, for one call.
+
+    Not ``copy.copy``: a task pickles, and so copies, to itself.
+    """
+    # A shared task is a proxy to the task of whichever Celery application is current.
+    original = task._get_current_object() if hasattr(task, "_get_current_object") else task
+    copied = object.__new__(type(original))
+    vars(copied).update(vars(original))
+    # Automatic retries are wrapped around the original's function; a call ends with its first exception.
+    run = vars(original).get("_orig_run", original.run)
+    copied.run = run.__func__.__get__(copied) if inspect.ismethod(run) else run
+    copied.update_state = functools.partial(_report, context)
+    return copied
+
+
+def _run(task: Any, arguments: dict[str, Any]) -> Any:
+    task.push_request(id=str(uuid4()))
+    try:
+        return task(**arguments)
+    finally:
+        task.pop_request()
+
+
+def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = None, **_: Any) -> None:
+    """What ``update_state`` does during a call: progress if it has a number, otherwise a log message.
+
+    Raises Cancelled when nobody waits for the call any more, so a task that reports can be stopped gently.
+    """
+    context.raise_if_cancelled()
+    told = meta if isinstance(meta, Mapping) else {}
+    message = next((str(told[name]) for name in ("message", "status") if told.get(name)), None)
+    current, total = _number(told.get("current")), _number(told.get("total"))
+    if current is not None:
+        context.progress(current, total, message)
+    elif message or state:
+        context.info(message or str(state))
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

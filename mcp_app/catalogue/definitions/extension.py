@@ -1,0 +1,83 @@
+"""An extension of the protocol as its app defines it, with the methods it adds; knows no registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from mcp_app.catalogue.definitions import signatures
+from mcp_app.catalogue.definitions.definition import DefinitionError, ToolFunction
+from mcp_app.catalogue.definitions.wire_parts import check_permission
+from mcp_app.catalogue.schemas import json_schema
+from mcp_app.catalogue.schemas.json_schema import Validator
+from mcp_app.observability.counts import METHODS
+from mcp_app.protocol.capabilities import declares
+from mcp_app.protocol.messages.methods import check_own_method
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A request that an extension adds; ``names`` are the members of its params that the function takes."""
+
+    name: str
+    function: ToolFunction
+    names: frozenset[str]
+    input: Validator
+    code_path: str
+    permission: str = ""
+    cacheable: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Extension:
+    """An extension as its app defines it. With ``declared_only`` no other client may use its methods."""
+
+    id: str
+    settings: dict[str, Any]
+    versions: frozenset[str]
+    declared_only: bool
+    notifications: frozenset[str]
+    # Given the name of a method and where it is defined; raises DefinitionError when the name is taken.
+    check_free: Callable[[str, str], None]
+    methods: dict[str, Method] = field(default_factory=dict)
+
+    def is_for(self, capabilities: dict[str, Any], version: str) -> bool:
+        """Whether a client that declared these capabilities uses it at this revision."""
+        return version in self.versions and (
+            not self.declared_only or declares(capabilities, self.id, version)
+        )
+
+    def method(self, name: str, *, permission: str = "", cacheable: bool = False) -> Callable[[F], F]:
+        """Serve a request by a function, sync or async.
+
+        Its parameters are members of the request's ``params``, checked by their type hints; a ``Context`` is
+        hidden, as in a tool. It returns the result, an object. What it raises as ToolError is the error
+        -32602. ``permission`` is a Django permission without which there is no such method. A ``cacheable``
+        result has the hints for caches that lists have on 2026-07-28.
+        Raises DefinitionError.
+        """
+
+        def register(decorated: F) -> F:
+            signature = signatures.read(decorated)
+            where = signatures.code_path(decorated)
+            try:
+                check_own_method(name)
+            except ValueError as error:
+                raise DefinitionError(f"{where}: {error}") from None
+            self.check_free(name, where)
+            METHODS.add(name)
+            self.methods[name] = Method(
+                name=name,
+                function=signature.callable_with(signatures.binder(signature)),
+                names=frozenset(item.name for item in signature.parameters),
+                input=json_schema.compile_schema(signatures.input_schema(signature)),
+                code_path=where,
+                permission=check_permission(where, permission),
+                cacheable=cacheable,
+            )
+            return decorated
+
+        return register

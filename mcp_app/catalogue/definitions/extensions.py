@@ -1,0 +1,88 @@
+"""What an app adds to the protocol itself: an extension, its settings and the methods that belong to it.
+
+Like tools they are defined in an app's ``mcp.py``; a wrong definition is a DefinitionError at import. Which
+revision and which client may use one is decided by the handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+import orjson
+
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.extension import Extension
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.protocol.features.tasks import EXTENSION as TASKS
+from mcp_app.protocol.messages.meta import is_reserved_key, is_valid_key
+from mcp_app.protocol.messages.methods import check_own_notification
+from mcp_app.protocol.versions import SERVED
+
+# Extensions of the protocol's makers, which anybody may serve.
+OFFICIAL: Final = "io.modelcontextprotocol/"
+
+
+def extension(
+    id: str,  # noqa: A002 - what the specification calls it
+    *,
+    settings: Mapping[str, Any] | None = None,
+    versions: Collection[str] = SERVED,
+    declared_only: bool = True,
+    notifications: Collection[str] = (),
+) -> Extension:
+    """Offer an extension of the protocol: ``shelves = extension("com.example/shelves")``.
+
+    ``settings`` is what clients are told with its id, in ``capabilities.extensions`` on 2026-07-28 and in
+    ``capabilities.experimental`` before. ``versions`` are the revisions that have it. Unless
+    ``declared_only`` is false its methods are refused to clients that do not declare it. ``notifications``
+    are the names it may send by ``Context.notify``.
+    Raises DefinitionError.
+    """
+    where = f"The extension {id!r}"
+    found = Extension(
+        id=_checked_id(id),
+        settings=_checked_settings(where, settings),
+        versions=frozenset(versions),
+        declared_only=declared_only,
+        notifications=frozenset(notifications),
+        check_free=registry.check_method,
+    )
+    if unknown := sorted(found.versions - frozenset(SERVED)):
+        raise DefinitionError(f"{where}: {unknown[0]!r} is no revision; there are {', '.join(SERVED)}.")
+    try:
+        for name in sorted(found.notifications):
+            check_own_notification(name)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}") from None
+    registry.add_extension(found)
+    return found
+
+
+def _checked_id(name: str) -> str:
+    """CAP-05: a prefix that is somebody's domain, and a name."""
+    if type(name) is not str or "/" not in name or not is_valid_key(name):
+        raise DefinitionError(
+            f"{name!r} is no id for an extension: it needs a prefix of your own and a name, "
+            "such as 'com.example/shelves'."
+        )
+    if name == TASKS:
+        raise DefinitionError(f"The extension {name!r} is served by this server itself.")
+    if is_reserved_key(name) and not name.startswith(OFFICIAL):
+        raise DefinitionError(
+            f"The prefix of the extension {name!r} is reserved by the protocol: use a domain of your own."
+        )
+    return name
+
+
+def _checked_settings(where: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What JSON makes of them, so that nothing can go wrong when they are sent."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise DefinitionError(f"{where}: settings must be a dict, got {settings!r}.")
+    try:
+        found: dict[str, Any] = orjson.loads(orjson.dumps(dict(settings)))
+    except TypeError as error:
+        raise DefinitionError(f"{where}: settings must be JSON: {error}.") from None
+    return found

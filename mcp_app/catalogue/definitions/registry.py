@@ -1,0 +1,86 @@
+"""The process's list of code-defined entries in the order they were registered; never the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from mcp_app.catalogue.definitions.definition import (
+    Definition,
+    DefinitionError,
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+)
+from mcp_app.catalogue.definitions.extension import Extension
+
+
+@dataclass(slots=True)
+class Registry:
+    """Ordered maps: tools and prompts by name, resources by URI, templates by URI template, extensions by
+    id.
+    """
+
+    tools: dict[str, ToolDefinition] = field(default_factory=dict)
+    prompts: dict[str, PromptDefinition] = field(default_factory=dict)
+    resources: dict[str, ResourceDefinition] = field(default_factory=dict)
+    templates: dict[str, ResourceDefinition] = field(default_factory=dict)
+    extensions: dict[str, Extension] = field(default_factory=dict)
+
+    def add_tool(self, definition: ToolDefinition) -> None:
+        """Register a tool; raises DefinitionError when other code already uses its name (TOOL-06)."""
+        _refuse_duplicate("tool", definition.name, self.tools.get(definition.name), definition)
+        self.tools[definition.name] = definition
+
+    def add_prompt(self, definition: PromptDefinition) -> None:
+        """Register a prompt; raises DefinitionError when other code already uses its name."""
+        _refuse_duplicate("prompt", definition.name, self.prompts.get(definition.name), definition)
+        self.prompts[definition.name] = definition
+
+    def add_resource(self, definition: ResourceDefinition) -> None:
+        """Register a resource or template; raises DefinitionError when other code already uses its URI."""
+        home = self.templates if definition.is_template else self.resources
+        _refuse_duplicate("resource", definition.uri, home.get(definition.uri), definition)
+        home[definition.uri] = definition
+
+    def add_extension(self, found: Extension) -> None:
+        """Register an extension; raises DefinitionError when there is one of its id."""
+        if found.id in self.extensions:
+            raise DefinitionError(f"There is already an extension {found.id!r}. Give one another id.")
+        self.extensions[found.id] = found
+
+    def check_method(self, name: str, code_path: str) -> None:
+        """Raises DefinitionError when other code already serves the method ``name`` of an extension."""
+        for found in self.extensions.values():
+            present = found.methods.get(name)
+            if present is not None and present.code_path != code_path:
+                raise DefinitionError(
+                    f"{code_path}: there is already a method {name!r}, defined by {present.code_path}. "
+                    "Give one of them another name."
+                )
+
+    @contextmanager
+    def isolated(self) -> Iterator[Registry]:
+        """An empty registry for the length of a test; what was there before is put back."""
+        names = ("tools", "prompts", "resources", "templates", "extensions")
+        before = {name: getattr(self, name) for name in names}
+        for name in names:
+            setattr(self, name, {})
+        try:
+            yield self
+        finally:
+            for name, found in before.items():
+                setattr(self, name, found)
+
+
+def _refuse_duplicate(kind: str, key: str, present: Definition | None, new: Definition) -> None:
+    # The same function again is a module that was reloaded, not a clash.
+    if present is not None and present.code_path != new.code_path:
+        raise DefinitionError(
+            f"{new.code_path}: there is already a {kind} {key!r}, defined by {present.code_path}. "
+            "Give one of them another name."
+        )
+
+
+registry = Registry()

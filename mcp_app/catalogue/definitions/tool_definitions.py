@@ -1,0 +1,223 @@
+"""Builds a tool's definition from a function and what its decorator was told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_app.catalogue.definitions import outputs, signatures
+from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition, ToolFunction, Wire
+from mcp_app.catalogue.definitions.wire_parts import (
+    EntryKeywords,
+    EntryOptions,
+    check_name,
+    check_permission,
+    shared_wire,
+)
+from mcp_app.catalogue.schemas import json_schema, schema_bounds
+from mcp_app.protocol.http import param_headers
+
+MAX_RETRIES = 10
+MAX_PRIORITY = 9
+APPROVAL_MINUTES = 60
+# A session, and with it the way back for the answer, lives no longer than a day.
+MAX_APPROVAL_MINUTES = 24 * 60
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+
+
+class TaskKeywords(EntryKeywords, total=False):
+    """The options of an exposed Celery task, which always runs in the background, for the type checker."""
+
+    read_only: bool | None
+    destructive: bool | None
+    idempotent: bool | None
+    open_world: bool | None
+    timeout: float | None
+    calls_per_minute: int | None
+    task_required: bool
+    asks_first: Callable[..., Any] | None
+    retries: int
+    queue: str
+    priority: int
+    max_running: int | None
+    needs_approval: bool
+    approval_minutes: int | None
+    four_eyes: bool
+    input_schema: Wire | None
+    output_schema: Wire | None
+
+
+class ToolKeywords(TaskKeywords, total=False):
+    """The options of a tool, for the type checker."""
+
+    background: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions(EntryOptions):
+    """What was told about a tool; a hint (TOOL-19) that is None leaves the protocol's default."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    timeout: float | None = None
+    calls_per_minute: int | None = None
+    background: bool = False
+    task_required: bool = False
+    asks_first: Callable[..., Any] | None = None
+    retries: int = 0
+    queue: str = ""
+    priority: int = 0
+    max_running: int | None = None
+    needs_approval: bool = False
+    approval_minutes: int | None = None
+    four_eyes: bool = False
+    input_schema: Wire | None = None
+    output_schema: Wire | None = None
+
+
+def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefinition:
+    """The definition; raises DefinitionError naming the function."""
+    input_schema, output_schema = told.input_schema, told.output_schema
+    signature = signatures.read(function, hints_required=input_schema is None)
+    where = signatures.code_path(function)
+    name = check_name(where, told.name or getattr(function, "__name__", ""))
+    _check_limits(where, told)
+    _check_queueing(where, told)
+    _check_approval(where, told)
+    wire = shared_wire(where, name, told, signature.description)
+    if input_schema is None:
+        _refuse_open_arguments(where, signature)
+        wire["inputSchema"] = signatures.input_schema(signature)
+        bind = signatures.binder(signature)
+    else:
+        wire["inputSchema"] = _raw_input(where, input_schema, signature)
+        bind = signatures.raw_binder(signature)
+    output = _output(signature, output_schema)
+    if output.schema is not None:
+        wire["outputSchema"] = output.schema
+    if annotations := _annotations(told):
+        wire["annotations"] = annotations
+    _check_schema(where, wire, "inputSchema", is_written=input_schema is not None)
+    _check_schema(where, wire, "outputSchema", is_written=output_schema is not None)
+    return ToolDefinition(
+        name=name,
+        wire=wire,
+        function=signature.callable_with(bind),
+        code_path=where,
+        permission=check_permission(where, told.permission),
+        timeout=told.timeout,
+        calls_per_minute=told.calls_per_minute,
+        background=told.background or told.needs_approval or told.task_required,
+        task_required=told.task_required,
+        asks_first=_asks_first(where, told, signature),
+        retries=told.retries,
+        queue=told.queue,
+        priority=told.priority,
+        max_running=told.max_running,
+        needs_approval=told.needs_approval,
+        approval_minutes=told.approval_minutes,
+        four_eyes=told.four_eyes,
+        wraps_result=output.wraps,
+    )
+
+
+def _asks_first(where: str, told: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:
+    """What asks before a call becomes a task; it takes those arguments of the tool that it names."""
+    if told.asks_first is None:
+        return None
+    if not (told.background or told.task_required):
+        raise DefinitionError(f"{where}: asks_first needs background=True or task_required=True.")
+    signature = signatures.read(told.asks_first)
+    names = frozenset(item.name for item in signature.parameters)
+    known = {item.name for item in tool.parameters}
+    if signature.context_name is None:
+        raise DefinitionError(f"{where}: asks_first needs a parameter for the Context, to ask with.")
+    if not tool.takes_any and (unknown := sorted(names - known)):
+        raise DefinitionError(f"{where}: asks_first takes {unknown[0]!r}, which is no argument of the tool.")
+    bind = signatures.binder(signature)
+    return signature.callable_with(
+        lambda arguments: bind({name: value for name, value in arguments.items() if name in names})
+    )
+
+
+def _annotations(told: ToolOptions) -> Wire:
+    """The hints (TOOL-19) without what was not said."""
+    wire = {
+        "readOnlyHint": told.read_only,
+        "destructiveHint": told.destructive,
+        "idempotentHint": told.idempotent,
+        "openWorldHint": told.open_world,
+    }
+    return {name: value for name, value in wire.items() if value is not None}
+
+
+def _output(signature: signatures.Signature, given: Wire | None) -> outputs.Output:
+    return outputs.describe(signature.returns) if given is None else outputs.with_object_root(dict(given))
+
+
+def _raw_input(where: str, schema: Wire, signature: signatures.Signature) -> Wire:
+    """The schema as written (SCHEMA-02), if it is of type object and the function can take its properties."""
+    if schema.get("type") != "object":
+        raise DefinitionError(f'{where}: input_schema needs "type": "object" at its root.')
+    properties = schema.get("properties", {})
+    accepted = {item.name for item in signature.parameters}
+    if not signature.takes_any and (unknown := sorted(set(properties) - accepted)):
+        raise DefinitionError(f"{where}: takes no parameter {unknown[0]!r}; add it, or take **arguments.")
+    required = set(schema.get("required", ()))
+    if unfilled := sorted({item.name for item in signature.parameters if item.required} - required):
+        name = unfilled[0]
+        raise DefinitionError(f"{where}: parameter {name!r} needs a default, as input_schema may omit it.")
+    return schema
+
+
+def _refuse_open_arguments(where: str, signature: signatures.Signature) -> None:
+    if signature.takes_any:
+        raise DefinitionError(f"{where}: **arguments needs an input_schema that describes them.")
+
+
+def _check_limits(where: str, told: ToolOptions) -> None:
+    if told.timeout is not None and told.timeout <= 0:
+        raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {told.timeout!r}.")
+    if told.calls_per_minute is not None and told.calls_per_minute <= 0:
+        raise DefinitionError(f"{where}: calls_per_minute must be positive, got {told.calls_per_minute!r}.")
+
+
+def _check_queueing(where: str, told: ToolOptions) -> None:
+    queued = told.background or told.needs_approval or told.task_required
+    if not queued and (told.retries or told.queue or told.priority or told.max_running):
+        raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
+    if told.retries and told.idempotent is not True:
+        # R6: what may not happen twice must not be started twice.
+        raise DefinitionError(
+            f"{where}: retries need idempotent=True, as a lost attempt may have done its work."
+        )
+    if not 0 <= told.retries <= MAX_RETRIES or not 0 <= told.priority <= MAX_PRIORITY:
+        raise DefinitionError(f"{where}: retries are 0 to {MAX_RETRIES} and priority is 0 to {MAX_PRIORITY}.")
+    if told.max_running is not None and told.max_running < 1:
+        raise DefinitionError(f"{where}: max_running must be at least 1, got {told.max_running!r}.")
+    if told.queue and not QUEUE_NAME.fullmatch(told.queue):
+        raise DefinitionError(f"{where}: a queue is named by letters, digits and _.- only.")
+
+
+def _check_approval(where: str, told: ToolOptions) -> None:
+    if not told.needs_approval and (told.approval_minutes is not None or told.four_eyes):
+        raise DefinitionError(f"{where}: approval_minutes and four_eyes need needs_approval=True.")
+    if told.approval_minutes is not None and not 1 <= told.approval_minutes <= MAX_APPROVAL_MINUTES:
+        raise DefinitionError(f"{where}: approval_minutes are 1 to {MAX_APPROVAL_MINUTES}.")
+
+
+def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> None:
+    """A schema written by hand may come from anywhere, so it is held to the bounds of foreign ones."""
+    if member not in wire:
+        return
+    compiled = schema_bounds.compile_foreign if is_written else json_schema.compile_schema
+    try:
+        compiled(wire[member])
+        if member == "inputSchema":
+            param_headers.read(wire[member])
+    except (json_schema.SchemaError, ValueError) as error:
+        raise DefinitionError(f"{where}: {member}: {error}") from error

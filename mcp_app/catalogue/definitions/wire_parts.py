@@ -1,0 +1,112 @@
+"""The members every definition shares on the wire: name, title, description, icons and ``_meta``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, TypedDict, TypeVar
+
+from mcp_app.catalogue.definitions.definition import DefinitionError, Wire
+from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.protocol.messages import names
+from mcp_app.protocol.messages.icons import check_icon
+from mcp_app.protocol.messages.meta import check_own_keys
+
+_PERMISSION = re.compile(r"\w+\.\w+")
+Icon = str | Mapping[str, Any]
+
+
+class EntryKeywords(TypedDict, total=False):
+    """The options every decorator takes, for the type checker."""
+
+    name: str
+    title: str
+    description: str
+    icons: Iterable[Icon]
+    meta: Mapping[str, Any] | None
+    tags: Iterable[str]
+    permission: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryOptions:
+    """What a decorator was told about any kind of entry; an unknown option is a TypeError."""
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    icons: Iterable[Icon] = ()
+    meta: Mapping[str, Any] | None = None
+    tags: Iterable[str] = ()
+    permission: str = ""
+
+
+Options = TypeVar("Options", bound=EntryOptions)
+
+
+def read_options(kind: type[Options], function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
+    """What a decorator was told about ``function``; an unknown option is a TypeError that names both."""
+    known = {option.name for option in fields(kind)}
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), n=1)
+            meant = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(sorted(known))}."
+            raise TypeError(f"{code_path(function)}: unknown option {name!r}. {meant}")
+    return kind(**options)
+
+
+def check_name(where: str, name: str) -> str:
+    """The name, if it is legal (TOOL-06)."""
+    try:
+        return names.check_name(name)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error} Give it one with name=...") from error
+
+
+def check_permission(where: str, permission: str) -> str:
+    """Empty, or ``app_label.codename``."""
+    if permission and not _PERMISSION.fullmatch(permission):
+        raise DefinitionError(f"{where}: permission {permission!r} must look like 'app_label.codename'.")
+    return permission
+
+
+def display_title(name: str) -> str:
+    """``get_timestamp`` as ``Get timestamp``."""
+    words = re.sub(r"[_.-]+", " ", name).strip()
+    return words[:1].upper() + words[1:]
+
+
+def shared_wire(where: str, name: str, told: EntryOptions, documented: str) -> Wire:
+    """``name``, ``title``, ``description``, ``icons`` and ``_meta`` as far as they are known."""
+    wire: Wire = {"name": name, "title": told.title or display_title(name)}
+    if description := told.description or documented:
+        wire["description"] = description
+    if icons := [_icon(where, icon) for icon in told.icons]:
+        wire["icons"] = icons
+    if meta := _meta(where, told):
+        wire["_meta"] = meta
+    return wire
+
+
+def _icon(where: str, icon: Icon) -> dict[str, Any]:
+    wire = {"src": icon} if isinstance(icon, str) else dict(icon)
+    try:
+        check_icon(wire)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}") from error
+    return wire
+
+
+def _meta(where: str, told: EntryOptions) -> dict[str, Any]:
+    meta = dict(told.meta or {})
+    try:
+        check_own_keys(meta)
+    except ValueError as error:
+        raise DefinitionError(f"{where}: {error}") from error
+    if isinstance(told.tags, str):
+        raise DefinitionError(f"{where}: tags is a list of words, got the string {told.tags!r}.")
+    if tags := sorted(told.tags):
+        meta["tags"] = tags
+    return meta

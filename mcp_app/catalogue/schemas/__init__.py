@@ -1,0 +1,1 @@
+"""JSON Schema and JSON: compiled, bounded and read strictly."""

@@ -1,0 +1,266 @@
+"""Builds catalogue entries from stored rows and the functions that code registered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.definition import (
+    InvalidArgumentsError,
+    PromptDefinition,
+    ResourceDefinition,
+    ToolDefinition,
+    ToolFunction,
+    Wire,
+)
+from mcp_app.catalogue.definitions.tool_definitions import APPROVAL_MINUTES
+from mcp_app.catalogue.schemas import json_schema
+from mcp_app.catalogue.serving import static_content
+from mcp_app.catalogue.serving.entries import Order, PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.protocol.http import param_headers
+from mcp_app.protocol.messages import uri_template
+
+APPROVAL_HINT = "django-mcp/needsApproval"
+
+log = logging.getLogger("mcp.catalogue")
+Row = Tool | Prompt | Resource | ResourceTemplate
+
+
+def code_tool(row: Tool, definition: ToolDefinition) -> ToolEntry:
+    """A code-defined tool under the administrator's title, description, permission and limits."""
+    return _tool(
+        row,
+        name=definition.name,
+        wire=overridden(definition.wire, row),
+        definition=definition,
+        function=definition.function,
+    )
+
+
+def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
+    """An existing tool under another name with some arguments fixed, which cannot be sent any more."""
+    fixed = dict(row.fixed_arguments)
+    wire = {**overridden(definition.wire, base), "name": row.name, "title": row.name}
+    wire = overridden(wire, row)
+    wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], fixed)
+    inner = definition.function
+    function = ToolFunction(
+        inner.call,
+        inner.is_async,
+        inner.context_name,
+        lambda given: inner.bind({**given, **fixed}),
+        inner.never_waits,
+    )
+    return _tool(
+        row, name=row.name, wire=wire, definition=definition, function=function, fixed=fixed, base=base
+    )
+
+
+def without_arguments(schema: Wire, names: Mapping[str, Any]) -> Wire:
+    """An input schema without the named properties."""
+    reduced = dict(schema)
+    reduced["properties"] = {
+        key: value for key, value in schema.get("properties", {}).items() if key not in names
+    }
+    required = [name for name in schema.get("required", ()) if name not in names]
+    reduced.pop("required", None)
+    if required:
+        reduced["required"] = required
+    if not reduced["properties"] and schema.get("additionalProperties") is False:
+        reduced.pop("properties")
+    return reduced
+
+
+def _tool(
+    row: Tool,
+    *,
+    name: str,
+    wire: Wire,
+    definition: ToolDefinition,
+    function: ToolFunction,
+    fixed: Mapping[str, Any] | None = None,
+    base: Tool | None = None,
+) -> ToolEntry:
+    settings = conf.get()
+    asked = row.timeout_seconds or (base and base.timeout_seconds) or definition.timeout
+    rows = [row] if base is None else [row, base]
+    # What one of them asks for, nobody can switch off below it: a preset needs approval if its tool does.
+    needs_approval = definition.needs_approval or any(each.needs_approval for each in rows)
+    background = needs_approval or definition.background or any(each.background for each in rows)
+    # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
+    usual = settings.tool_timeout_max_seconds if background else settings.tool_timeout_seconds
+    output = wire.get("outputSchema")
+    return ToolEntry(
+        name=name,
+        wire=_announced(wire, definition, background=background, needs_approval=needs_approval),
+        function=function,
+        input=json_schema.compile_schema(wire["inputSchema"]),
+        output=None if output is None else json_schema.compile_schema(output),
+        timeout=min(asked or usual, settings.tool_timeout_max_seconds),
+        calls_per_minute=row.calls_per_minute
+        or (base and base.calls_per_minute)
+        or definition.calls_per_minute,
+        background=background,
+        task_required=definition.task_required,
+        asks_first=definition.asks_first,
+        retries=_retries(rows, definition),
+        queue=next((each.queue for each in rows if each.queue), definition.queue),
+        priority=_chosen(rows, "priority", definition.priority),
+        max_running=_chosen(rows, "max_running", definition.max_running),
+        needs_approval=needs_approval,
+        approval_minutes=_chosen(rows, "approval_minutes", definition.approval_minutes) or APPROVAL_MINUTES,
+        four_eyes=definition.four_eyes or any(each.four_eyes for each in rows),
+        wraps_result=definition.wraps_result,
+        param_headers=param_headers.read(wire["inputSchema"]),
+        permission=row.permission or (base.permission if base else "") or definition.permission,
+        fixed_arguments=fixed or {},
+        whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,
+        order=order_of(row),
+    )
+
+
+def _announced(wire: Wire, definition: ToolDefinition, *, background: bool, needs_approval: bool) -> Wire:
+    """The definition with what clients should know of how it is run.
+
+    That a call waits for a person, perhaps for long; and whether it may be a core task (TASK4-02), which
+    only clients of 2025-11-25 are shown.
+    """
+    settings, announced = conf.get(), dict(wire)
+    if needs_approval:
+        announced["_meta"] = {**wire.get("_meta", {}), APPROVAL_HINT: True}
+    if background and settings.core_tasks and settings.redis_url:
+        announced["execution"] = {"taskSupport": "required" if definition.task_required else "optional"}
+    return announced
+
+
+def _chosen(rows: Sequence[Tool], name: str, in_code: Any) -> Any:
+    """The administrator's number, of the preset before its tool, else the code's."""
+    chosen = (getattr(row, name) for row in rows)
+    return next((value for value in chosen if value is not None), in_code)
+
+
+def _retries(rows: Sequence[Tool], definition: ToolDefinition) -> int:
+    """None for a tool that is not idempotent, also when it was while an administrator allowed some (R6)."""
+    idempotent = definition.wire.get("annotations", {}).get("idempotentHint") is True
+    return int(_chosen(rows, "retries", definition.retries)) if idempotent else 0
+
+
+def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:
+    """A code-defined prompt with the administrator's overrides."""
+    arguments = definition.wire.get("arguments", [])
+    return PromptEntry(
+        name=definition.name,
+        wire=overridden(definition.wire, row),
+        function=definition.function,
+        permission=row.permission or definition.permission,
+        required=tuple(item["name"] for item in arguments if item.get("required")),
+        declared=frozenset(item["name"] for item in arguments),
+        choices=definition.choices,
+        completions=definition.completions,
+        order=order_of(row),
+    )
+
+
+def admin_prompt(row: Prompt) -> PromptEntry:
+    """An admin-made prompt: text with placeholders."""
+    wire = overridden({"name": row.name, "title": row.name}, row)
+    if row.arguments:
+        wire["arguments"] = row.arguments
+    return PromptEntry(
+        name=row.name,
+        wire=wire,
+        function=None,
+        template=row.template,
+        permission=row.permission,
+        required=tuple(item["name"] for item in row.arguments if item.get("required")),
+        declared=frozenset(item["name"] for item in row.arguments),
+        order=order_of(row),
+    )
+
+
+def code_resource(row: Resource | ResourceTemplate, definition: ResourceDefinition) -> ResourceEntry:
+    """A code-defined resource or template with the administrator's overrides."""
+    template = uri_template.compile(definition.uri)
+    return ResourceEntry(
+        uri=definition.uri,
+        wire=overridden(definition.wire, row),
+        function=definition.function,
+        permission=row.permission or definition.permission,
+        mime_type=definition.wire.get("mimeType", ""),
+        match=partial(_match, template, definition.function) if definition.is_template else None,
+        variables=template.names,
+        completions=definition.completions,
+        order=order_of(row),
+    )
+
+
+def _match(template: uri_template.UriTemplate, function: ToolFunction, uri: str) -> dict[str, str] | None:
+    """The variables of a URI that fits the template and the types of the function."""
+    variables = template.match(uri)
+    if variables is None or function.bind is dict:
+        return variables
+    try:
+        function.bind(dict(variables))
+    except InvalidArgumentsError:
+        return None
+    return variables
+
+
+def admin_resource(row: Resource) -> ResourceEntry:
+    """An admin-made resource: its text, its uploaded file, or the file its ``file:`` URI names."""
+    mime_type = admin_mime_type(row.mime_type, str(row.file.name or ""), row.uri, row.text)
+    if row.file:
+        static = static_content.upload_reader(str(row.file.name), mime_type)
+    elif _names_file(row.uri, row.text):
+        static = static_content.directory_reader(mime_type)
+    else:
+        static = static_content.text_reader(row.text, mime_type)
+    wire = overridden({"uri": row.uri, "name": row.name, "mimeType": mime_type}, row)
+    if row.annotations:
+        wire["annotations"] = row.annotations
+    return ResourceEntry(
+        uri=row.uri,
+        wire=wire,
+        function=None,
+        permission=row.permission,
+        mime_type=mime_type,
+        static=static,
+        content_revision=row.content_revision,
+        order=order_of(row),
+    )
+
+
+def admin_mime_type(mime_type: str, file: str, uri: str, text: str) -> str:
+    """What an admin-made resource is listed as: what was said, else what its file's name suggests."""
+    if mime_type:
+        return mime_type
+    if file:
+        return static_content.guess_mime_type(file)
+    return static_content.guess_mime_type(uri) if _names_file(uri, text) else "text/plain"
+
+
+def _names_file(uri: str, text: str) -> bool:
+    return uri.lower().startswith("file:") and not text
+
+
+def overridden(wire: Wire, row: Row) -> Wire:
+    """The definition with the administrator's words where there are any."""
+    changed = dict(wire)
+    if row.title:
+        changed["title"] = row.title
+    if row.description:
+        changed["description"] = row.description
+    if row.icons:
+        changed["icons"] = row.icons
+    if row.meta:
+        changed["_meta"] = {**wire.get("_meta", {}), **row.meta}
+    return changed
+
+
+def order_of(row: Row) -> Order:
+    """Code entries first in the order of the code, then the others (TOOL-04)."""
+    return (0 if row.source == Source.CODE else 1, row.position, row.pk)

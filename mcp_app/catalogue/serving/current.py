@@ -1,0 +1,68 @@
+"""The catalogue this process serves now, and how it is replaced when the stored one has moved on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from mcp_app.catalogue.serving import loading
+from mcp_app.catalogue.serving.snapshot import EMPTY, KINDS, Catalogue
+from mcp_app.database import thread_connection
+
+
+class _Holder:
+    """The snapshot in use; replaced as a whole, so a reader sees the old one or the new one."""
+
+    catalogue: Catalogue = EMPTY
+
+
+_holder = _Holder()
+_loading = threading.Lock()
+_queueing = threading.Lock()
+_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="catalogue")
+_queued: dict[bool, Future[Catalogue]] = {}
+
+
+def current() -> Catalogue:
+    """The catalogue in use; no I/O."""
+    return _holder.catalogue
+
+
+def refresh_now(*, force: bool = False) -> Catalogue:
+    """Load the stored catalogue if its revision moved (or ``force``), put it in use and return it; blocks."""
+    with _loading:
+        present = _holder.catalogue
+        if force or loading.revision_number() != present.revision:
+            _holder.catalogue = loading.load()
+        return _holder.catalogue
+
+
+async def refresh(force: bool = False) -> Catalogue:
+    """As ``refresh_now``, in a thread; many callers at once share the next load that has not begun."""
+    return await asyncio.wrap_future(_queue(force))
+
+
+def changed_kinds(old: Catalogue, new: Catalogue) -> tuple[str, ...]:
+    """The lists ("tools", "prompts", "resources") that differ between two snapshots."""
+    return tuple(kind for kind in KINDS if old.revisions[kind] != new.revisions[kind])
+
+
+def replace(catalogue: Catalogue) -> Catalogue:
+    """Put a catalogue in use that did not come from the database, for tests; returns the one before."""
+    before, _holder.catalogue = _holder.catalogue, catalogue
+    return before
+
+
+def _queue(force: bool) -> Future[Catalogue]:
+    # A load that has begun may have read the revision before this caller's change, so it is not shared.
+    with _queueing:
+        waiting = _queued.get(force)
+        if waiting is None or waiting.running() or waiting.done():
+            waiting = _queued[force] = _executor.submit(_refresh_in_thread, force)
+        return waiting
+
+
+@thread_connection()
+def _refresh_in_thread(force: bool) -> Catalogue:
+    return refresh_now(force=force)

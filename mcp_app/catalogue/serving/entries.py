@@ -1,0 +1,118 @@
+"""The entries of a catalogue snapshot: immutable, ready to list, check and run; no database, no request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_app.catalogue.definitions.definition import CompletionSource, ToolFunction, Wire
+from mcp_app.catalogue.schemas.json_schema import Validator
+from mcp_app.catalogue.serving.rendering import render
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.http.param_headers import ParamHeader
+
+Order = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What all kinds share. ``order`` is (0 for code and 1 for others, position, row id)."""
+
+    wire: Wire
+    permission: str
+    order: Order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry(Entry):
+    """A tool; ``timeout`` is in seconds, ``calls_per_minute`` counts per caller (None: no limit).
+
+    A tool that ``needs_approval`` is a background one: what waits for a person must survive any process.
+    So is one whose calls have to be tasks (``task_required``). ``asks_first`` is run before one is made.
+    """
+
+    name: str
+    function: ToolFunction
+    input: Validator
+    output: Validator | None
+    timeout: float
+    calls_per_minute: int | None = None
+    background: bool = False
+    task_required: bool = False
+    asks_first: ToolFunction | None = None
+    retries: int = 0
+    queue: str = ""
+    priority: int = 0
+    max_running: int | None = None
+    needs_approval: bool = False
+    approval_minutes: int = 60
+    four_eyes: bool = False
+    wraps_result: bool = False
+    param_headers: tuple[ParamHeader, ...] = ()
+    fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
+    whole_input: Validator | None = None
+
+    def check(self, arguments: dict[str, Any]) -> str | None:
+        """None when the arguments are valid, else path, expected and got in one line (TOOL-10)."""
+        if not self.input.is_valid(arguments):
+            return self.input.explain(arguments)
+        if self.whole_input is not None:
+            whole = {**arguments, **self.fixed_arguments}
+            if not self.whole_input.is_valid(whole):
+                return self.whole_input.explain(whole)
+        return None
+
+    def check_output(self, structured: Any) -> str | None:
+        """None when structured content fits the output schema, else what is wrong (TOOL-16)."""
+        if self.output is None or self.output.is_valid(structured):
+            return None
+        return self.output.explain(structured)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptEntry(Entry):
+    """A prompt made by a function, or by ``template`` when ``function`` is None."""
+
+    name: str
+    function: ToolFunction | None
+    template: str = ""
+    required: tuple[str, ...] = ()
+    declared: frozenset[str] = frozenset()
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    completions: Mapping[str, CompletionSource] = field(default_factory=dict)
+
+    def accept(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """The declared arguments among those given; raises InvalidParams (PROMPT-03, PROMPT-04)."""
+        for name, value in arguments.items():
+            if not isinstance(value, str):
+                raise InvalidParams(f"Prompt argument {name!r} must be a string.")
+            if name in self.choices and value not in self.choices[name]:
+                raise InvalidParams(
+                    f"Prompt argument {name!r} must be one of: {', '.join(self.choices[name])}."
+                )
+        if missing := [name for name in self.required if name not in arguments]:
+            raise InvalidParams(f"Missing required prompt arguments: {', '.join(missing)}.")
+        return {name: value for name, value in arguments.items() if name in self.declared}
+
+    def render(self, arguments: Mapping[str, str]) -> str:
+        """The text of an admin-made prompt."""
+        return render(self.template, arguments, self.declared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceEntry(Entry):
+    """A resource or template made by a function, or by ``static`` when ``function`` is None.
+
+    ``static`` takes the URI, gives the ``contents`` list and may block on a disk; it raises ResourceNotFound.
+    ``content_revision`` is that at which an administrator last changed what it gives, 0 for what code gives.
+    """
+
+    uri: str
+    function: ToolFunction | None
+    mime_type: str = ""
+    match: Callable[[str], dict[str, str] | None] | None = None
+    static: Callable[[str], list[dict[str, Any]]] | None = None
+    variables: tuple[str, ...] = ()
+    completions: Mapping[str, CompletionSource] = field(default_factory=dict)
+    content_revision: int = 0

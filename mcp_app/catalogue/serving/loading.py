@@ -1,0 +1,136 @@
+"""Reads a whole catalogue from the database; synchronous, for threads and commands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from django.conf import settings as django_settings
+from django.db import connection
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.schemas.json_schema import SchemaError
+from mcp_app.catalogue.serving import building
+from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
+from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
+from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Source, Tool
+
+log = logging.getLogger("mcp.catalogue")
+D = TypeVar("D", bound=Definition)
+_ATTEMPTS = 5
+
+
+def revision() -> CatalogueRevision:
+    """The stored revision row, all zero before the first change."""
+    return CatalogueRevision.objects.filter(pk=1).first() or CatalogueRevision(pk=1)
+
+
+def revision_number() -> int:
+    """The number of that row; written in SQL because it is asked for at every call and Django's own words for
+    it take fifteen times as long as the answer.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT number FROM {CatalogueRevision._meta.db_table} WHERE id = 1")  # noqa: S608
+        row = cursor.fetchone()
+    return row[0] if row else 0
+
+
+def load() -> Catalogue:
+    """The catalogue as stored now.
+
+    Rows change in the same transaction as the revision, so rows read between two equal revisions belong
+    together. If writers never pause, the older revision is kept: the next look will find the newer one.
+    """
+    before = revision()
+    catalogue = _read(before)
+    for _ in range(_ATTEMPTS):
+        after = revision()
+        if after.number == before.number:
+            break
+        before = after
+        catalogue = _read(before)
+    return catalogue
+
+
+def from_code() -> Catalogue:
+    """What the code defines, as if no administrator had ever touched it; no database."""
+    return Catalogue(
+        revision=0,
+        revisions=dict.fromkeys(KINDS, 0),
+        tools=[building.code_tool(row, item) for row, item in _unsaved(Tool, registry.tools)],
+        prompts=[building.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
+        resources=[building.code_resource(row, item) for row, item in _unsaved(Resource, registry.resources)],
+        templates=[
+            building.code_resource(row, item) for row, item in _unsaved(ResourceTemplate, registry.templates)
+        ],
+        page_size=conf.get().page_size,
+        secret=django_settings.SECRET_KEY.encode(),
+    )
+
+
+def _unsaved(kind: type[Any], definitions: Mapping[str, D]) -> Iterator[tuple[Any, D]]:
+    for number, definition in enumerate(definitions.values(), start=1):
+        yield kind(pk=number, position=number, source=Source.CODE), definition
+
+
+def _read(at: CatalogueRevision) -> Catalogue:
+    return Catalogue(
+        revision=at.number,
+        revisions={"tools": at.tools, "prompts": at.prompts, "resources": at.resources},
+        tools=_tools(),
+        prompts=_prompts(),
+        resources=_resources(),
+        templates=_templates(),
+        page_size=conf.get().page_size,
+        secret=django_settings.SECRET_KEY.encode(),
+    )
+
+
+def _tools() -> Iterator[ToolEntry]:
+    for row in Tool.objects.filter(enabled=True).select_related("preset_of"):
+        base = row.preset_of
+        definition = registry.tools.get(base.name if base else row.name)
+        if definition is None or (base is not None and not base.enabled):
+            continue
+        yield from _usable(row, partial(_tool, row, base, definition))
+
+
+def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry:
+    return building.preset_tool(row, base, definition) if base else building.code_tool(row, definition)
+
+
+def _prompts() -> Iterator[PromptEntry]:
+    for row in Prompt.objects.filter(enabled=True):
+        definition = registry.prompts.get(row.name)
+        if row.source == Source.ADMIN:
+            yield building.admin_prompt(row)
+        elif definition is not None:
+            yield building.code_prompt(row, definition)
+
+
+def _resources() -> Iterator[ResourceEntry]:
+    for row in Resource.objects.filter(enabled=True):
+        definition = registry.resources.get(row.uri)
+        if row.source == Source.ADMIN:
+            yield building.admin_resource(row)
+        elif definition is not None:
+            yield building.code_resource(row, definition)
+
+
+def _templates() -> Iterator[ResourceEntry]:
+    for row in ResourceTemplate.objects.filter(enabled=True, source=Source.CODE):
+        definition = registry.templates.get(row.uri_template)
+        if definition is not None:
+            yield building.code_resource(row, definition)
+
+
+def _usable(row: Tool, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
+    """One entry, or none when its stored schema cannot be used: one bad row must not empty the catalogue."""
+    try:
+        yield build()
+    except SchemaError as error:
+        log.warning("Tool %r is not offered: %s", row.name, error)

@@ -1,0 +1,68 @@
+"""The content of admin-made resources: stored text, an uploaded file, or a file in a resource directory."""
+
+from __future__ import annotations
+
+import logging
+import mimetypes
+from collections.abc import Callable
+from typing import Any
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.content import resource_contents
+from mcp_app.catalogue.serving import files
+from mcp_app.protocol.errors import ResourceNotFound
+
+log = logging.getLogger("mcp.catalogue")
+Static = Callable[[str], list[dict[str, Any]]]
+
+
+def text_reader(text: str, mime_type: str) -> Static:
+    """Gives the stored text."""
+    return lambda uri: [resource_contents(text, uri=uri, mime_type=mime_type)]
+
+
+def upload_reader(name: str, mime_type: str) -> Static:
+    """Gives an uploaded file by its name below the upload directory."""
+
+    def read(uri: str) -> list[dict[str, Any]]:
+        return _contents(uri, mime_type, lambda limit: files.read_below(upload_directory(), name, limit))
+
+    return read
+
+
+def directory_reader(mime_type: str) -> Static:
+    """Gives the file that the ``file:`` URI itself names, below one of the resource directories."""
+
+    def read(uri: str) -> list[dict[str, Any]]:
+        roots = conf.get().resource_directories
+        return _contents(uri, mime_type, lambda limit: files.read_uri(uri, roots, limit))
+
+    return read
+
+
+def upload_directory() -> str:
+    """Where uploaded files are kept."""
+    from django.conf import settings
+
+    return conf.get().upload_directory or str(settings.MEDIA_ROOT)
+
+
+def guess_mime_type(name: str) -> str:
+    """By the suffix of a file name; unknown ones are plain bytes."""
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def _contents(uri: str, mime_type: str, read: Callable[[int], bytes]) -> list[dict[str, Any]]:
+    """RES-06: a file that may not be read looks like one that is not there; the log has the reason."""
+    try:
+        # Base64 adds a third.
+        data = read(conf.get().max_result_bytes * 3 // 4)
+    except files.FileRefusedError as error:
+        log.warning("Resource %r was refused: %s", uri, error)
+        raise ResourceNotFound(data={"uri": uri}) from error
+    if files.is_text(mime_type):
+        try:
+            return [resource_contents(data.decode("utf-8"), uri=uri, mime_type=mime_type)]
+        except UnicodeDecodeError:
+            log.warning("Resource %r is declared %s but is not UTF-8; sent as bytes", uri, mime_type)
+    return [resource_contents(data, uri=uri, mime_type=mime_type)]

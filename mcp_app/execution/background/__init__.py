@@ -1,0 +1,1 @@
+"""Background calls outside their worker: accepted, followed, cancelled, recovered."""

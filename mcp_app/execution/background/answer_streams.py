@@ -1,0 +1,131 @@
+"""What the event stream of a background call gets besides its messages: the stored answer and the fence."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import TypeVar
+
+import orjson
+from django.db import DatabaseError
+
+from mcp_app import conf
+from mcp_app.database import aquery
+from mcp_app.execution.background import core_tasks
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.streams.base import StreamFinished, StreamsError
+from mcp_app.streams.gateway import Streams
+
+T = TypeVar("T")
+# The topic of the broadcasts of ``tell_of_task``.
+TASKS = "task"
+
+log = logging.getLogger("mcp.worker")
+
+
+async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
+    """Append a stored answer to the stream, once however often this is tried; False: try again later."""
+    if not await append_answer(streams, call, encoded):
+        return False
+    await aquery(records.note_published, call.id)
+    return True
+
+
+def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None) -> int:
+    """Publish stored answers from a thread without an event loop; returns how many were. Blocks.
+
+    Without Redis there is nothing to do; while it is away the reaper does it later.
+    """
+
+    async def published(streams: Streams) -> int:
+        return sum([await publish(streams, call, answer or call.answer) for call in calls])
+
+    return connected(published) or 0
+
+
+def fence_off_now(call: CallRecord, attempt: int) -> None:
+    """As ``fence_off``, from a thread without an event loop. Blocks."""
+    connected(lambda streams: fence_off(streams, call, attempt))
+
+
+def connected(work: Callable[[Streams], Awaitable[T]]) -> T | None:
+    """Do something with connections of its own; None without Redis."""
+    url = conf.get().redis_url
+
+    async def done() -> T:
+        streams = Streams.connect(url)
+        await streams.start()
+        try:
+            return await work(streams)
+        finally:
+            await streams.close()
+
+    return asyncio.run(done()) if url else None
+
+
+async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
+    """Append a stored answer; False: try again later. Nothing is noted in the row."""
+    try:
+        await streams.log.finish(call.session_id, call.stream, encoded, owner=call.principal)
+    except StreamFinished:
+        pass  # The session is over: nobody may read the stream any more.
+    except StreamsError:
+        return False
+    if call.is_task:
+        await tell_of_task(streams, call)
+    if call.is_core_task:
+        try:
+            await core_tasks.tell_waits(streams, call.id)
+        except (DatabaseError, StreamsError):
+            return False
+    return True
+
+
+async def tell_of_task(streams: Streams, call: CallRecord) -> None:
+    """Say in every process that a task is not as it was; who wants to know looks at its row (TASKX-16)."""
+    if call.is_core_task:
+        await core_tasks.tell_status(streams, call)
+        return
+    try:
+        await streams.hub.publish(TASKS, {"id": str(call.id)})
+    except StreamsError:
+        log.warning("Nobody was told of a change of task %s", call.id)
+
+
+async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:
+    """From now on no attempt before this one can write to the call's stream (R5), even before it does."""
+    with suppress(StreamsError):
+        await streams.log.keep(call.session_id, call.stream, fence=attempt)
+
+
+async def reported_progress(streams: Streams, call: CallRecord) -> float | None:
+    """How far the reports of earlier attempts came: the client must not see them go back (PROG-02)."""
+    greatest: float | None = None
+    try:
+        head = await streams.log.head(call.session_id, call.stream)
+        after = 0
+        while head is not None and after < head.offset:
+            page = await streams.log.read(call.session_id, call.stream, head.epoch, after)
+            if not page.events:
+                break
+            after = page.events[-1].offset
+            for event in page.events:
+                progress = _progress(event.data)
+                if progress is not None and (greatest is None or progress > greatest):
+                    greatest = progress
+    except StreamsError as error:
+        log.warning("Earlier progress of call %s cannot be read: %s", call.id, error)
+    return greatest
+
+
+def _progress(data: bytes) -> float | None:
+    if b'"notifications/progress"' not in data:
+        return None
+    message = orjson.loads(data)
+    if message.get("method") != "notifications/progress":
+        return None
+    progress: float = message["params"]["progress"]
+    return progress

@@ -1,0 +1,111 @@
+"""What the client of a call is told while it waits for approval, and how the wait ends without a decision."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from django.db import transaction
+
+from mcp_app.execution.background.answer_streams import connected, publish
+from mcp_app.execution.stored import pending_approvals, records, stored_answers
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.stored.pending_approvals import Waiting
+from mcp_app.execution.stored.statements import FINISH_UNSTARTED
+from mcp_app.models import audit
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.logging import at_least
+from mcp_app.protocol.messages.progress import waiting_progress
+from mcp_app.streams.base import StreamFinished, StreamsError
+from mcp_app.streams.gateway import Streams
+
+# With the pause between two sweeps a client hears every 15 to 20 seconds that its call waits.
+REMIND_SECONDS = 15.0
+APPROVED = "Approved"
+
+log = logging.getLogger("mcp.approval")
+
+
+def notice(call: CallRecord | Waiting, words: str) -> bytes | None:
+    """A notification that says ``words``: progress if the client asked for it, else a log message.
+
+    None when the client wants neither. The progress stays far below what the tool will report.
+    """
+    token = call.meta.get("progressToken")
+    method = "notifications/message" if token is None else "notifications/progress"
+    if token is not None:
+        # By the database's clock: reminders come from any process, and progress must not go back.
+        waited = ((call.read_at or call.accepted_at) - call.accepted_at).total_seconds()
+        params = {"progressToken": token, "progress": waiting_progress(waited), "message": words}
+    elif (level := call.session_fields.get("log_level", "info")) and at_least("info", level):
+        # Without a level no message was asked for (LOG-03).
+        params = {"level": "info", "logger": call.tool, "data": words}
+    else:
+        return None
+    fitted = downlevel.message(method, params, call.session_fields["version"])
+    return None if fitted is None else jsonrpc.encode_notification(method, fitted)
+
+
+async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last: bool = False) -> None:
+    """Say something on the stream of a waiting call; shed when that cannot be.
+
+    The ``last`` word is written as if by the first attempt, so that no late reminder follows it.
+    """
+    encoded = notice(call, words)
+    if encoded is None:
+        return
+    try:
+        await streams.log.append(call.session_id, call.stream, encoded, fence=int(last))
+    except StreamFinished:
+        pass  # Decided meanwhile, or its session is over.
+    except StreamsError:
+        log.warning("The client of a waiting call was not told: %s", words)
+
+
+def sweep() -> int:
+    """End what waited too long or for nobody, and remind the clients of the rest; returns how many ended."""
+    ended = [*_expired(), *_orphaned()]
+    # Without a token a client is told once; that the connection lives it sees by the stream's comments.
+    reminded = [call for call in pending_approvals.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
+    if ended or reminded:
+        connected(lambda streams: _tell_all(streams, ended, reminded))
+    return len(ended)
+
+
+def _expired() -> list[tuple[CallRecord, bytes]]:
+    ended = []
+    for call in pending_approvals.overdue():
+        encoded = stored_answers.failed(call, f"{call.tool} was not run: nobody approved the call in time.")
+        with transaction.atomic():
+            if not pending_approvals.expire(call.id, encoded):
+                continue
+            detail = {"tool": call.tool, "principal": call.principal}
+            audit(
+                actor=None, action="call.expire", object_kind="call", object_key=str(call.id), detail=detail
+            )
+        log.warning("Call %s (%s) expired: nobody decided about it", call.id, call.tool)
+        ended.append((call, encoded))
+    return ended
+
+
+def _orphaned() -> list[tuple[CallRecord, bytes]]:
+    ended = []
+    for call in pending_approvals.orphaned():
+        encoded = stored_answers.cancelled(call)
+        records.request_cancel_of(call.id, "the session ended")
+        if records.finish(
+            call.id, call.attempt, State.CANCELLED, "cancelled", encoded, statement=FINISH_UNSTARTED
+        ):
+            ended.append((call, encoded))
+    return ended
+
+
+async def _tell_all(
+    streams: Streams, ended: Iterable[tuple[CallRecord, bytes]], reminded: Iterable[Waiting]
+) -> None:
+    for call, encoded in ended:
+        await publish(streams, call, encoded)
+    for waiting in reminded:
+        await tell(streams, waiting, pending_approvals.waiting_words(waiting))

@@ -1,0 +1,146 @@
+"""Finds the project's Celery and hands background calls to it by name; only this knows the broker."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from celery import Celery, _state
+from django.conf import settings as django_settings
+from kombu.exceptions import OperationalError
+
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+
+HIGHEST_PRIORITY = 9
+TASK = "mcp_app.tasks.run_call"
+# What Celery calls the application it makes up when a thread asks for one and there is none.
+MADE_UP = "default"
+
+log = logging.getLogger("mcp.background")
+_loading = threading.Lock()
+
+
+class BrokerUnavailable(Exception):
+    """The job could not be handed to the broker; the call's row stays and is handed on later."""
+
+
+@lru_cache(maxsize=1)
+def application() -> Celery:
+    """The project's Celery application; without one, the one that Celery makes up, whose broker is nobody's.
+
+    Celery's own ``current_app`` is known to the thread that made it, and made up anew in every other, unless
+    the project said ``set_default()``, which hardly any does. So it is said here, once. An application that
+    nothing has imported yet is looked for where Celery's guide for Django puts it: ``<project>/celery.py``.
+    """
+    app = _current() or _only_one()
+    if app is None and (module := _module()):
+        import_module(module)
+        app = _current() or _only_one()
+    if app is None:
+        log.warning("No Celery application of this project was found: background calls wait for one")
+        return _state.get_current_app()
+    app.set_default()
+    return app
+
+
+def is_found() -> bool:
+    """Whether the project has a Celery application, and not only the one that Celery makes up."""
+    return bool(application().main != MADE_UP)
+
+
+def knows_our_tasks() -> bool:
+    """Whether a worker of that application could run a background call; loads all of its tasks.
+
+    Celery's loading runs Django's checks, one of which asks this: then the answer is yes, as the first tells.
+    """
+    app = application()
+    if TASK in app.tasks or _loading.locked():
+        return True
+    with _loading:
+        app.loader.import_default_modules()
+    return TASK in app.tasks
+
+
+def _current() -> Celery | None:
+    """What Celery holds for the application of this thread or of all, if anybody made it."""
+    for app in (_state._tls.current_app, _state.default_app):
+        if app is not None and app.main != MADE_UP:
+            return app
+    return None
+
+
+def _only_one() -> Celery | None:
+    """The application that another thread made; of several, nobody could say which is meant."""
+    found = [app for app in _state._get_active_apps() if app.main != MADE_UP]
+    return found[0] if len(found) == 1 else None
+
+
+def _module() -> str:
+    """Where the project's application would be, by the folder of its settings or its URLs; perhaps empty."""
+    for named in (os.environ.get("DJANGO_SETTINGS_MODULE", ""), django_settings.ROOT_URLCONF):
+        package = named.partition(".")[0]
+        if package and find_spec(package) and find_spec(f"{package}.celery"):
+            return f"{package}.celery"
+    return ""
+
+
+def enqueue(call: CallRecord, delay: float = 0) -> None:
+    """Queue one job for a call, by its id only; raises BrokerUnavailable.
+
+    Blocks for a millisecond or two, and for seconds when Redis does not answer.
+    """
+    try:
+        application().send_task(
+            TASK,
+            args=[str(call.id)],
+            queue=call.queue,
+            # On Redis the smallest number leaves the queue first.
+            priority=HIGHEST_PRIORITY - call.priority,
+            countdown=delay or None,
+            retry=False,
+        )
+    except OperationalError as error:
+        raise BrokerUnavailable(str(error)) from error
+
+
+def hand_on_new(call: CallRecord) -> bool:
+    """Queue the job of a call just accepted; False when the broker is away, so that the reaper does it later.
+
+    A process that dies before this leaves a row that claims to have a job: the reaper counts them (R4). A
+    call that waits for approval gets its job when it is approved.
+    """
+    if call.waits_for_approval:
+        return False
+    try:
+        enqueue(call)
+    except BrokerUnavailable as error:
+        log.warning("Call %s waits for the broker: %s", call.id, error)
+        records.note_enqueued(call.id, is_queued=False)
+        return False
+    return True
+
+
+def hand_on(call: CallRecord, delay: float = 0) -> bool:
+    """Queue a job for a call again and note it; False as for ``hand_on_new``."""
+    try:
+        enqueue(call, delay)
+    except BrokerUnavailable as error:
+        log.warning("Call %s waits for the broker: %s", call.id, error)
+        return False
+    records.note_enqueued(call.id)
+    return True
+
+
+def waiting(queue: str) -> int:
+    """How many jobs of a queue no worker has taken; raises BrokerUnavailable. May block as ``enqueue``."""
+    with application().connection_for_write() as connection:
+        try:
+            count: int = connection.default_channel.queue_declare(queue, durable=True).message_count
+        except (OperationalError, *connection.connection_errors, *connection.channel_errors) as error:
+            raise BrokerUnavailable(str(error)) from error
+    return count

@@ -1,0 +1,362 @@
+"""A web process's side of background calls: accept, attach, cancel, give back a lost answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import DatabaseError, connection
+
+from mcp_app.conf import Settings
+from mcp_app.database import aquery
+from mcp_app.execution.background import approval, core_tasks
+from mcp_app.execution.background.answer_streams import publish, tell_of_task
+from mcp_app.execution.background.backlog import Backlog
+from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.background.task_results import TaskResults
+from mcp_app.execution.running import failpoints
+from mcp_app.execution.stored import (
+    call_record,
+    client_tasks,
+    pending_approvals,
+    records,
+    stored_answers,
+    task_records,
+)
+from mcp_app.execution.stored.acceptance import PREFIX
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.execution.stored.task_waits import PREFIX as WAIT
+from mcp_app.protocol.call_state import UNSTARTED
+from mcp_app.protocol.errors import InvalidRequest, McpError, TooManyRequests, Unavailable
+from mcp_app.protocol.features.tasks import Task
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import HAD_CALLS
+from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+
+NO_DATABASE = "The server cannot store the call now. Try again in a moment."
+# Who may be refused is refused soon (R15); work that was accepted waits longer.
+PATIENCE = 1.5
+# Python's own patience with a locked SQLite file.
+SQLITE_SECONDS = 5.0
+
+log = logging.getLogger("mcp.background")
+
+
+class Background:
+    """Accepts background calls of one web process; holds nothing, everything is stored."""
+
+    def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
+        self._streams = streams
+        self._most_waiting = settings.max_waiting_approvals_per_principal
+        # Without Redis there is no broker and no worker: everything runs in this process.
+        self.available = bool(settings.redis_url)
+        self.results = TaskResults(streams, message_log)
+        self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
+
+    async def accept(self, new: NewCall) -> tuple[str, Position]:
+        """Accept a call; returns its stream and the position to follow from. Raises as ``accept_call``."""
+        call, position = await self.accept_call(new)
+        return call.stream, position
+
+    async def accept_call(self, new: NewCall) -> tuple[CallRecord, Position]:
+        """Accept a call; returns it and the position in its stream to follow from.
+
+        The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
+        queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
+        that waits for approval gets no job here. Raises InvalidRequest when the id was used for other work
+        (R7), TooManyRequests, Unavailable and StreamsUnavailable.
+        """
+        try:
+            await admit(self._streams, new.principal)
+        except McpError:
+            # R7: as above a full backlog, what repeats a call adds none.
+            present = await self._present(new)
+            if present is None:
+                raise
+            return await self._attached(present, new)
+        position, _ = await asyncio.gather(
+            self._streams.log.open(new.session_id, new.stream, owner=new.principal),
+            self._streams.sessions.update(new.session_id, {HAD_CALLS: "1"}),
+        )
+        try:
+            call, is_new = await aquery(_accept, new, self._backlog, self._most_waiting)
+        except DatabaseError as error:
+            log.warning("A call was not accepted: %s", error)
+            raise Unavailable(NO_DATABASE) from error
+        except TooManyRequests:
+            await self._streams.log.drop(new.session_id, new.stream)
+            raise
+        if is_new:
+            if call.waits_for_approval:
+                await approval.tell(self._streams, call, pending_approvals.waiting_words(call))
+            return call, position
+        await self._streams.log.drop(new.session_id, new.stream)
+        return await self._attached(call, new)
+
+    async def _present(self, new: NewCall) -> CallRecord | None:
+        """The call that was accepted by the same request before."""
+        try:
+            return await aquery(records.find_request, new.session_id, new.request_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def _attached(self, call: CallRecord, new: NewCall) -> tuple[CallRecord, Position]:
+        """The call that a repeated request attaches to, if it asks for the same work."""
+        if call.digest != call_record.digest(new.tool, new.arguments):
+            raise InvalidRequest(
+                f"Request id {new.request_id!r} was used for another call in this session.",
+                http_status=200,
+            )
+        return call, await self.restore(call)
+
+    async def answer(self, call: CallRecord, start: Position, seconds: float) -> bytes:
+        """The answer of a call that is over within ``seconds``, else nothing."""
+        reader = self._streams.reader(call.session_id, call.stream, start.epoch, start.offset)
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    for event in await reader.next(seconds):
+                        if event.kind == "final":
+                            return event.data
+        except (TimeoutError, StreamsError):
+            return b""
+        finally:
+            reader.close()
+
+    async def task(
+        self, task_id: str, principal: str, *, core: bool = False
+    ) -> tuple[Task, CallRecord] | None:
+        """See ``client_tasks.find``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.find, task_id, principal, core=core)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def seen_task(self, task_id: str) -> Task | None:
+        """See ``client_tasks.seen``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.seen, task_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
+        """See ``client_tasks.page``; raises Unavailable."""
+        try:
+            return await aquery(client_tasks.page, principal, after, size)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
+        """Take answers to what a task asked; what answers nothing is ignored: False. Raises Unavailable."""
+        try:
+            changed = await aquery(_answer_task, call.id, responses)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        if changed is not None:
+            await tell_of_task(self._streams, changed)
+        return changed is not None
+
+    async def answer_core_task(self, session_id: str, response: jsonrpc.Response) -> bool | None:
+        """As ``answer_task``, by a client's response; None for one to a question of no task."""
+        asked = core_tasks.asked_by(response.id)
+        if asked is None:
+            return None
+        stream, name = asked
+        try:
+            call = await self.results.asked_on(session_id, stream)
+            if call is None or not await self.answer_task(call, {name: core_tasks.taken(response)}):
+                return False
+            await core_tasks.withdraw(self._streams, call, stream, name)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        return True
+
+    async def wait_for_task(
+        self, call: CallRecord, session_id: str, request_id: str | int
+    ) -> tuple[str, Position]:
+        """See ``TaskResults.begin``; raises Unavailable."""
+        try:
+            return await self.results.begin(call, session_id, request_id)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+
+    async def end_task(self, call: CallRecord, reason: str) -> bool:
+        """End a core task as cancelled, whatever its worker does; False when it is over (TASK4-07)."""
+        encoded = stored_answers.cancelled(call)
+        try:
+            if not await aquery(_end_cancelled, call.id, encoded, reason):
+                return False
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        await self._stop_worker(call, reason)
+        # What cannot be said now is by a later sweep.
+        with suppress(DatabaseError):
+            await publish(self._streams, call, encoded)
+        return True
+
+    async def cancel_call(self, call_id: UUID, reason: str) -> None:
+        """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
+        try:
+            call = await aquery(_request_cancel_of, call_id, reason)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        if call is not None:
+            await self._stop(call, reason)
+
+    async def restore(self, call: CallRecord) -> Position:
+        """The beginning of a call's stream, made again with the stored answer if Redis has lost it (R12)."""
+        position = await self._streams.log.open(call.session_id, call.stream, owner=call.principal)
+        if call.is_over:
+            # Also where a stream is: a Redis that was set back in time has one without its end.
+            await publish(self._streams, call, call.answer)
+        return Position(position.epoch, 0)
+
+    async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
+        """A stream that is no longer in Redis but belongs to a stored call, or waits for one; else None."""
+        try:
+            if stream.startswith(WAIT):
+                return await self.results.restore(session_id, stream)
+            if not stream.startswith(PREFIX):
+                return None
+            call = await aquery(records.find_by_stream, session_id, stream)
+        except DatabaseError as error:
+            raise Unavailable(NO_DATABASE) from error
+        return None if call is None else (call.stream, await self.restore(call))
+
+    async def complete(self, session_id: str, stream: str) -> bool:
+        """Give a stream that Redis has the answer it may lack; False when it is no background call's.
+
+        While the database is away the stream has to do as it is.
+        """
+        if not stream.startswith((PREFIX, WAIT)):
+            return False
+        with suppress(Unavailable):
+            return await self.lost_stream(session_id, stream) is not None
+        return True
+
+    async def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
+        """Stop a call wherever it is, waiting or running in some worker (R8); False when there is none.
+
+        False, too, while the database cannot be asked: then a broadcast is all that can be done.
+        """
+        if not self.available or not await self._had_calls(session_id):
+            return False
+        try:
+            call = await aquery(_request_cancel, session_id, request_id, reason)
+            if call is None:
+                return await self.results.give_up(session_id, request_id)
+        except DatabaseError as error:
+            log.warning("A cancel was not stored: %s", error)
+            return False
+        await self._stop(call, reason)
+        return True
+
+    async def cancel_session(self, session_id: str, reason: str) -> None:
+        """Stop every call of a session that ends (SES-07)."""
+        if not self.available or not await self._had_calls(session_id):
+            return
+        for call in await aquery(records.open_calls, session_id):
+            await self.cancel(session_id, call.request_id, reason)
+
+    async def _had_calls(self, session_id: str) -> bool:
+        """Whether to ask the database at all; sessions come and go much more often than calls."""
+        try:
+            fields = await self._streams.sessions.load(session_id)
+        except StreamsUnavailable:
+            return True
+        return fields is None or HAD_CALLS in fields
+
+    async def _stop(self, call: CallRecord, reason: str) -> None:
+        if not await self._end_idle(call):
+            await self._stop_worker(call, reason)
+
+    async def _stop_worker(self, call: CallRecord, reason: str) -> None:
+        payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
+        try:
+            await self._streams.hub.publish("cancel", payload)
+        except StreamsError:
+            log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
+
+    async def _end_idle(self, call: CallRecord) -> bool:
+        """A call that no worker works on is over at once; its job finds nothing to do."""
+        if call.state not in UNSTARTED and not call.is_suspended:
+            return False
+        answer = stored_answers.cancelled(call)
+        ended = await aquery(records.cancel_idle, call, answer)
+        if ended:
+            await publish(self._streams, call, answer)
+        return ended
+
+
+def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallRecord, bool]:
+    """Store the call and queue its job; returns it and whether it is new."""
+    with _impatience():
+        try:
+            backlog.admit(new.principal)
+        except TooManyRequests:
+            # R7: what repeats a call adds none, so it attaches also where no more are taken.
+            present = records.find_request(new.session_id, new.request_id)
+            if present is None:
+                raise
+            return present, False
+        if new.approval_minutes is None:
+            call, is_new = records.accept(new)
+        else:
+            call, is_new = pending_approvals.accept(new, most_waiting)
+    if is_new:
+        failpoints.reach("after-accept")
+        hand_on_new(call)
+    return call, is_new
+
+
+def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
+    with _impatience():
+        return records.request_cancel(session_id, request_id, reason)
+
+
+def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRecord | None:
+    with _impatience():
+        changed = task_records.answer(call_id, responses)
+    if changed is None:
+        return None
+    call, goes_on = changed
+    if goes_on:
+        hand_on_new(call)
+    return call
+
+
+def _end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
+    with _impatience():
+        return records.end_cancelled(call_id, answer, reason)
+
+
+def _request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
+    with _impatience():
+        return records.request_cancel_of(call_id, reason)
+
+
+@contextmanager
+def _impatience() -> Iterator[None]:
+    """Inside, a locked database is an error after PATIENCE; PostgreSQL's connections are always like that."""
+    if connection.vendor != "sqlite":
+        yield
+        return
+    usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS)
+    _wait_for_locks(PATIENCE)
+    try:
+        yield
+    finally:
+        _wait_for_locks(usual)
+
+
+def _wait_for_locks(seconds: float) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")

@@ -1,0 +1,59 @@
+"""A web process's side of ``tasks/result``: begin to wait, give up, find the way back; holds nothing."""
+
+from __future__ import annotations
+
+import secrets
+
+from mcp_app.database import aquery
+from mcp_app.execution.background import core_tasks
+from mcp_app.execution.stored import records, task_waits
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.stored.task_waits import Wait
+from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import HAD_CALLS
+from mcp_app.streams.base import Position
+from mcp_app.streams.gateway import Streams
+
+
+class TaskResults:
+    """Every method raises DatabaseError, and StreamsError, when the stores are away."""
+
+    def __init__(self, streams: Streams, message_log: MessageLog | None = None) -> None:
+        self._streams = streams
+        self._message_log = message_log
+
+    async def begin(self, call: CallRecord, session_id: str, request_id: str | int) -> tuple[str, Position]:
+        """Wait for a task; returns the stream of the session on which the answer will be, and its start.
+
+        The row is stored before the task is looked at, so that its end is not missed. Raises as ``admit``.
+        """
+        await admit(self._streams, call.principal)
+        wait = Wait(call.id, session_id, request_id, task_waits.PREFIX + secrets.token_hex(9))
+        position = await self._streams.log.open(session_id, wait.stream)
+        await self._streams.sessions.update(session_id, {HAD_CALLS: "1"})
+        for given_up in await aquery(task_waits.begin, wait):
+            await core_tasks.end(self._streams, given_up)
+        await core_tasks.tell_waits(self._streams, call.id, self._message_log)
+        return wait.stream, position
+
+    async def give_up(self, session_id: str, request_id: str | int) -> bool:
+        """The client waits no longer; its task goes on (CAN-09). False when nothing waited."""
+        found = await aquery(task_waits.give_up, session_id, request_id)
+        for wait in found:
+            await core_tasks.end(self._streams, wait)
+        return bool(found)
+
+    async def restore(self, session_id: str, stream: str) -> tuple[str, Position] | None:
+        """The stream of a wait with all there is to tell by now; made again if Redis has lost it (R12)."""
+        wait = await aquery(task_waits.find, session_id, stream)
+        if wait is None:
+            return None
+        position = await self._streams.log.open(session_id, stream)
+        await core_tasks.tell_waits(self._streams, wait.call_id, self._message_log)
+        return stream, Position(position.epoch, 0)
+
+    async def asked_on(self, session_id: str, stream: str) -> CallRecord | None:
+        """The task whose questions are asked on a stream of a session."""
+        wait = await aquery(task_waits.find, session_id, stream)
+        return None if wait is None else await aquery(records.find, wait.call_id)

@@ -1,0 +1,77 @@
+"""Tells clients that asked for progress how far their calls are from a worker: ``3 of 12 waiting``.
+
+A pass of any process now and then over the first calls of each line, and no work for each that begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from django.db.models import Count, Min, Q
+
+from mcp_app import database_clock
+from mcp_app.execution.background import approval
+from mcp_app.execution.background.answer_streams import connected
+from mcp_app.execution.stored.pending_approvals import Waiting
+from mcp_app.models import Call
+from mcp_app.streams.gateway import Streams
+
+# Who waits for less is begun before the news would be read.
+PATIENCE_SECONDS = 5.0
+REMIND_SECONDS = 10.0
+# Of each line, and how many lines: the bound of one pass.
+TOLD, LINES = 100, 20
+
+
+def sweep() -> None:
+    """Tell who waits long enough, and was not told lately, where the call is in its line."""
+    told = [each for line in _lines() for each in _to_tell(*line)]
+    if told:
+        connected(lambda streams: _tell_all(streams, told))
+
+
+def _lines() -> Iterator[tuple[Any, int]]:
+    """The calls of each queue and lane where one has waited for long, and how many wait there."""
+    accepted = Call.objects.extra(where=["state = 'accepted'"]).order_by()  # In words: for the index.
+    lines = accepted.values("queue", "lane").annotate(number=Count("pk"), oldest=Min("accepted_at"))
+    for line in lines.filter(oldest__lt=database_clock.now(-PATIENCE_SECONDS))[:LINES]:
+        calls = accepted.filter(queue=line["queue"], lane=line["lane"])
+        yield calls.order_by("-priority", "start_tag", "accepted_at"), line["number"]
+
+
+def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
+    # A task's client asks for itself.
+    silent = Q(reminded_at=None) | Q(reminded_at__lt=database_clock.now(-REMIND_SECONDS))
+    due = calls.filter(
+        silent, accepted_at__lt=database_clock.now(-PATIENCE_SECONDS), task_until=None, attempt=0
+    )
+    first = list(calls.values_list("pk", flat=True)[:TOLD])
+    places = {pk: place for place, pk in enumerate(first, 1)}
+    rows = due.filter(pk__in=first, meta__contains='"progressToken"').annotate(**database_clock.read_at())
+    return [
+        (_waiting(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
+        for row in rows.defer("arguments", "answer")
+        # Whoever notes it tells it, and before the call begins: its attempt knows then that it was told.
+        if due.filter(pk=row.pk).update(reminded_at=database_clock.now())
+    ]
+
+
+def _waiting(row: Any) -> Waiting:
+    return Waiting(
+        tool=row.tool,
+        session_id=row.session_id,
+        stream=row.stream,
+        meta=orjson.loads(row.meta),
+        session_fields=row.session_fields,
+        accepted_at=row.accepted_at,
+        approval_until=None,
+        read_at=row.read_at,
+    )
+
+
+async def _tell_all(streams: Streams, told: list[tuple[Waiting, str]]) -> None:
+    for waiting, words in told:
+        if "progressToken" in waiting.meta:
+            await approval.tell(streams, waiting, words)

@@ -1,0 +1,398 @@
+"""One running request of a client: its task, deadline, cancellation and the messages it sends on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import CancelledError as FutureCancelled
+from concurrent.futures import Future
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, TypeVar
+
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import Settings
+from mcp_app.execution.asking import request_state
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.running.call_notes import PROGRESS, note_running, note_sent
+from mcp_app.execution.running.exceptions import Cancelled, Suspended
+from mcp_app.execution.running.json_values import sendable
+from mcp_app.execution.running.reply import Lost, Outlet
+from mcp_app.execution.running.results import unexpected
+from mcp_app.execution.running.threads import own_place
+from mcp_app.observability.call_telemetry import CallTelemetry
+from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled, fitted
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.logging import at_least
+from mcp_app.protocol.messages.progress import ProgressGate, check_progress
+from mcp_app.protocol.messages.trace_context import joined
+from mcp_app.sessions.client_requests import ClientRequests, withdrawal
+from mcp_app.sessions.session import Session
+
+# How long code may take to clean up after it was told to stop, before its client is answered without it.
+UNWILLING_SECONDS = 5.0
+# What stops a call that cannot go on without an answer, where that comes with a new request.
+INPUT = "input"
+
+log = logging.getLogger("mcp.call")
+T = TypeVar("T")
+
+
+class Call:
+    """A client's request while application code works on it.
+
+    Everything here runs on the event loop, except where a method says otherwise. One outcome only: whichever
+    of finish, cancel and deadline comes first decides, the others find ``outcome`` or ``stopped_by`` set.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_deadline",
+        "_flush",
+        "_gate",
+        "_logged",
+        "_questions",
+        "_requests",
+        "_thread",
+        "finished",
+        "inputs",
+        "last_progress",
+        "loop",
+        "meta",
+        "method",
+        "noted_at",
+        "on_timeout",
+        "outcome",
+        "payload",
+        "principal",
+        "progress_above",
+        "progress_token",
+        "reply",
+        "request_id",
+        "session",
+        "settings",
+        "started",
+        "stopped_by",
+        "target",
+        "task",
+        "telemetry",
+        "threads",
+        "timeout",
+    )
+
+    def __init__(
+        self,
+        *,
+        request_id: str | int,
+        method: str,
+        target: str,
+        session: Session,
+        principal: Principal,
+        reply: Outlet,
+        requests: ClientRequests,
+        settings: Settings,
+        progress_token: str | int | None,
+        timeout: float,
+        payload: bytes,
+        meta: dict[str, Any],
+        on_timeout: Callable[[], dict[str, Any]],
+        finished: Callable[[Call, bytes], None],
+        telemetry: CallTelemetry,
+        inputs: Inputs | None = None,
+    ) -> None:
+        self.request_id = request_id
+        self.method = method
+        self.target = target
+        self.session = session
+        self.principal = principal
+        self.reply = reply
+        self.settings = settings
+        self.progress_token = progress_token
+        self.timeout = timeout
+        self.payload = payload
+        self.meta = meta
+        self.on_timeout = on_timeout
+        self.finished = finished
+        self.telemetry, self.inputs = telemetry, inputs
+        self.task: asyncio.Task[Any] | None = None
+        self.outcome = self.stopped_by = ""
+        self.threads: tuple[Future[Any], ...] = ()
+        self.last_progress: tuple[float, float | None, str | None] | None = None
+        self.progress_above: float | None = None
+        self._asked: set[str] = set()
+        self._requests = requests
+        self.loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.started = perf_counter()
+        self._gate: ProgressGate | None = None
+        self._flush: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._logged = 0
+        self.noted_at = float("-inf")
+        self._questions: set[asyncio.Task[Any]] = set()
+
+    def watch(self, grace: float = 0.0) -> None:
+        """The call is not quick: its deadline counts from now; noted unless it is over after ``grace``."""
+        if self._deadline is None and not self.outcome:
+            self._deadline = self.loop.call_later(self.timeout, self._stop, "deadline")
+            note_running(self, self._requests.log, grace)
+
+    def cancel(self, reason: str) -> None:
+        """Stop the call: async code at its next await, threads when they next use the context (CAN-01)."""
+        if self.outcome or self.stopped_by:
+            return
+        if self.in_thread:
+            log.info(
+                "%s %r runs in a thread: it was told to stop (%s) and may go on unseen",
+                self.method,
+                self.target,
+                reason or "no reason given",
+            )
+        self._stop("cancel")
+
+    def shut_down(self) -> None:
+        """The process ends: stop like after a cancel, but say so in the answer."""
+        self._stop("shutdown")
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether synchronous code of this call runs in a thread, also when nobody waits for it any more."""
+        return any(not thread.done() for thread in self.threads)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether code of this call still runs, also after it was answered."""
+        return self.in_thread or (self.task is not None and not self.task.done())
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the caller no longer waits; may be read from any thread."""
+        return self.stopped_by != ""
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the call ends with questions; what its code still does is of no account."""
+        return self.stopped_by == INPUT
+
+    def raise_if_stopped(self) -> None:
+        """Raise Cancelled when nobody waits for this call any more, Suspended when its round is over."""
+        if self.suspended:
+            raise Suspended
+        if self.outcome or self.stopped_by:
+            raise Cancelled
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the call was stopped from outside; code can raise CancelledError by itself, too."""
+        return self.stopped_by != "" or (self.task is not None and self.task.cancelling() > 0)
+
+    def _stop(self, by: str) -> None:
+        if self.outcome or self.stopped_by:
+            return
+        self.stopped_by = by
+        # Questions first, so that the client is told they are withdrawn before it is answered (CAN-08).
+        for question in self._questions:
+            question.cancel()
+        if self.task is not None:
+            self.task.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = self.loop.call_later(UNWILLING_SECONDS, self._abandon)
+
+    def _abandon(self) -> None:
+        log.warning("%s %r ignores that it was stopped: it may go on unseen", self.method, self.target)
+        self.finish(*ending(self))
+
+    def finish(self, encoded: bytes, outcome: str) -> None:
+        """Send the one answer; a second one is dropped."""
+        if self.outcome:
+            return
+        self.flush_progress()
+        self.outcome = outcome
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.session.in_flight.pop(self.request_id, None)
+        # A thread may still wait for an answer; nothing can be said about that after ours.
+        while self._asked:
+            self.reply.send(withdrawal(self._asked.pop()))
+        for question in self._questions:
+            question.cancel()
+        self.reply.answer(encoded, outcome)
+        self.telemetry.end(outcome, encoded)
+        self.finished(self, encoded)
+
+    def send(self, method: str, params: dict[str, Any]) -> None:
+        """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
+        fitted = self.session.message(method, params)
+        if fitted is not None:
+            # Encoded here and now: code may change what it passed, and must be told of what cannot be sent.
+            self._put(jsonrpc.encode_notification(method, fitted), method=method)
+
+    def _put(self, encoded: bytes, lost: Lost | None = None, kind: str = "message", method: str = "") -> None:
+        if self.outcome:
+            return
+        if threading.get_ident() != self._thread:
+            self.loop.call_soon_threadsafe(self._put, encoded, lost, kind, method)
+            return
+        self.reply.send(encoded, kind, lost)
+        if method:
+            note_sent(self, self._requests.log, method, encoded)
+
+    def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        """Report progress; may be called from any thread. Without a token nothing is sent (PROG-01).
+
+        Raises ValueError for a number that is not finite.
+        """
+        if self.outcome:
+            return
+        check_progress(progress, total)
+        self.last_progress = (progress, total, message)
+        if self.progress_token is None:
+            return
+        if threading.get_ident() != self._thread:
+            self.loop.call_soon_threadsafe(self.progress, progress, total, message)
+            return
+        if self._gate is None:
+            self._gate = ProgressGate(1 / self.settings.progress_per_second, above=self.progress_above)
+        params = self._gate.offer(progress, total, message, self.loop.time())
+        if params is not None:
+            self._send_progress(params)
+        elif self._flush is None and self._gate.held:
+            # The newest value held back must not wait for a next report that may never come (PROG-04).
+            self._flush = self.loop.call_later(1 / self.settings.progress_per_second, self.flush_progress)
+
+    def flush_progress(self) -> None:
+        """Send the value held back, if any."""
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        if self._gate is not None and (params := self._gate.flush(self.loop.time())) is not None:
+            self._send_progress(params)
+
+    def _send_progress(self, params: dict[str, Any]) -> None:
+        if not self.stopped_by:
+            self.send(PROGRESS, {"progressToken": self.progress_token, **params})
+
+    def log_message(self, level: str, data: Any, logger: str) -> None:
+        """A log message, if the session's level asks for it (LOG-02) and the call's limit allows (LOG-06)."""
+        if not self.session.log_level or not at_least(level, self.session.log_level):
+            return
+        self._logged += 1
+        limit = self.settings.log_messages_per_call
+        if self._logged > limit + 1:
+            return
+        if self._logged == limit + 1:
+            level, data = "warning", f"More than {limit} log messages: the rest of this call's are left out."
+        sent = sendable(data, self.settings.redacted_names)
+        self.send("notifications/message", {"level": level, "logger": logger, "data": sent})
+
+    def close_stream(self, retry_ms: int) -> None:
+        """Let the client poll: close its connection after telling it when to come back (T-POLL-03)."""
+        self._put(b"%d" % retry_ms, kind="close")
+
+    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask the client on the call's stream and wait for its answer, through whichever process.
+
+        Raises Cancelled when nobody waits for this call any more.
+        """
+        fitted = self.session.message(method, params)
+        if fitted is None:
+            raise InternalError(f"Revision {self.session.version} has no {method}.")
+        with self._question():
+            self.flush_progress()
+            fitted = joined(fitted, self.telemetry.context)
+            return await self._requests.ask(self.session, method, fitted, self._put, self._asked)
+
+    async def wait_for_next_round(self) -> Any:
+        """End with the questions in ``inputs``; those asked in the same turn of the loop go along."""
+        with self._question():
+            self.loop.call_soon(self.suspend)
+            return await self.loop.create_future()
+
+    def suspend(self) -> None:
+        """End the round if it left questions open, but not in the middle of an effect."""
+        if self.inputs is not None and self.inputs.requests and not self.inputs.effects:
+            self._stop(INPUT)
+
+    def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
+        """Await what ``question`` returns on the event loop for synchronous code, whose thread blocks.
+
+        Raises Cancelled when nobody waits for this call any more.
+        """
+        if threading.get_ident() == self._thread:
+            raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
+        self.raise_if_stopped()
+        place = own_place()
+
+        async def awaited() -> T:
+            with self._question():
+                return await question() if place is None else await place.away(question)
+
+        try:
+            return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result()
+        except FutureCancelled:
+            self.raise_if_stopped()
+            raise Cancelled from None
+
+    @contextmanager
+    def _question(self) -> Iterator[None]:
+        """While inside, the current task ends with the call: nobody may wait for minutes after that."""
+        self.raise_if_stopped()
+        task = asyncio.current_task()
+        assert task is not None
+        self._questions.add(task)
+        try:
+            yield
+        finally:
+            self._questions.discard(task)
+
+
+async def attempt(call: Call, work: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+    """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
+    # Set here, not by the starter: a task cancelled before its first step never runs, and would not answer.
+    call.task = asyncio.current_task()
+    call.telemetry.enter()
+    try:
+        if call.stopped_by:
+            raise asyncio.CancelledError
+        result = await work()
+        encoded = jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result))
+        outcome = "tool_error" if result.get("isError") else "ok"
+    except (asyncio.CancelledError, Cancelled, Suspended):
+        encoded, outcome = ending(call)
+    except McpError as error:
+        encoded = jsonrpc.encode_error(fitted(error, call.session.version), call.request_id)
+        outcome = "error"
+    except (Exception, SystemExit):  # noqa: BLE001 - the boundary: application code may raise anything
+        encoded = jsonrpc.encode_error(unexpected(call.method, call.target), call.request_id)
+        outcome = "error"
+    call.finish(encoded, outcome)
+
+
+def ending(call: Call) -> tuple[bytes, str]:
+    """The answer to a call that was stopped, and its outcome.
+
+    CAN-02: over HTTP a cancelled request is answered, because only an answer ends its stream cleanly.
+    """
+    error: McpError
+    outcome = "error"
+    try:
+        if call.stopped_by == "deadline":
+            result = call.session.fit(call.method, call.on_timeout())
+            return jsonrpc.encode_result(call.request_id, result), "tool_error"
+        if call.inputs is not None and call.suspended:
+            result = request_state.result(call.inputs, call.principal.key, call.settings)
+            return jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result)), "asked"
+        if call.stopped_by == "cancel":
+            error, outcome = RequestCancelled(), "cancelled"
+        elif call.interrupted:
+            error = InternalError("The server is stopping.")
+        else:
+            error = unexpected(call.method, call.target)
+    except McpError as too_late:
+        error = too_late
+    except Exception:  # noqa: BLE001 - whatever it is (a key that cannot seal), silence is the one wrong answer
+        error = unexpected(call.method, call.target)
+    return jsonrpc.encode_error(fitted(error, call.session.version), call.request_id), outcome

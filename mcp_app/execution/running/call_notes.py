@@ -1,0 +1,53 @@
+"""What the message log learns of a call before its answer: that it takes its time, and what it sends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from mcp_app.auth.principal import Principal
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session
+
+PROGRESS = "notifications/progress"
+# Of progress only now and then a line is logged: it would be most of the log.
+PROGRESS_SECONDS = 1.0
+
+
+class Logged(Protocol):
+    """The part of a call that the log shows."""
+
+    loop: asyncio.AbstractEventLoop
+    session: Session
+    principal: Principal
+    request_id: str | int
+    method: str
+    target: str
+    payload: bytes
+    outcome: str
+    noted_at: float
+
+
+def note_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
+    """A request that is not over after ``grace``: people who watch see it before it is answered."""
+    if grace:
+        call.loop.call_later(grace, note_running, call, log)
+    elif not call.outcome:
+        _note(call, log, "running", "in", call.method, call.payload)
+
+
+def note_sent(call: Logged, log: MessageLog, method: str, encoded: bytes) -> None:
+    """A notification that the call sent to its client."""
+    if method == PROGRESS:
+        now = call.loop.time()
+        if now - call.noted_at < PROGRESS_SECONDS:
+            return
+        call.noted_at = now
+    _note(call, log, "notification", "out", method, encoded)
+
+
+def _note(call: Logged, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:
+    session = call.session.record_id
+    log.single(
+        session, call.principal.key, direction, kind, payload, method, str(call.request_id), call.target
+    )

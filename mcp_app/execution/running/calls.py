@@ -1,0 +1,192 @@
+"""Starts and stops the calls of one process, and finds them for a cancel that arrived anywhere (CAN-04)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.conf import Settings
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.running.call import Call, attempt
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reply import RequestOutlet
+from mcp_app.execution.running.runner import Runner
+from mcp_app.observability.call_telemetry import of_request
+from mcp_app.observability.counts import Counts
+from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.exchange import CLIENT_RECORD
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session
+from mcp_app.streams.gateway import Streams
+
+Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
+Read = Callable[[Call, str], Awaitable[dict[str, Any]]]
+
+
+class Calls:
+    """Admission, start and cancellation of calls; holds nothing after they ended."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        requests: ClientRequests,
+        runner: Runner,
+        log: MessageLog,
+        counts: Counts,
+        settings: Settings,
+    ) -> None:
+        self.runner = runner
+        self._streams = streams
+        self._requests = requests
+        self._log = log
+        self._counts = counts
+        self._settings = settings
+        self._running: dict[str, int] = {}
+        self._sessions: dict[str, Session] = {}
+
+    @property
+    def running(self) -> int:
+        """How many calls this process runs now."""
+        return sum(self._running.values())
+
+    def in_flight(self) -> dict[str, list[Call]]:
+        """The calls this process runs now, by the record of their session."""
+        found: dict[str, list[Call]] = {}
+        for session in self._sessions.values():
+            found.setdefault(session.record_id, []).extend(session.in_flight.values())
+        return found
+
+    def start(
+        self,
+        *,
+        session: Session,
+        principal: Principal,
+        reply: RequestOutlet,
+        request_id: str | int,
+        method: str,
+        target: str,
+        payload: bytes,
+        meta: dict[str, Any],
+        progress_token: str | int | None,
+        timeout: float,
+        work: Work,
+        read: Read,
+        on_timeout: Callable[[], dict[str, Any]],
+        trace_fields: Mapping[str, str] | None = None,
+        inputs: Inputs | None = None,
+    ) -> Call:
+        """Begin to work on a request; its answer will come on ``reply``.
+
+        Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
+        when the principal already runs as many calls as allowed.
+        """
+        running = self._admit(session, principal, request_id)
+        call = Call(
+            request_id=request_id,
+            method=method,
+            target=target,
+            session=session,
+            principal=principal,
+            reply=reply,
+            requests=self._requests,
+            settings=self._settings,
+            progress_token=progress_token,
+            timeout=min(timeout, self._settings.tool_timeout_max_seconds),
+            payload=payload,
+            meta=meta,
+            on_timeout=on_timeout,
+            finished=self._finished,
+            telemetry=of_request(
+                method=method,
+                target=target,
+                session=session.id,
+                version=session.version,
+                principal=principal.key,
+                request_id=request_id,
+                meta=meta,
+                fields=trace_fields,
+            ),
+            inputs=inputs,
+        )
+        session.in_flight[request_id] = call
+        reply.calls.append(call)
+        self._sessions[session.id] = session
+        self._running[principal.key] = running + 1
+        context = Context(call, lambda uri: read(call, uri))
+        # From its first step on the task is kept by the call, until then by the event loop.
+        call.loop.create_task(attempt(call, lambda: work(call, context)))
+        return call
+
+    def _admit(self, session: Session, principal: Principal, request_id: str | int) -> int:
+        """How many calls the principal runs now; raises as ``start`` does."""
+        if request_id in session.in_flight:
+            raise InvalidRequest(
+                f"Request id {request_id!r} is still in flight in this session.", http_status=200
+            )
+        running = self._running.get(principal.key, 0)
+        if running >= self._settings.max_running_calls_per_principal:
+            raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
+        return running
+
+    def cancel(self, session_id: str, request_id: str | int, reason: str) -> bool:
+        """Cancel a call running in this process; False when there is none."""
+        named = self._named(session_id)
+        found = [session.in_flight[request_id] for session in named if request_id in session.in_flight]
+        for call in found:
+            call.cancel(reason)
+        return bool(found)
+
+    def _named(self, session_id: str) -> list[Session]:
+        """The session of that id; by the record of a modern client, each of its requests that run."""
+        if session_id.startswith(CLIENT_RECORD):
+            return [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]
+        session = self._sessions.get(session_id)
+        return [session] if session is not None else []
+
+    def on_cancel(self, payload: dict[str, Any]) -> None:
+        """A cancel that reached another process."""
+        if "session" in payload:
+            self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
+
+    async def close(self, seconds: float) -> None:
+        """Let running calls end, then stop what is left."""
+        await asyncio.sleep(0)  # A call accepted just now has no task before its first step.
+        running = [call for session in self._sessions.values() for call in session.in_flight.values()]
+        if await _still_running(running, seconds):
+            for call in running:
+                call.shut_down()
+            await _still_running(running, 1)
+        self.runner.close()
+
+    def _finished(self, call: Call, encoded: bytes) -> None:
+        running = self._running[call.principal.key] - 1
+        if running:
+            self._running[call.principal.key] = running
+        else:
+            del self._running[call.principal.key]
+        if not call.session.in_flight:
+            self._sessions.pop(call.session.id, None)
+        seconds = perf_counter() - call.started
+        tool = call.target if call.method == "tools/call" else ""
+        self._counts.done(call.method, call.outcome, tool, seconds)
+        if self._log.enabled:
+            facts = (call.method, str(call.request_id), call.target)
+            self._log.exchange(
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
+            )
+
+
+async def _still_running(calls: list[Call], seconds: float) -> bool:
+    """Wait at most ``seconds`` for calls to end; whether some have not."""
+    tasks = [call.task for call in calls if call.task is not None and not call.task.done()]
+    return bool(tasks and (await asyncio.wait(tasks, timeout=seconds))[1])

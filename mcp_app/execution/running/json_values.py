@@ -1,0 +1,69 @@
+"""Python values of application code as JSON values; what has no JSON form is refused with the remedy."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from django.db.models import Model, QuerySet
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.observability.redaction import Redactor
+
+MAX_ROWS = 1_000
+
+
+def jsonable(value: Any) -> Any:
+    """JSON values from models, dataclasses, dates and the like; raises TypeError where there is none."""
+    if type(value) in (str, int, bool):
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError("return bytes as Image, Audio or File, which say what they are.")
+    if _holds_rows(value):
+        # All fields of a row would include those nobody meant to publish.
+        raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
+    try:
+        return to_jsonable_python(value, by_alias=True, inf_nan_mode="null")
+    except (PydanticSerializationError, UnicodeDecodeError) as error:
+        raise TypeError(f"it has no JSON form ({error}).") from error
+
+
+def settle(value: Any) -> Any:
+    """A QuerySet as a list of at most 1,000 rows; call it in the thread that may use the database."""
+    if not isinstance(value, QuerySet):
+        return value
+    rows = list(value[: MAX_ROWS + 1])
+    if len(rows) > MAX_ROWS:
+        raise ToolError(f"More than {MAX_ROWS} rows; ask for a narrower selection.")
+    return rows
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON; raises TypeError for what JSON or 64 bits cannot hold."""
+    return orjson.dumps(value).decode()
+
+
+def encodable(text: str) -> str:
+    """JSON text is UTF-8 (GEN-03): half of a surrogate pair cannot be sent."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
+    """Log data as JSON without credentials (LOG-05); what has no JSON form is named, not raised."""
+    try:
+        value = orjson.loads(orjson.dumps(jsonable(encodable(data) if isinstance(data, str) else data)))
+    except TypeError as error:
+        return f"not sent: {error}"
+    return _redactor(secret_names).value(value)
+
+
+@lru_cache(maxsize=1)
+def _redactor(names: tuple[str, ...]) -> Redactor:
+    return Redactor(names)
+
+
+def _holds_rows(value: Any) -> bool:
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return isinstance(first, Model)

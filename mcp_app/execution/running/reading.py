@@ -1,0 +1,48 @@
+"""Reads one resource for the caller of a call: on its own request, or for a tool that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from functools import cache
+from typing import Any
+
+from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.entries import ResourceEntry
+from mcp_app.database import aquery
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.running.contents import to_contents
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.runner import Runner
+from mcp_app.protocol.errors import ResourceNotFound
+
+
+@cache
+def read_for(runner: Runner) -> Any:
+    """How ``Context.read_resource`` reads for the caller of a call."""
+
+    async def read_as_caller(call: Call, uri: str) -> dict[str, Any]:
+        entry, variables = find(uri, call.principal.permissions)
+        reading = Context(call, lambda other: read_as_caller(call, other))
+        return await contents(runner, entry, uri, variables, call, reading)
+
+    return read_as_caller
+
+
+def find(uri: str, permissions: Container[str]) -> tuple[ResourceEntry, dict[str, str]]:
+    """The resource and its template's variables; raises ResourceNotFound, also for a hidden one (RES-06)."""
+    found = current().resource(uri, permissions)
+    if found is None:
+        raise ResourceNotFound("Resource not found", data={"uri": uri})
+    return found
+
+
+async def contents(
+    runner: Runner, entry: ResourceEntry, uri: str, variables: dict[str, str], call: Call, context: Context
+) -> dict[str, Any]:
+    """The result of ``resources/read``."""
+    if entry.function is None:
+        if entry.static is None:
+            raise ResourceNotFound("Resource not found", data={"uri": uri})
+        return {"contents": await aquery(entry.static, uri)}
+    value = await runner.read_resource(entry.function, uri, dict(variables), call, context)
+    return {"contents": to_contents(value, uri, entry.mime_type)}

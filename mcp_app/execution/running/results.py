@@ -1,0 +1,121 @@
+"""Turns what a tool returned, or how it failed, into what revision 2025-11-25 sends; sends nothing."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.content import CONTENT_CLASSES, ToolResult, to_block
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.running.json_values import encodable, json_text, jsonable, settle
+from mcp_app.protocol.errors import InternalError
+
+log = logging.getLogger("mcp.call")
+Result = dict[str, Any]
+
+
+def to_result(value: Any, entry: ToolEntry) -> Result:
+    """A ``CallToolResult`` from a tool's return value, checked against its output schema (TOOL-16).
+
+    A value that cannot be sent is the tool's failure, so it becomes an error result (TOOL-12).
+    """
+    try:
+        result = _tool_result(value, entry)
+    except (TypeError, ValueError) as error:
+        log.warning("Tool %r returned what cannot be sent: %s", entry.name, error)
+        return error_result(f"The tool's result cannot be sent: {error}")
+    limit = conf.get().max_result_bytes
+    if (size := _size(result["content"])) > limit:
+        log.warning("Tool %r returned %d bytes, more than %d", entry.name, size, limit)
+        return error_result(f"The tool's result is too large: {size} bytes, at most {limit} are sent.")
+    return result
+
+
+def error_result(text: str) -> Result:
+    """A result that tells the model what went wrong (TOOL-12)."""
+    return {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
+
+
+def unexpected(method: str, target: str) -> InternalError:
+    """The error a client sees for a fault of ours: an id to find it by in the log, and nothing else (S25)."""
+    incident = secrets.token_hex(4)
+    log.error("Incident %s: %s %r failed", incident, method, target, exc_info=True)  # noqa: LOG014 - called by handlers
+    return InternalError(f"Internal error (incident {incident}).")
+
+
+def _tool_result(value: Any, entry: ToolEntry) -> Result:
+    if isinstance(value, ToolResult):
+        return _explicit(value, entry)
+    if entry.output is not None and not isinstance(value, CONTENT_CLASSES):
+        return _structured(value, entry)
+    if isinstance(value, str):
+        return {"content": [{"type": "text", "text": encodable(value)}]}
+    if value is None:
+        return {"content": []}
+    value = settle(value)
+    if _is_content(value):
+        return {"content": _blocks(value)}
+    plain = jsonable(value)
+    text = {"type": "text", "text": plain if isinstance(plain, str) else json_text(plain)}
+    return {"content": [text], "structuredContent": plain} if isinstance(plain, dict) else {"content": [text]}
+
+
+def _structured(value: Any, entry: ToolEntry) -> Result:
+    plain = jsonable(settle(value))
+    structured = {"result": plain} if entry.wraps_result else plain
+    problem = entry.check_output(structured)
+    if problem is not None:
+        raise ValueError(f"it does not fit the tool's output schema ({problem}).")
+    # Clients of revisions without structured content read the same JSON as text (TOOL-17).
+    return {"content": [{"type": "text", "text": json_text(structured)}], "structuredContent": structured}
+
+
+def _explicit(value: ToolResult, entry: ToolEntry) -> Result:
+    result: Result = {"content": _blocks(value.content)}
+    if value.is_error:
+        result["isError"] = True
+    if value.meta:
+        result["_meta"] = jsonable(dict(value.meta))
+    if value.structured is not None:
+        plain = jsonable(settle(value.structured))
+        structured = plain if isinstance(plain, dict) else {"result": plain}
+        result["structuredContent"] = structured
+        result["content"] = result["content"] or [{"type": "text", "text": json_text(structured)}]
+    problem = None if value.is_error else entry.check_output(result.get("structuredContent"))
+    if problem is not None:
+        raise ValueError(f"it does not fit the tool's output schema ({problem}).")
+    return result
+
+
+def _is_content(value: Any) -> bool:
+    """A content object, or a list with at least one in which all else is text or content."""
+    if isinstance(value, CONTENT_CLASSES):
+        return True
+    if not isinstance(value, (list, tuple)):
+        return False
+    return any(isinstance(item, CONTENT_CLASSES) for item in value)
+
+
+def _blocks(value: Any) -> list[dict[str, Any]]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [_block(item) for item in items]
+
+
+def _block(value: Any) -> dict[str, Any]:
+    block = to_block(value)
+    if block["type"] == "text":
+        block["text"] = encodable(block["text"])
+    return block
+
+
+def _size(blocks: Iterable[Mapping[str, Any]]) -> int:
+    size = 0
+    for block in blocks:
+        resource = block.get("resource") or {}
+        for part in (block.get("text"), block.get("data"), resource.get("text"), resource.get("blob")):
+            if part:
+                size += len(part) if part.isascii() else len(part.encode())
+    return size

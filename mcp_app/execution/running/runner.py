@@ -1,0 +1,242 @@
+"""Runs application functions: async ones on the event loop, synchronous ones in a bounded pool of threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+
+from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
+from mcp_app.catalogue.definitions.definition import ToolFunction
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.database import foreign_code
+from mcp_app.execution.running.call import UNWILLING_SECONDS, Call
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.exceptions import Cancelled, Suspended
+from mcp_app.execution.running.json_values import settle
+from mcp_app.execution.running.results import error_result, to_result
+from mcp_app.execution.running.threads import Threads
+from mcp_app.protocol.capabilities import required
+from mcp_app.protocol.errors import (
+    InvalidParams,
+    McpError,
+    MissingCapability,
+    PeerError,
+    ResourceNotFound,
+    UrlElicitationRequired,
+)
+from mcp_app.protocol.versions import V2025_11_25, is_modern
+
+log = logging.getLogger("mcp.tool")
+
+
+class Runner:
+    """Owns the threads of one process."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = Threads(threads)
+
+    def close(self) -> None:
+        """Take no more work; a thread that does not listen to cancellation is left behind."""
+        self._threads.close()
+
+    async def invoke(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """Call an application function with validated arguments and return its value.
+
+        Raises Suspended when it asked what the client answers with a new request, whatever it made of that.
+        """
+        try:
+            return await self._invoke(function, arguments, call, context)
+        finally:
+            if call.suspended:
+                raise Suspended
+
+    async def _invoke(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        keywords = function.bind(arguments)
+        if function.context_name is not None:
+            keywords[function.context_name] = context
+        if function.is_async:
+            return await function.call(**keywords)
+        thread = await self._threads.start(_in_thread, function.call, keywords)
+        # All of them: a tool in a thread may read a resource that has one of its own.
+        call.threads = (*(each for each in call.threads if not each.done()), thread)
+        try:
+            return await asyncio.wrap_future(thread)
+        except asyncio.CancelledError:
+            if call.suspended:
+                # Its client comes back at once: the next run must not meet this one's clearing up.
+                ended = asyncio.gather(asyncio.wrap_future(thread), return_exceptions=True)
+                await asyncio.wait((ended,), timeout=UNWILLING_SECONDS)
+            raise
+
+    async def run_tool(
+        self,
+        entry: ToolEntry,
+        arguments: dict[str, Any],
+        call: Call,
+        context: Context,
+        *,
+        approved: bool = False,
+    ) -> dict[str, Any]:
+        """A tool's result in the newest legacy form; its failures become ``isError`` (TOOL-12).
+
+        Every way to a tool's code ends here or in ``run_at_once``: one that needs approval stops without it.
+        """
+        if entry.needs_approval and not approved:
+            return _unapproved(entry)
+
+        async def work() -> dict[str, Any]:
+            return to_result(await self.invoke(entry.function, arguments, call, context), entry)
+
+        return await _guarded(entry, call, work)
+
+    async def ask_first(
+        self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
+    ) -> dict[str, Any]:
+        """Run what asks before a call of a tool becomes a task; empty, or the result of its failure."""
+        function = entry.asks_first
+
+        async def work() -> dict[str, Any]:
+            if function is not None:
+                await self.invoke(function, arguments, call, context)
+            return {}
+
+        return await _guarded(entry, call, work)
+
+    def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
+        """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here."""
+        if entry.needs_approval:
+            return _unapproved(entry)
+        try:
+            step = entry.function.call(**entry.function.bind(arguments))
+            try:
+                step.send(None)
+            except StopIteration as done:
+                return to_result(done.value, entry)
+            step.close()
+            raise RuntimeError("A tool that never waits did wait.")
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+            return _failed(entry.name, error, version)
+
+    async def run_prompt(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """A prompt function's value; its expected failures become -32602 (PROMPT-03)."""
+        return await self._run_definition(function, arguments, call, context)
+
+    async def run_method(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """The value of an extension's method; what is not there for the caller is -32602."""
+        try:
+            return await self._run_definition(function, arguments, call, context)
+        except (ObjectDoesNotExist, PermissionDenied) as error:
+            raise InvalidParams(str(error) or "Not found.") from None
+
+    async def read_resource(
+        self, function: ToolFunction, uri: str, variables: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        """A resource function's value; a missing object is a resource that is not there (RES-03)."""
+        try:
+            return await self._run_definition(function, variables, call, context)
+        except (ObjectDoesNotExist, FileNotFoundError, PermissionDenied):
+            # RES-06: what the caller may not see does not exist for it.
+            raise ResourceNotFound("Resource not found", data={"uri": uri}) from None
+
+    async def _run_definition(
+        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
+    ) -> Any:
+        try:
+            return await self.invoke(function, arguments, call, context)
+        except Cancelled:
+            raise asyncio.CancelledError from None
+        except CannotAsk as error:
+            if is_modern(call.session.version):
+                raise _missing(error) from None
+            raise InvalidParams(str(error)) from None
+        except ToolError as error:
+            raise InvalidParams(str(error) or "The request was refused.") from None
+        except ValidationError as error:
+            raise InvalidParams("; ".join(error.messages)) from None
+
+
+async def _guarded(
+    entry: ToolEntry, call: Call, work: Callable[[], Awaitable[dict[str, Any]]]
+) -> dict[str, Any]:
+    """What a tool's code comes to, its failures as results."""
+    try:
+        return await work()
+    except Cancelled as error:
+        if call.stopped:
+            raise asyncio.CancelledError from None
+        return _failed(entry.name, error, call.session.version)
+    except asyncio.CancelledError as error:
+        if call.interrupted:
+            raise
+        return _failed(entry.name, error, call.session.version)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
+        return _failed(entry.name, error, call.session.version)
+
+
+def _unapproved(entry: ToolEntry) -> dict[str, Any]:
+    log.warning("%r needs approval and was not run without it", entry.name)
+    return error_result(f"{entry.name} needs approval now, which this call does not have: call it again.")
+
+
+@foreign_code()
+def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
+    return settle(function(**keywords))
+
+
+def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
+    """What a tool's exception is to its caller; raises McpError for what is the request's own error."""
+    if isinstance(error, UrlElicitationRequired):
+        if version == V2025_11_25:
+            raise error
+        # ELI-08, ELI-09: other revisions do not know the error, so the model is told.
+        return error_result(error.message)
+    if isinstance(error, CannotAsk) and is_modern(version):
+        raise _missing(error)
+    if isinstance(error, MissingCapability):
+        raise error
+    if isinstance(error, PeerError):
+        # A question that went wrong inside the tool is the tool's failure, not the request's (TOOL-12).
+        return error_result(_words(error))
+    if isinstance(error, McpError):
+        raise error
+    if isinstance(error, Cancelled):
+        return error_result("The tool stopped itself.")
+    if isinstance(error, ToolError):
+        return error_result(str(error) or "The tool failed.")
+    return error_result(_failure(name, error))
+
+
+def _missing(error: CannotAsk) -> MissingCapability:
+    """CAP-03: the client may declare it and try again."""
+    return MissingCapability(str(error), required=required(error.needed))
+
+
+def _words(error: PeerError) -> str:
+    uri = (error.data or {}).get("uri")
+    return error.message if uri is None else f"{error.message}: {uri}"
+
+
+def _failure(name: str, error: BaseException) -> str:
+    """What a model is told: Django's own words for expected failures, else an incident number (S25)."""
+    if isinstance(error, ValidationError):
+        return "; ".join(error.messages)
+    if isinstance(error, PermissionDenied):
+        return str(error) or "Permission denied."
+    if isinstance(error, ObjectDoesNotExist):
+        return str(error) or "Not found."
+    incident = secrets.token_hex(4)
+    log.error("Incident %s: tool %r failed", incident, name, exc_info=error)
+    return f"The tool failed unexpectedly (incident {incident})."

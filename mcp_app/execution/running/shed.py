@@ -1,0 +1,46 @@
+"""What Redis did not take of what a call said: counted, and told to the client once Redis takes more."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.logging import at_least
+from mcp_app.sessions.session import Session
+
+LEFT_OUT = "The server could not store messages of this call for a while. Left out here: {}."
+# Where a notification names its method: nothing of a tool's comes before that.
+BEGINNING = 64
+
+
+class Shed:
+    """Counts for one event stream."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self, encoded: bytes) -> None:
+        """One message more was left out. Progress does not count: the next report says as much."""
+        if b'"notifications/progress"' not in encoded[:BEGINNING]:
+            self.count += 1
+
+    async def tell(self, session: Session, append: Callable[[bytes], Awaitable[Any]]) -> None:
+        """Have the client told of what was left out, if anything was; raises as ``append`` does."""
+        if not self.count:
+            return
+        notice = _notice(session, self.count)
+        if notice is not None:
+            await append(notice)
+        self.count = 0
+
+
+def _notice(session: Session, count: int) -> bytes | None:
+    """As a log message (T-RES-08), where the session has asked for such."""
+    if not session.log_level or not at_least("warning", session.log_level):
+        return None
+    params = {"level": "warning", "logger": "mcp.stream", "data": LEFT_OUT.format(count)}
+    fitted = session.message("notifications/message", params)
+    return None if fitted is None else jsonrpc.encode_notification("notifications/message", fitted)

@@ -1,0 +1,67 @@
+"""What a background call is accepted with, whoever asks for it: a client, an operator, the API."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+from uuid import UUID
+
+from mcp_app.auth.principal import Principal
+from mcp_app.catalogue.serving.entries import ToolEntry
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, digest
+
+PREFIX = "call-"
+
+
+def new_stream() -> str:
+    """The name of the stream of a new call."""
+    return PREFIX + secrets.token_hex(9)
+
+
+def new_call(
+    entry: ToolEntry,
+    arguments: dict[str, Any],
+    principal: Principal,
+    *,
+    session_id: str,
+    request_id: str | int,
+    session_fields: dict[str, str],
+    meta: dict[str, Any],
+    retry_of: UUID | None = None,
+    retried_by: int | None = None,
+    retried_before: tuple[str, ...] = (),
+    task_seconds: float | None = None,
+    inputs: Inputs | None = None,
+) -> NewCall:
+    """A call of a tool with checked ``arguments``, under the limits, and the approval, the tool has now.
+
+    What an earlier round was allowed needs no approval again, as long as it is the same to the letter.
+    """
+    whole = {**arguments, **entry.fixed_arguments}
+    approved = entry.needs_approval and inputs is not None and inputs.approved == digest(entry.name, whole)
+    return NewCall(
+        session_id=session_id,
+        request_id=request_id,
+        principal=principal.key,
+        user_id=principal.user_id,
+        api_key_id=principal.api_key_id,
+        tool=entry.name,
+        arguments=whole,
+        meta=meta,
+        session_fields=session_fields,
+        stream=new_stream(),
+        timeout=entry.timeout,
+        max_attempts=1 + entry.retries,
+        queue=entry.queue or DEFAULT_QUEUE,
+        priority=entry.priority,
+        lane=entry.name if entry.max_running else "",
+        retry_of=retry_of,
+        retried_by=retried_by,
+        retried_before=retried_before,
+        approval_minutes=entry.approval_minutes if entry.needs_approval and not approved else None,
+        approved=approved,
+        four_eyes=entry.four_eyes,
+        task_seconds=task_seconds,
+        inputs=None if inputs is None else inputs.stored(),
+    )

@@ -1,0 +1,157 @@
+"""A stored call as the client that made it sees it: as a task. Changes nothing.
+
+A task belongs to the era of who made it: to the other one it does not exist.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Q
+
+from mcp_app import conf, database_clock
+from mcp_app.execution.asking import open_questions
+from mcp_app.execution.stored import statements
+from mcp_app.execution.stored.call_record import CallRecord, record
+from mcp_app.execution.stored.pending_approvals import waiting_words
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State, is_terminal
+from mcp_app.protocol.features.tasks import Status, Task
+from mcp_app.protocol.versions import V2025_11_25, is_modern
+
+STOPPING = "Told to stop"
+FAILED = "The tool reported an error: its result says which."
+LONGEST_MESSAGE = 500
+# Large, and not told in a list.
+LARGE = ("arguments", "answer")
+
+
+def created(call: CallRecord) -> Task:
+    """The task that a call just accepted is."""
+    assert call.task_until is not None
+    return Task(
+        id=str(call.id),
+        status=Status.WORKING,
+        created_at=call.accepted_at,
+        updated_at=call.accepted_at,
+        until=call.task_until,
+        poll_ms=conf.get().task_poll_ms,
+        message=waiting_words(call) if call.waits_for_approval else "",
+    )
+
+
+def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
+    """A task of a principal, and its call, by one indexed read.
+
+    ``core``: one of 2025-11-25. None for every other: unknown, somebody else's, expired, or a call that is
+    none (TASKX-11, TASKX-18, TASK4-12).
+    """
+    row = _row(task_id)
+    if row is None or row.principal != principal or _is_core(row) != core:
+        return None
+    return _task(row), record(row)
+
+
+def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
+    """The core tasks of a principal, the newest first, from after one on; one more than ``size`` if any."""
+    rows = Call.objects.filter(
+        principal=principal, task_until__gt=database_clock.now(), session_fields__version=V2025_11_25
+    ).annotate(**database_clock.read_at())
+    if after is not None:
+        at, key = after
+        rows = rows.filter(Q(accepted_at__lt=at) | Q(accepted_at=at, pk__lt=key))
+    return [_task(row) for row in rows.defer(*LARGE).order_by("-accepted_at", "-pk")[: size + 1]]
+
+
+def seen(task_id: str) -> Task | None:
+    """A task, for who was found to be its maker before."""
+    row = _row(task_id)
+    return None if row is None else _task(row)
+
+
+def _row(task_id: str) -> Call | None:
+    try:
+        key = UUID(task_id)
+    except ValueError:
+        return None
+    # One spelling of an id only: others would be other names in headers and subscriptions.
+    row = statements.find(key) if str(key) == task_id else None
+    if row is None or row.task_until is None or row.read_at is None:
+        return None
+    return row if row.task_until > row.read_at else None
+
+
+def _task(row: Call) -> Task:
+    assert row.task_until is not None
+    status, message, rest = _ended(row) if is_terminal(row.state) else _seen(row)
+    moments = (
+        row.accepted_at,
+        row.decided_at,
+        row.started_at,
+        row.progress_at,
+        row.cancel_requested_at,
+        row.finished_at,
+    )
+    return Task(
+        id=str(row.pk),
+        status=status,
+        created_at=row.accepted_at,
+        updated_at=max(moment for moment in moments if moment is not None),
+        until=row.task_until,
+        poll_ms=conf.get().task_poll_ms,
+        message=message,
+        rest=rest,
+    )
+
+
+def _is_core(row: Call) -> bool:
+    return not is_modern(row.session_fields["version"])
+
+
+def _ended(row: Call) -> tuple[Status, str, dict[str, Any]]:
+    """As ``_seen``, of a call that is over.
+
+    The answer decides between completed and failed, not the call's state: a tool's own error completes a task
+    of the extension (TASKX-07), and fails a core task (TASK4-08).
+    """
+    if row.state == State.CANCELLED:
+        return Status.CANCELLED, row.cancel_reason, {}
+    if _is_core(row):
+        return (Status.COMPLETED, "", {}) if row.outcome == "ok" else (Status.FAILED, _failure(row), {})
+    answer = orjson.loads(row.answer)
+    if "error" in answer:
+        return Status.FAILED, answer["error"]["message"], {"error": answer["error"]}
+    return Status.COMPLETED, "", {"result": answer["result"]}
+
+
+def _failure(row: Call) -> str:
+    """Why a core task failed; where its answer was not read, where to find that."""
+    if "answer" in row.get_deferred_fields():
+        return FAILED
+    answer = orjson.loads(row.answer)
+    if "error" in answer:
+        return str(answer["error"]["message"])
+    texts = [block["text"] for block in answer["result"]["content"] if block["type"] == "text"]
+    return texts[0][:LONGEST_MESSAGE] if texts else FAILED
+
+
+def _seen(row: Call) -> tuple[Status, str, dict[str, Any]]:
+    """The status of a call, what is said of it in words, and what belongs to it."""
+    if row.cancel_requested_at is not None:
+        return Status.WORKING, STOPPING, {}
+    if row.state == State.INPUT_REQUIRED and row.inputs is not None:
+        asked = open_questions.requests(orjson.loads(row.inputs))
+        return Status.INPUT_REQUIRED, _progress(row), {"inputRequests": asked}
+    if row.state == State.APPROVAL_NEEDED:
+        return Status.WORKING, waiting_words(row), {}
+    return Status.WORKING, _progress(row), {}
+
+
+def _progress(row: Call) -> str:
+    """What a worker reported last (CEL-08): its words, else its numbers."""
+    if row.message or row.progress is None:
+        return row.message
+    return f"{row.progress:g}" if row.total is None else f"{row.progress:g} of {row.total:g}"

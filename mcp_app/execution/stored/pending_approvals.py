@@ -1,0 +1,136 @@
+"""The writers of calls that wait for approval: accepted, decided, expired, told of; each a compare-and-set.
+
+No lease and no attempt is involved: a call that leaves this state is an ordinary accepted call, or over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+
+from mcp_app import database_clock
+from mcp_app.execution.stored import call_record, records
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.models import Call, Session
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.errors import TooManyRequests
+
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What it takes to tell the client of a call that it waits; not its arguments, which may be long."""
+
+    tool: str
+    session_id: str
+    stream: str
+    meta: dict[str, Any]
+    session_fields: dict[str, str]
+    accepted_at: datetime
+    approval_until: datetime | None
+    read_at: datetime | None
+
+
+def waiting_words(call: CallRecord | Call | Waiting) -> str:
+    """``Waiting for approval (12 min left)``."""
+    read_at = call.read_at or call.accepted_at
+    until = call.approval_until or read_at
+    minutes = max(0.0, (until - read_at).total_seconds()) / 60
+    return f"Waiting for approval ({minutes:.0f} min left)" if minutes >= 1 else "Waiting for approval"
+
+
+def accept(new: NewCall, most: int) -> tuple[CallRecord, bool]:
+    """As ``records.accept``; raises TooManyRequests when ``most`` calls of the principal wait already."""
+    with transaction.atomic():
+        call, is_new = records.accept(new)
+        if is_new and _waiting().filter(principal=new.principal).count() > most:
+            raise TooManyRequests("Too many calls wait for approval: wait for a decision, or cancel one.")
+    return call, is_new
+
+
+def approve(call_id: UUID, *, by: int | None, reason: str) -> CallRecord | None:
+    """Let a waiting call be an accepted one, whose job is queued next; None when it waits no longer."""
+    now = database_clock.now()
+    approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
+    decision = _decision(Call.Decision.APPROVED, now, by, reason)
+    # Its place among what waits for a worker is that of a call which comes now.
+    if not approved.update(
+        state=State.ACCEPTED, enqueued_at=now, start_tag=records.new_start_tag(call_id), **decision
+    ):
+        return None
+    return records.find(call_id)
+
+
+def refuse(call_id: UUID, *, by: int | None, reason: str, answer: bytes) -> bool:
+    """End a waiting call with an answer that says so; False when it waits no longer."""
+    now = database_clock.now()
+    refused = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
+    return _end(refused, answer, _decision(Call.Decision.REFUSED, now, by, reason))
+
+
+def expire(call_id: UUID, answer: bytes) -> bool:
+    """End a call about which nobody decided in time; False when somebody did."""
+    now = database_clock.now()
+    late = _waiting().filter(pk=call_id, approval_until__lte=now)
+    return _end(late, answer, _decision(Call.Decision.EXPIRED, now, None, ""))
+
+
+def _waiting() -> Any:
+    return Call.objects.filter(state=State.APPROVAL_NEEDED)
+
+
+def _decision(decision: str, now: Any, by: int | None, reason: str) -> dict[str, Any]:
+    words = records.storable(reason, LONGEST_REASON)
+    return {"decision": decision, "decided_at": now, "decided_by_id": by, "decision_reason": words}
+
+
+def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
+    return bool(
+        rows.update(
+            state=State.FAILED,
+            outcome="tool_error",
+            answer=answer.decode(),
+            finished_at=decision["decided_at"],
+            published=False,
+            **decision,
+        )
+    )
+
+
+def overdue(limit: int = 100) -> list[CallRecord]:
+    """Calls that have waited for as long as they may."""
+    rows = _waiting().filter(approval_until__lte=database_clock.now()).order_by("approval_until")
+    return [call_record.record(row) for row in rows[:limit]]
+
+
+def orphaned(limit: int = 100) -> list[CallRecord]:
+    """Calls of sessions that are over, so that nobody could hear the answer."""
+    over = Session.objects.filter(pk=OuterRef("session_id"), ended_at__isnull=False)
+    return [call_record.record(row) for row in _waiting().filter(Exists(over))[:limit]]
+
+
+def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
+    """Calls whose clients were last told so many seconds ago that they wait; each for one process only."""
+    now = database_clock.now()
+    silent = _waiting().filter(reminded_at__lte=database_clock.now(-after))
+    shown = silent.annotate(**database_clock.read_at()).defer("arguments", "answer")
+    for row in shown.order_by("reminded_at")[:limit]:
+        if silent.filter(pk=row.pk).update(reminded_at=now):
+            yield Waiting(
+                tool=row.tool,
+                session_id=row.session_id,
+                stream=row.stream,
+                meta=orjson.loads(row.meta),
+                session_fields=row.session_fields,
+                accepted_at=row.accepted_at,
+                approval_until=row.approval_until,
+                read_at=row.read_at,
+            )

@@ -1,0 +1,151 @@
+"""Which waiting call a worker begins when a job gives it a turn.
+
+A job names a call, but it is a turn of that call's queue: the worker claims the call with the highest
+priority and the lowest start tag. Every waiting call has a job, so there are always as many turns as calls,
+and no second queue has to be kept true. Calls of a tool, or of a principal, that has as many running as it
+may are passed by; a job that finds only such calls gives its turn back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Count, F
+
+from mcp_app.execution.stored import records, statements
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+
+# How often to choose again when another claim, or a cancel, was faster.
+LOOKS = 5
+
+
+class TooManyRunning(Exception):
+    """Only calls wait that must not begin yet, ``waiting`` in all: ``call`` is one of them."""
+
+    def __init__(self, call: CallRecord, waiting: int) -> None:
+        super().__init__(f"{call.tool} runs as often as it may.")
+        self.call = call
+        self.waiting = waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many calls may run at once over all workers: by tool, and of each principal (0: any number).
+
+    ``unanswered``: with so many that wait for its client, no other call of a principal begins.
+    """
+
+    by_tool: Mapping[str, int] = field(default_factory=dict)
+    of_principal: int = 0
+    unanswered: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.by_tool) or self.of_principal > 0
+
+
+def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
+    """Begin the call whose turn it is in the queue of ``call_id``; None when none waits there.
+
+    Raises TooManyRunning when none of those that wait may begin.
+    """
+    silent = _silent(limits.unanswered)
+    if not limits and not silent and (begun := records.claim(call_id, worker, statements.NEXT)):
+        return begun
+    queue = Call.objects.filter(pk=call_id).values_list("queue", flat=True).first()
+    if queue is None:
+        return None
+    for _ in range(LOOKS):
+        with _alone(limits):
+            chosen = _choose(queue, limits, silent)
+            if chosen is None:
+                break
+            if begun := records.claim(chosen, worker):
+                return begun
+    # Named is whoever was not for the longest time: one that never is looks as if its job was lost.
+    waiting = _waiting(queue).order_by(F("enqueued_at").asc(nulls_first=True)).values_list("pk", flat=True)
+    longest = waiting.first()
+    left = None if longest is None else records.find(longest)
+    if left is not None:
+        raise TooManyRunning(left, _waiting(queue).count())
+    return None
+
+
+@contextmanager
+def _alone(limits: Limits) -> Iterator[None]:
+    """Two claims at once would count the same free place. On SQLite a transaction that writes is alone."""
+    with transaction.atomic():
+        if limits and connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(2, 0)")
+        yield
+
+
+def _waiting(queue: str) -> Any:
+    # In words, or SQLite would not use the index of the waiting.
+    return Call.objects.filter(queue=queue).extra(where=["state = 'accepted'"])
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How many calls run now, of each tool and of each principal."""
+
+    by_tool: Counter[str]
+    by_principal: Counter[str]
+
+    @classmethod
+    def now(cls) -> Running:
+        """What the rows say. One that waits for its client without a lease takes no place."""
+        rows = Call.objects.filter(state__in=records.ACTIVE, lease_until__isnull=False)
+        by_tool: Counter[str] = Counter()
+        by_principal: Counter[str] = Counter()
+        for tool, principal, number in (
+            rows.order_by().values_list("tool", "principal").annotate(n=Count("pk"))
+        ):
+            by_tool[tool] += number
+            by_principal[principal] += number
+        return cls(by_tool, by_principal)
+
+
+def _silent(limit: int) -> set[str]:
+    """The principals who left so many questions unanswered; each of them holds a process of a worker."""
+    if not limit:
+        return set()
+    asked = Call.objects.filter(state=State.INPUT_REQUIRED, lease_until__isnull=False).order_by()
+    return set(asked.values_list("principal", flat=True).annotate(n=Count("pk")).filter(n__gte=limit))
+
+
+def _choose(queue: str, limits: Limits, silent: set[str]) -> UUID | None:
+    """The call to begin: of the fairest of each lane, one of the principal with the fewest that run.
+
+    Tags of different lanes cannot be compared. Who has the fewest running is soon not that any more.
+    """
+    running = Running.now()
+    full = {tool for tool, limit in limits.by_tool.items() if running.by_tool[tool] >= limit}
+    share = limits.of_principal
+    busy = {principal for principal, number in running.by_principal.items() if share and number >= share}
+    busy |= silent
+    free = _waiting(queue).exclude(tool__in=full).exclude(principal__in=busy)
+    lanes = ["", *(tool for tool in limits.by_tool if tool not in full)]
+    heads = [head for lane in lanes if (head := _head(free.filter(lane=lane)))]
+    # Tools that had a limit when these were accepted.
+    heads = heads or [head for head in [_head(free.exclude(lane__in=lanes))] if head]
+    if not heads:
+        return None
+    best = min(
+        heads, key=lambda head: (-head.priority, running.by_principal[head.principal], head.accepted_at)
+    )
+    chosen: UUID = best.pk
+    return chosen
+
+
+def _head(calls: Any) -> Any:
+    columns = ("pk", "priority", "principal", "accepted_at")
+    return calls.order_by("-priority", "start_tag", "accepted_at").only(*columns).first()

@@ -1,0 +1,356 @@
+"""The only writers of Call rows: accept, claim, renew, finish, cancel. Each is one short transaction.
+
+Every change is a compare-and-set on the row's state and attempt, so of any two racing writers one wins and
+the other learns it (R5, R9). Times come from the database's clock and are judged by it alone: those of two
+processes may be hours apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db import IntegrityError
+from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, When
+from django.db.models.functions import Coalesce
+
+from mcp_app import conf, database_clock
+from mcp_app.execution.stored import fair_order, statements
+from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, record, request_key
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
+
+LEASE_SECONDS = 15.0
+# Twice that: a lease that reaches further was written before that clock was set back.
+LONGEST_LEASE = 30.0
+DAY_SECONDS = 86_400
+PURGE_SLICE = 1_000
+ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
+OPEN = Q(state__in=[*UNSTARTED, *ACTIVE])
+
+
+def accept(new: NewCall) -> tuple[CallRecord, bool]:
+    """Store a call; returns it and whether it is new. A repeated request gives the call it repeats (R7).
+
+    The row says that its job is queued, which is to be done next: one write less for nearly every call. Not
+    so for a call that waits for approval.
+    """
+    key, waits = request_key(new.request_id), new.approval_minutes is not None
+    row = Call(
+        session_id=new.session_id,
+        request_id=orjson.dumps(new.request_id).decode(),
+        request_key=key,
+        principal=new.principal,
+        user_id=new.user_id,
+        api_key_id=new.api_key_id,
+        tool=new.tool,
+        arguments=orjson.dumps(new.arguments).decode(),
+        digest=digest(new.tool, new.arguments),
+        meta=orjson.dumps(new.meta).decode(),
+        session_fields=new.session_fields,
+        stream=new.stream,
+        timeout=new.timeout,
+        max_attempts=new.max_attempts,
+        queue=new.queue,
+        priority=new.priority,
+        lane=new.lane,
+        start_tag=0.0,
+        retry_of_id=new.retry_of,
+        retried_by_id=new.retried_by,
+        retried_before=orjson.dumps(new.retried_before).decode() if new.retried_before else None,
+        state=State.APPROVAL_NEEDED if waits else State.ACCEPTED,
+        four_eyes=new.four_eyes,
+        decision=Call.Decision.APPROVED if new.approved else "",
+        inputs=None if new.inputs is None else orjson.dumps(new.inputs).decode(),
+    )
+    moments = {
+        "accepted_at": 0.0,
+        "enqueued_at": None if waits else 0.0,
+        "approval_until": None if new.approval_minutes is None else 60.0 * new.approval_minutes,
+        "reminded_at": 0.0 if waits else None,
+        "task_until": new.task_seconds,
+    }
+    try:
+        return record(statements.insert(row, moments, 0.0 if waits else fair_order.step(new.user_id))), True
+    except IntegrityError:
+        return record(Call.objects.get(session_id=new.session_id, request_key=key)), False
+
+
+def find(call_id: UUID | str) -> CallRecord | None:
+    """The call with this id."""
+    row = statements.find(call_id)
+    return record(row) if row else None
+
+
+def new_start_tag(call_id: UUID | str) -> float:
+    """The place in the fair order of a stored call that starts to wait for a worker now."""
+    row = statements.find(call_id)
+    if row is None:
+        return 0.0
+    return fair_order.start_tag(
+        principal=row.principal,
+        queue=row.queue,
+        lane=row.lane,
+        priority=row.priority,
+        step=fair_order.step(row.user_id),
+    )
+
+
+def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
+    """The call that a request of a session started."""
+    row = Call.objects.filter(session_id=session_id, request_key=request_key(request_id)).first()
+    return record(row) if row else None
+
+
+def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
+    """The call whose answer travels on a stream of a session."""
+    row = Call.objects.filter(session_id=session_id, stream=stream).first()
+    return record(row) if row else None
+
+
+def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
+    """The broker has the job, or did not take it."""
+    Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
+
+
+def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> CallRecord | None:
+    """Start an attempt under a lease; None when the call is over, or another attempt holds it.
+
+    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes.
+    ``chosen`` is NEXT for the fairest call of the queue in which this one waits, or waited.
+    """
+    with statements.revocable():
+        row = statements.claim(
+            chosen, lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id
+        )
+    return record(row) if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Whether the attempt still holds its lease, and whether somebody asked it to stop."""
+
+    held: bool
+    cancel_reason: str = ""
+
+
+def renew(
+    call_id: UUID,
+    attempt: int,
+    progress: tuple[float, float | None, str | None] | None,
+    *,
+    is_news: bool = False,
+) -> Renewal:
+    """Keep the lease of a running attempt; notes its newest progress for operators.
+
+    ``is_news`` when that is told to the client of a task.
+    """
+    values: dict[str, Any] = {"lease_until": database_clock.lease(LEASE_SECONDS)}
+    if is_news:
+        values["progress_at"] = database_clock.now()
+    if progress is not None:
+        values |= {"progress": progress[0], "total": progress[1], "message": storable(progress[2], 500)}
+    # Not that of an attempt which just ended with a question: a lease would be the end of that task.
+    mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE, lease_until__isnull=False)
+    if not mine.update(**values):
+        return Renewal(held=False)
+    return Renewal(True, mine.values_list("cancel_reason", flat=True).first() or "")
+
+
+def look(call_id: UUID, attempt: int) -> Renewal:
+    """As ``renew``, without renewing."""
+    mine = Call.objects.filter(pk=call_id, attempt=attempt, state__in=ACTIVE)
+    reason = mine.values_list("cancel_reason", flat=True).first()
+    return Renewal(held=reason is not None, cancel_reason=reason or "")
+
+
+def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
+    """The running attempt asked the client something, or got its answer."""
+    before, after = (
+        (State.RUNNING, State.INPUT_REQUIRED) if waiting else (State.INPUT_REQUIRED, State.RUNNING)
+    )
+    Call.objects.filter(pk=call_id, attempt=attempt, state=before).update(state=after)
+
+
+def finish(
+    call_id: UUID,
+    attempt: int,
+    state: State,
+    outcome: str,
+    answer: bytes,
+    *,
+    statement: str = statements.FINISH,
+) -> bool:
+    """Store the one outcome of a running call; False when it has one, or its attempt lost it (R5, R9).
+
+    ``statement`` says of which call: FINISH_UNSTARTED of one that waits for a worker, FINISH_LOST of one
+    whose lease is still out, for it may have been renewed since it was looked at.
+    """
+    return bool(
+        statements.execute(
+            statement,
+            lease=LONGEST_LEASE,
+            state=state,
+            outcome=outcome,
+            answer=answer.decode(),
+            published=False,
+            id=call_id,
+            attempt=attempt,
+        )
+    )
+
+
+def cancel_idle(call: CallRecord, answer: bytes) -> bool:
+    """End a call as cancelled if nobody works on it: it was not begun, or waits for its client's answer."""
+    if call.state in UNSTARTED:
+        statement = statements.FINISH_UNSTARTED
+    elif call.is_suspended:
+        statement = statements.FINISH
+    else:
+        return False
+    return finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer, statement=statement)
+
+
+def note_published(*call_ids: UUID) -> None:
+    """The answers of these calls reached their event streams."""
+    Call.objects.filter(pk__in=call_ids, state__in=TERMINAL).update(published=True)
+
+
+def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
+    """Mark an open call as to be stopped; returns it, None when there is none (CAN-03)."""
+    rows = Call.objects.filter(OPEN, session_id=session_id, request_key=request_key(request_id))
+    return _request_cancel(rows, reason)
+
+
+def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
+    """As ``request_cancel``, for an operator."""
+    return _request_cancel(Call.objects.filter(OPEN, pk=call_id), reason)
+
+
+def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
+    rows.filter(cancel_requested_at=None).update(
+        cancel_requested_at=database_clock.now(), cancel_reason=storable(reason, 200) or "cancelled"
+    )
+    row = rows.first()
+    return record(row) if row else None
+
+
+def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
+    """End an open call as cancelled, also while it runs: its attempt has lost it, and stops (TASK4-07)."""
+    now = database_clock.now()
+    return bool(
+        Call.objects.filter(OPEN, pk=call_id).update(
+            state=State.CANCELLED,
+            outcome="cancelled",
+            answer=answer.decode(),
+            finished_at=now,
+            lease_until=None,
+            published=False,
+            inputs=None,
+            start_tag=Case(When(started_at=None, then=0.0), default=F("start_tag")),
+            cancel_requested_at=now,
+            cancel_reason=storable(reason, 200),
+        )
+    )
+
+
+def open_calls(session_id: str) -> list[CallRecord]:
+    """The calls of a session that are not over."""
+    return [record(row) for row in Call.objects.filter(OPEN, session_id=session_id)]
+
+
+def release(call_id: UUID, attempt: int) -> bool:
+    """Take a call back from a lost attempt so that another can start.
+
+    False when it may not start again, or the attempt turned out to live.
+    """
+    return bool(
+        Call.objects.filter(
+            _lease_is_out(),
+            pk=call_id,
+            attempt=attempt,
+            state__in=ACTIVE,
+            attempt__lt=F("max_attempts"),
+            cancel_requested_at=None,
+        ).update(state=State.ACCEPTED, lease_until=None, enqueued_at=None)
+    )
+
+
+def _lease_is_out() -> Q:
+    """As in FINISH_LOST."""
+    past = Q(lease_until__lt=database_clock.lease())
+    return past | Q(lease_until__gt=database_clock.lease(LONGEST_LEASE))
+
+
+def expired(limit: int = 100) -> list[CallRecord]:
+    """Running calls whose lease ran out: their worker is dead or frozen."""
+    rows = Call.objects.filter(_lease_is_out(), state__in=ACTIVE)[:limit]
+    return [record(row) for row in rows]
+
+
+def not_enqueued(older_than: float, limit: int = 100) -> list[CallRecord]:
+    """Accepted calls whose job never reached the broker, or may have been lost by it; oldest first.
+
+    The longer a call waits, the more seldom it is given another job: where many wait long, none of their jobs
+    is lost, and one more for each every minute would be most of the queue.
+    """
+    since = database_clock.now(-older_than)
+    # A call that waited for approval, or for its client, waits in the queue since that is over.
+    begun = Coalesce("progress_at", "decided_at", "accepted_at")
+    waited = ExpressionWrapper(F("enqueued_at") - begun, DurationField())
+    since_then = ExpressionWrapper(database_clock.now() - F("enqueued_at"), DurationField())
+    rows = Call.objects.filter(state=State.ACCEPTED).annotate(waited=waited, since_then=since_then)
+    again = Q(enqueued_at__lt=database_clock.now(-older_than - 60), since_then__gt=F("waited"))
+    lost = rows.filter(Q(enqueued_at=None, accepted_at__lt=since) | again)
+    return [record(row) for row in lost.order_by("accepted_at")[:limit]]
+
+
+def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
+    """Accepted calls whose job the broker was given a while ago, oldest first."""
+    since = database_clock.now(-older_than)
+    rows = Call.objects.filter(state=State.ACCEPTED, enqueued_at__lt=since)
+    return [record(row) for row in rows.order_by("accepted_at")[:limit]]
+
+
+def open_of(principal: str) -> int:
+    """How many calls of a principal are not over."""
+    return Call.objects.filter(OPEN, principal=principal).count()
+
+
+def probe() -> datetime:
+    """Do what any writer does, to nothing; raises DatabaseError while the database takes no writes.
+
+    Returns what its clock says.
+    """
+    Call.objects.filter(pk=UUID(int=0)).update(published=True)
+    return database_clock.read()
+
+
+def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
+    """Finished calls whose answer did not reach the event stream."""
+    since = database_clock.now(-older_than)
+    rows = Call.objects.filter(published=False, state__in=TERMINAL, finished_at__lt=since)[:limit]
+    return [record(row) for row in rows]
+
+
+def storable(text: str | None, length: int) -> str:
+    """Text of clients and tools as every database takes it: no NUL (PostgreSQL), no lone surrogate."""
+    return (text or "")[:length].replace("\0", "").encode(errors="replace").decode()
+
+
+def purge() -> int:
+    """Delete calls that were over longer ago than they are kept; returns how many.
+
+    Open calls stay, and tasks that their clients may still ask for (TASKX-19).
+    """
+    kept_for = Q(task_until=None) | Q(task_until__lt=database_clock.now())
+    since = database_clock.now(-DAY_SECONDS * conf.get().call_days)
+    old = Call.objects.filter(kept_for, finished_at__lt=since)
+    removed = 0
+    while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):
+        removed += len(ids)
+        Call.objects.filter(pk__in=ids).delete()
+    return removed

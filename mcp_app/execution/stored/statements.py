@@ -1,0 +1,170 @@
+"""The statements that every background call needs, in SQL: Django takes ten times as long to word them.
+
+In all of them ``{now}`` is the database's clock; ``{lease_now}`` is the clock of leases, and ``{lease}`` the
+same ``lease`` seconds later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from mcp_app import database_clock
+from mcp_app.execution.stored import fair_order
+from mcp_app.models import Call
+
+_CLAIM = """
+    UPDATE mcp_app_call
+    SET state = %(state)s, attempt = attempt + 1, lease_until = {lease}, started_at = {now},
+        worker = %(worker)s
+    WHERE id = {chosen} AND state = 'accepted' AND attempt < max_attempts"""
+THIS = "%(id)s"
+# The states are in the text, or SQLite would not use an index that has only rows of one.
+NEXT = """(
+        SELECT id FROM mcp_app_call
+        WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND state = 'accepted'
+        ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
+# What a person answered is kept for as long as it is needed.
+FINISH = """
+    UPDATE mcp_app_call
+    SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
+        lease_until = NULL, published = %(published)s, inputs = NULL
+    WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
+# What was not begun takes no turn from what its principal asks for next.
+FINISH_UNSTARTED = FINISH.replace(
+    "IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')"
+).replace(
+    "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
+)
+# Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
+# and who lives has renewed it by now.
+FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
+
+
+def revocable() -> AbstractContextManager[None]:
+    """Around a statement that must not be carried out when nobody waits for it any more.
+
+    A server of PostgreSQL that stood still does, when it wakes, what it was sent meanwhile; by then the call
+    was refused, or its claim given up. What it has to be told to commit it forgets. SQLite has no server.
+    """
+    return transaction.atomic() if connection.vendor == "postgresql" else nullcontext()
+
+
+def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
+    """Run a statement whose placeholders are named like fields; returns how many rows it changed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_worded(connection.vendor, sql), _stored(values, lease))
+        return int(cursor.rowcount)
+
+
+def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
+    """A row as it is once it was claimed with the ``values`` but ``id``; None if it was not.
+
+    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue.
+    """
+    sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
+    return _one(_worded(connection.vendor, sql), _stored(values, lease))
+
+
+def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
+    stored = {
+        field.name: field.get_db_prep_save(values[field.name], connection)
+        for field in Call._meta.concrete_fields
+        if field.name in values
+    }
+    leases = {"lease_now": database_clock.lease_parameter(0), "lease": database_clock.lease_parameter(lease)}
+    return {**stored, **leases, "none": database_clock.seconds(0)}
+
+
+@cache
+def _worded(vendor: str, sql: str) -> str:
+    now = database_clock.in_sql().replace("%s", "%(none)s")
+    leases = {
+        name: database_clock.lease_in_sql().replace("%s", f"%({name})s") for name in ("lease_now", "lease")
+    }
+    lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
+    return sql.format(now=now, **leases, lock=lock, columns=f"{_columns(vendor)}, {now}")
+
+
+def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) -> Call:
+    """Store a new row and return it as it was stored.
+
+    ``moments`` gives fields the database's time, so many seconds from now. With a ``step`` it waits in the
+    fair order, so far after the call of its principal before it. Raises IntegrityError, which leaves a
+    transaction around this usable.
+    """
+    values: dict[str, Any] = {
+        field.attname: database_clock.seconds(moments[field.attname])
+        if field.attname in moments
+        else field.get_db_prep_save(getattr(row, field.attname), connection)
+        for field in Call._meta.concrete_fields
+    }
+    around = transaction.atomic() if connection.in_atomic_block else revocable()
+    sql = _insert(connection.vendor, tuple(moments), bool(step))
+    with around, connection.cursor() as cursor:
+        cursor.execute(sql, {**values, "step": step})
+        if step and connection.vendor == "postgresql":
+            cursor.nextset()
+        told = cursor.fetchone()
+    for name, moment in zip(moments, told, strict=True):
+        setattr(row, name, None if moment is None else database_clock.moment(moment))
+    row.read_at = row.accepted_at
+    return row
+
+
+@cache
+def _insert(vendor: str, moments: tuple[str, ...], waits: bool) -> str:
+    now = database_clock.in_sql()
+    marks = {field.attname: f"%({field.attname})s" for field in Call._meta.concrete_fields}
+    marks |= {name: now.replace("%s", marks[name]) for name in moments}
+    before = ""
+    if waits:
+        marks["start_tag"] = fair_order.start_tag_sql(vendor)
+        # Two statements in one message: a transaction, in which the second sees what the lock waited for.
+        before = f"{fair_order.LOCK}; " if vendor == "postgresql" else ""
+    values, told = ", ".join(marks.values()), ", ".join(moments)
+    return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {told}"  # noqa: S608
+
+
+def find(call_id: UUID | str) -> Call | None:
+    """The row with this id."""
+    key = Call._meta.pk.get_db_prep_value(call_id, connection)
+    sql = _worded(connection.vendor, "SELECT {columns} FROM mcp_app_call WHERE id = %(id)s")
+    return _one(sql, {"id": key, "none": database_clock.seconds(0)})
+
+
+def _one(sql: str, values: Any) -> Call | None:
+    """The row that a statement returns, with all columns in their order, and when it was read."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    *row, read_at = rows[0]
+    for place, column, converters in _converted(connection.vendor):
+        for convert in converters:
+            row[place] = convert(row[place], column, connection)
+    found = Call.from_db(connection.alias, [field.attname for field in Call._meta.concrete_fields], row)
+    found.read_at = database_clock.moment(read_at)
+    return found
+
+
+@cache
+def _columns(_vendor: str) -> str:
+    return ", ".join(connection.ops.quote_name(str(field.column)) for field in Call._meta.concrete_fields)
+
+
+@cache
+def _converted(_vendor: str) -> list[tuple[int, Any, list[Any]]]:
+    """What the database gives in another form than the model has: place, column and how to convert it."""
+    columns = [field.cached_col for field in Call._meta.concrete_fields]
+    converters = [
+        [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
+        for column in columns
+    ]
+    return [(place, columns[place], functions) for place, functions in enumerate(converters) if functions]

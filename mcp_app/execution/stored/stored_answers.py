@@ -1,0 +1,20 @@
+"""Answers to background calls that no code gives: in the form of the revision that each was made by."""
+
+from __future__ import annotations
+
+from mcp_app.execution.running.results import error_result
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.protocol.errors import RequestCancelled, fitted
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.sessions.exchange import restored
+
+
+def cancelled(call: CallRecord) -> bytes:
+    """The answer of a call that was stopped before any code could say so."""
+    return jsonrpc.encode_error(fitted(RequestCancelled(), call.session_fields["version"]), call.request_id)
+
+
+def failed(call: CallRecord, words: str) -> bytes:
+    """An error of the tool, so that the model reads why."""
+    session = restored(call.session_id, call.session_fields)
+    return jsonrpc.encode_result(call.request_id, session.fit("tools/call", error_result(words)))

@@ -1,0 +1,80 @@
+"""The writers of tasks that wait for their clients: suspended, answered, outlived; each a compare-and-set.
+
+A suspended task has no lease and no job; the answer that completes what it asked makes it an accepted call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import F
+
+from mcp_app import database_clock
+from mcp_app.execution.asking import open_questions
+from mcp_app.execution.stored import records, statements
+from mcp_app.execution.stored.call_record import CallRecord, record
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+
+
+def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
+    """End a running attempt with its questions; False when it lost its call, or was told to stop.
+
+    True also when it was done before: who does not know whether it was asks again.
+    """
+    mine = Call.objects.filter(pk=call_id, attempt=attempt)
+    changed = mine.filter(state=State.RUNNING, cancel_requested_at=None).update(
+        state=State.INPUT_REQUIRED,
+        inputs=orjson.dumps(kept).decode(),
+        lease_until=None,
+        progress_at=database_clock.now(),
+    )
+    return bool(changed) or mine.filter(state=State.INPUT_REQUIRED, lease_until=None).exists()
+
+
+def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[CallRecord, bool] | None:
+    """Keep answers to open questions; the call and whether its next attempt is to be queued, by the caller.
+
+    None when nothing of it was asked. Of racing answers to one question the first counts, and whoever
+    answers the last one, alone, has the call go on (TASKX-08). Each start that a client makes necessary is
+    one more that the call may have; lost attempts are counted as before (R6).
+    """
+    while True:
+        row = statements.find(call_id)
+        if row is None or row.state != State.INPUT_REQUIRED or row.inputs is None:
+            return None
+        kept = open_questions.answered(orjson.loads(row.inputs), responses)
+        if kept is None:
+            return None
+        now = database_clock.now()
+        values: dict[str, Any] = {"inputs": orjson.dumps(kept).decode(), "progress_at": now}
+        if goes_on := not kept["open"]:
+            values |= {
+                "state": State.ACCEPTED,
+                "max_attempts": F("max_attempts") + 1,
+                "enqueued_at": now,
+                # As a call that comes now: who answers a hundred tasks at once has a hundred turns to wait.
+                "start_tag": records.new_start_tag(call_id),
+            }
+        # What is not as it was read was changed by another answer, or the task is over: look again.
+        same = Call.objects.filter(
+            pk=call_id,
+            state=State.INPUT_REQUIRED,
+            attempt=row.attempt,
+            inputs=row.inputs,
+            cancel_requested_at=None,
+        )
+        if same.update(**values):
+            changed = records.find(call_id)
+            return None if changed is None else (changed, goes_on)
+        if row.cancel_requested_at is not None:
+            return None
+
+
+def outlived(limit: int = 100) -> list[CallRecord]:
+    """Tasks that are not over and that nobody may ask for any more."""
+    rows = Call.objects.filter(records.OPEN, task_until__lt=database_clock.now(), cancel_requested_at=None)
+    return [record(row) for row in rows[:limit]]

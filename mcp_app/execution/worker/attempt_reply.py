@@ -1,0 +1,178 @@
+"""Where one attempt of a background call answers: its event stream, fenced, and its row.
+
+The order is the promise: the outcome is stored in the database first, then appended to the stream. Whoever
+dies between the two leaves a row that the reaper publishes (R1, R4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from django.db import DatabaseError
+
+from mcp_app.database import aquery
+from mcp_app.execution.asking import open_questions
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background import core_tasks
+from mcp_app.execution.background.answer_streams import append_answer, tell_of_task
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.running import failpoints
+from mcp_app.execution.running.reply import Lost
+from mcp_app.execution.running.shed import Shed
+from mcp_app.execution.stored import records, stored_answers, task_records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.protocol.call_state import State
+from mcp_app.sessions.client_requests import CANNOT_ASK
+from mcp_app.sessions.exchange import restored
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.streams.base import MESSAGE, StreamFinished, StreamsError
+from mcp_app.streams.gateway import Streams
+
+STORE_SECONDS = 60.0
+STORE_PAUSE = 0.5
+# How an attempt ended that cannot go on without its client.
+ASKED = "asked"
+STATES = {
+    "ok": State.COMPLETED,
+    "tool_error": State.COMPLETED,
+    "error": State.FAILED,
+    "cancelled": State.CANCELLED,
+    ASKED: State.COMPLETED,
+}
+
+log = logging.getLogger("mcp.worker")
+
+
+class AttemptReply:
+    """Takes a call's messages and its one answer, as ``Reply`` does in a web process."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        call: CallRecord,
+        published: Published,
+        inputs: Inputs | None = None,
+        message_log: MessageLog | None = None,
+    ) -> None:
+        """``inputs`` are those of the attempt, where a question ends it; it is noted in ``message_log``."""
+        self._inputs = inputs
+        self._message_log = message_log
+        self._streams = streams
+        self._call = call
+        self._published = published
+        self._outbox: deque[tuple[str, bytes, Lost | None]] = deque()
+        self._shed = Shed()
+        self._pump: asyncio.Task[None] | None = None
+        self._answered: asyncio.Task[bool] | None = None
+        self.abandoned = False
+
+    def send(self, encoded: bytes, kind: str = "message", lost: Lost | None = None) -> None:
+        """A notification or a question for the client; dropped once the attempt lost its call."""
+        if self.abandoned or self._answered is not None:
+            return
+        self._outbox.append((kind, encoded, lost))
+        if self._pump is None:
+            self._pump = asyncio.create_task(self._run_pump())
+
+    def answer(self, encoded: bytes, outcome: str = "ok") -> None:
+        """Store and publish the one answer."""
+        if self._answered is None and not self.abandoned:
+            self._answered = asyncio.create_task(self._finish(encoded, outcome))
+
+    async def done(self) -> bool:
+        """Wait until everything said is stored; whether this attempt gave the call its answer."""
+        return self._answered is not None and await self._answered
+
+    async def _run_pump(self) -> None:
+        try:
+            while self._outbox and not self.abandoned:
+                await self._append(*self._outbox.popleft())
+        finally:
+            self._pump = None
+
+    async def _append(self, kind: str, encoded: bytes, lost: Lost | None) -> None:
+        call = self._call
+        failpoints.reach("before-append")
+        try:
+            await self._tell_of_shed()
+            await self._store(encoded, kind)
+        except StreamFinished:
+            self.abandoned = True  # A newer attempt writes this stream, or its session is over.
+        except StreamsError:
+            if lost is not None:
+                lost(CANNOT_ASK)
+                return
+            self._shed.note(encoded)
+            log.warning("A notification of call %s was shed: its stream cannot be written", call.id)
+        if call.is_core_task and kind == MESSAGE and not self.abandoned:
+            # PROG-06: the request that made it has its answer; the session goes on.
+            await core_tasks.say(self._streams, call, encoded)
+
+    async def _store(self, encoded: bytes, kind: str = MESSAGE) -> None:
+        call = self._call
+        await self._streams.log.append(
+            call.session_id, call.stream, encoded, kind=kind, fence=call.attempt, owner=call.principal
+        )
+
+    async def _tell_of_shed(self) -> None:
+        if self._shed.count:
+            await self._shed.tell(restored(self._call.session_id, self._call.session_fields), self._store)
+
+    async def _finish(self, encoded: bytes, outcome: str) -> bool:
+        if self._pump is not None:
+            await asyncio.wait((self._pump,))
+        failpoints.reach("before-store")
+        if outcome == ASKED and self._call.is_task:
+            return await self._suspend()
+        return await self._end(encoded, outcome)
+
+    async def _suspend(self) -> bool:
+        """A task waits for its client without anybody running: its row keeps what it asked."""
+        call = self._call
+        assert self._inputs is not None
+        kept = open_questions.asked(self._inputs, call.inputs)
+        if await self._stored(task_records.suspend, call.id, call.attempt, kept):
+            failpoints.reach("after-store")
+            if call.is_core_task:
+                await self._ask_waits()
+            await tell_of_task(self._streams, call)
+            return True
+        # It was told to stop meanwhile, if it is not another attempt's by now.
+        return await self._end(stored_answers.cancelled(call), "cancelled")
+
+    async def _ask_waits(self) -> None:
+        """TASK4-05; who is not asked now is when it asks for the result again."""
+        try:
+            await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
+        except (DatabaseError, StreamsError) as error:
+            log.warning("Nobody was asked what task %s asks: %s", self._call.id, error)
+
+    async def _end(self, encoded: bytes, outcome: str) -> bool:
+        call = self._call
+        if not await self._stored(records.finish, call.id, call.attempt, STATES[outcome], outcome, encoded):
+            self.abandoned = True
+            return False
+        failpoints.reach("after-store")
+        with suppress(StreamsError):
+            await self._tell_of_shed()
+        if await append_answer(self._streams, self._call, encoded):
+            self._published.add(self._call.id)
+        return True
+
+    async def _stored(self, change: Callable[..., bool], *values: Any) -> bool:
+        """A short outage of the database must not cost a finished call its answer (R15)."""
+        call = self._call
+        deadline = asyncio.get_running_loop().time() + STORE_SECONDS
+        while True:
+            try:
+                return await aquery(change, *values)
+            except DatabaseError as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    log.error("The outcome of call %s could not be stored: %s", call.id, error)  # noqa: TRY400
+                    return False
+                await asyncio.sleep(STORE_PAUSE)

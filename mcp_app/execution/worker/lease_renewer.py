@@ -1,0 +1,187 @@
+"""Keeps one attempt honest from the thread that waits for it.
+
+It renews the lease, carries cancels in, and ends the process of code that will not stop.
+
+It does not use the event loop, because code that blocks the loop is one of the things it watches for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar
+
+from django.db import DatabaseError, close_old_connections
+
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.stored.records import Renewal
+from mcp_app.execution.worker.descendants import Zombies, descendants, end_descendants
+from mcp_app.execution.worker.waiting_children import Place
+
+TICK_SECONDS = 0.25
+LOOK_SECONDS = 1.0
+RENEW_SECONDS = 5.0
+# A little longer than a stopped call is waited for, so that its answer is stored before its process ends.
+GRACE_SECONDS = 5.4
+EXIT_STATUS = 70
+
+T = TypeVar("T")
+_zombies = Zombies()
+# Who started a program has as long to wait for its end.
+ZOMBIE_SECONDS = 2.0
+
+log = logging.getLogger("mcp.worker")
+
+
+class LeaseRenewer:
+    """Watches one attempt. ``call`` is there once the attempt has made it, and then is watched, too.
+
+    ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
+    other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
+    ``place`` tells whether the call waits for its client, which its row says then.
+    ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
+    """
+
+    def __init__(
+        self,
+        record: CallRecord,
+        tell: Callable[[Callable[[], None]], None],
+        *,
+        may_exit: bool,
+        claimed_at: float | None = None,
+        on_news: Callable[[], None] | None = None,
+        place: Place | None = None,
+    ) -> None:
+        self.call: Call | None = None
+        self._on_news = on_news
+        self._noted: object = None
+        self._place, self._noted_waiting = place, False
+        self.call_id = record.id
+        self._record = record
+        self._tell = tell
+        self._may_exit = may_exit
+        # Only a process that runs one attempt at a time knows whose programs run below it.
+        self._started_before = descendants() if may_exit else {}
+        self._stopped_at: float | None = None
+        self._looked_at = time.monotonic()
+        self._renewed_at = self._looked_at if claimed_at is None else claimed_at
+        self._told_to_stop = self._gave_up = self._lost = False
+        self._deadline = time.monotonic() + record.timeout
+
+    def watch(self, attempt: Future[T]) -> T:
+        """Wait for the attempt, with nothing of it left running; returns or raises what it did. Blocks."""
+        try:
+            while not attempt.done():
+                with suppress(TimeoutError):
+                    return attempt.result(TICK_SECONDS)
+                if self.call is not None and not self._gave_up:
+                    self._check(self.call, time.monotonic())
+            return attempt.result()
+        finally:
+            if self._may_exit:
+                self._end_programs()
+            close_old_connections()
+
+    def _end_programs(self) -> None:
+        """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""
+        if self.call is not None and self.call.stopped and not self.call.suspended:
+            self._say_ended(end_descendants(self._started_before))
+        if _zombies.collect():
+            # This may have been the last call for a while, and nobody else would look again.
+            later = threading.Timer(ZOMBIE_SECONDS, _zombies.collect)
+            later.daemon = True
+            later.start()
+
+    def _say_ended(self, ended: list[int]) -> None:
+        if ended:
+            record = self._record
+            log.info(
+                "Call %s (%s) was stopped: %d programs of it are ended", record.id, record.tool, len(ended)
+            )
+
+    def _check(self, call: Call, now: float) -> None:
+        self._look(call, now)
+        if call.outcome and not call.goes_on:
+            return  # Only the answer is left to store, however long the database is away (R15).
+        if call.stopped or self._told_to_stop or now > self._deadline:
+            if self._stopped_at is None:
+                self._stopped_at = now
+            elif now - self._stopped_at > GRACE_SECONDS:
+                self._end("did not stop")
+
+    def _look(self, call: Call, now: float) -> None:
+        """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
+        record = self._record
+        try:
+            self._note_waiting()
+            if now - self._renewed_at >= RENEW_SECONDS or self._has_news(call, now):
+                renewal = self._renew(call)
+                self._renewed_at = self._looked_at = now
+            elif now - self._looked_at >= LOOK_SECONDS:
+                renewal = records.look(record.id, record.attempt)
+                self._looked_at = now
+            else:
+                return
+        except DatabaseError as error:
+            log.warning("The lease of call %s could not be renewed: %s", record.id, error)
+            close_old_connections()
+            return
+        self._act(call, renewal)
+
+    def _note_waiting(self) -> None:
+        waits = self._place is not None and self._place.waits
+        if waits != self._noted_waiting:
+            records.note_waiting(self._record.id, self._record.attempt, waiting=waits)
+            self._noted_waiting = waits
+
+    def _has_news(self, call: Call, now: float) -> bool:
+        """Whether it is time to tell the client of a task how far it is."""
+        is_new = self._on_news is not None and call.last_progress is not self._noted
+        return is_new and now - self._looked_at >= LOOK_SECONDS
+
+    def _renew(self, call: Call) -> Renewal:
+        record, progress = self._record, call.last_progress
+        is_news = self._on_news is not None and progress is not self._noted
+        renewal = records.renew(record.id, record.attempt, progress, is_news=is_news)
+        if is_news and self._on_news is not None:
+            self._noted = progress
+            self._tell(self._on_news)
+        return renewal
+
+    def _act(self, call: Call, renewal: Renewal) -> None:
+        if not renewal.held and not call.outcome:
+            # Another attempt took over while this process was frozen: nothing it says counts any more (R5).
+            log.warning("Attempt %d of call %s lost its lease", self._record.attempt, self._record.id)
+            self._lost = True
+            self._stop(call, "the attempt lost its lease")
+        elif renewal.cancel_reason and not call.stopped:
+            self._stop(call, renewal.cancel_reason)
+
+    def _stop(self, call: Call, reason: str) -> None:
+        if not self._told_to_stop:
+            # Noted here, too: code that blocks the event loop keeps the call from hearing of it.
+            self._told_to_stop = True
+            self._tell(lambda: call.cancel(reason))
+
+    def _end(self, why: str) -> None:
+        """The last resort: this process ends itself, so no neighbour can be hit by mistake (R8, M12)."""
+        if not self._may_exit:
+            log.error("Call %s (%s) %s and goes on in its thread", self._record.id, self._record.tool, why)
+            self._gave_up = True
+            return
+        told = self._told_to_stop or (self.call is not None and self.call.stopped_by == "cancel")
+        if told and not self._lost:
+            words = "was cancelled: its process is ended, because its code does not stop by itself"
+            log.info("Call %s (%s) %s", self._record.id, self._record.tool, words)
+        else:
+            log.error("Call %s (%s) %s: its process ends itself", self._record.id, self._record.tool, why)
+        # Before this process: they would be nobody's after it.
+        self._say_ended(end_descendants({}))
+        os._exit(EXIT_STATUS)

@@ -1,0 +1,66 @@
+"""How many children a worker has: as many as it was told to, and one more for each that waits for a client.
+
+Does not know Celery but for the few names of its pool. Everything is asked from the worker's own loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from mcp_app.execution.worker.waiting_children import WaitingChildren
+
+# A substitute that is needed no longer may be needed again soon, and its start costs more than its memory.
+SPARE_SECONDS = 10.0
+
+log = logging.getLogger("mcp.worker")
+
+
+class PoolSize:
+    """Of one worker's main process."""
+
+    def __init__(self, consumer: Any, waiting: WaitingChildren) -> None:
+        self._consumer, self._waiting = consumer, waiting
+        self._usual = self._size
+        self._spare_since: float | None = None
+
+    @property
+    def _size(self) -> int:
+        return int(self._consumer.pool.num_processes)
+
+    def adjust(self, *, all_begun: bool) -> None:
+        """Have a substitute for each waiting child; end spare ones that are idle, after a while.
+
+        ``all_begun``: no job is on its way to a child, which could be the one to end.
+        """
+        running = self._consumer.pool._pool
+        if running is None:
+            return  # A worker that stops gives signs of life after its children have gone.
+        children = {child.index: child.pid for child in running._pool}
+        missing = self._usual + self._waiting.count(children) - self._size
+        if missing > 0:
+            self._grow(missing)
+        if missing >= 0:
+            self._spare_since = None
+        elif self._spare_since is None:
+            self._spare_since = time.monotonic()
+        elif time.monotonic() - self._spare_since > SPARE_SECONDS:
+            # Until a child that was told to end has been reaped, the pool would tell the same one again.
+            reaped = len(running._pool) == self._size
+            if all_begun and reaped:
+                self._shrink()
+
+    def _grow(self, number: int) -> None:
+        pool = self._consumer.pool
+        log.info("%d more children, for those that wait for clients", number)
+        pool.grow(number)
+        pool.maintain_pool()
+        self._consumer._update_prefetch_count(number)
+
+    def _shrink(self) -> None:
+        try:
+            self._consumer.pool.shrink(1)
+        except ValueError:
+            return  # All of them are busy: later.
+        self._consumer._update_prefetch_count(-1)

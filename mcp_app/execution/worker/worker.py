@@ -1,0 +1,330 @@
+"""Runs background calls in a Celery child: one event loop for its life, one attempt after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from asyncio import new_event_loop
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from time import monotonic, perf_counter, sleep
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db import DatabaseError
+
+from mcp_app import database, database_clock
+from mcp_app.auth.principal import Principal
+from mcp_app.auth.services import principal_of
+from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.conf import Settings
+from mcp_app.database import query
+from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
+from mcp_app.execution.background.celery import hand_on
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.metrics import Metrics
+from mcp_app.execution.running import failpoints
+from mcp_app.execution.running.call import Call, attempt
+from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reading import read_for
+from mcp_app.execution.running.results import error_result
+from mcp_app.execution.running.runner import Runner
+from mcp_app.execution.stored import call_record
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.stored.places import Limits, TooManyRunning, take
+from mcp_app.execution.worker.attempt_reply import AttemptReply
+from mcp_app.execution.worker.lease_renewer import LeaseRenewer
+from mcp_app.execution.worker.waiting_children import Place, WaitingChildren, WorkerRequests
+from mcp_app.observability import spans
+from mcp_app.observability.call_telemetry import of_attempt
+from mcp_app.observability.correlation import Correlation, correlated
+from mcp_app.observability.counts import Counts
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.progress import check_progress_token
+from mcp_app.sessions.exchange import restored
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.session import Session, TaskSession
+from mcp_app.streams.base import SessionEnded, StreamsError
+from mcp_app.streams.gateway import Streams
+
+with suppress(ImportError):
+    from uvloop import new_event_loop
+
+T = TypeVar("T")
+CLAIM_SECONDS = 60.0
+CLAIM_PAUSE = 0.5
+# How long a call waits in the queue before it looks again for a place among the calls of its tool.
+PLACE_SECONDS = 1.0
+# Below the time after which the reaper takes a queued job for lost.
+PLACE_SECONDS_MAX = 8.0
+LOOKS_PER_SECOND = 50
+CLOSE_SECONDS = 2.0
+
+log = logging.getLogger("mcp.worker")
+
+
+class Worker:
+    """One per process; made after the fork, at its first job."""
+
+    def __init__(self, settings: Settings, *, may_exit: bool, place: Place | None = None) -> None:
+        """``place`` is where this process says that it waits for a client, if others can take its place."""
+        database.watch()
+        self._settings = settings
+        self._may_exit = may_exit
+        self.name = f"{socket.gethostname()[:60]}:{os.getpid()}"
+        self._loop = new_event_loop()
+        self._streams = Streams.connect(settings.redis_url, settings)
+        self._log = MessageLog(self._streams, settings)
+        self._place = place or Place(WaitingChildren(), 0, 1)
+        self._requests = WorkerRequests(
+            self._streams, self._log, settings.client_request_seconds, self._place
+        )
+        self._runner = Runner(settings.sync_threads)
+        self._published = Published()
+        self._running: dict[tuple[str, str | int], Call] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._counts = Counts()
+        self._metrics = Metrics("worker", self._streams, self._counts, self._log)
+        self._metrics.gauges["running_calls"] = lambda: len(self._running)
+        threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
+        self._begin(self._start()).result()
+        with suppress(DatabaseError):
+            query(database_clock.read)
+
+    def run(self, call_id: UUID | str) -> str:
+        """Run one attempt of the call whose turn it is in the queue of this one, often the same. Blocks.
+
+        Returns its outcome, or "" when there was nothing to do.
+        """
+        failpoints.reach("before-claim")
+        try:
+            attempt = self._claim(call_id)
+        except TooManyRunning as full:
+            query(_wait_for_a_place, full)
+            return ""
+        if attempt is None:
+            return ""
+        renewer, work = attempt
+        with correlated(Correlation(call=str(renewer.call_id))):
+            return renewer.watch(work)
+
+    def _claim(self, call_id: UUID | str) -> tuple[LeaseRenewer, Future[str]] | None:
+        """Take a call, also when the database is away for a while: the job comes only once (R15)."""
+        deadline = monotonic() + CLAIM_SECONDS
+        claimed: list[tuple[CallRecord, float]] = []
+        while True:
+            try:
+                return query(self._claim_now, call_id, claimed)
+            except DatabaseError as error:
+                if monotonic() > deadline:
+                    raise
+                log.warning("The turn of call %s waits for the database: %s", call_id, error)
+                sleep(CLAIM_PAUSE)
+
+    def _claim_now(
+        self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]]
+    ) -> tuple[LeaseRenewer, Future[str]] | None:
+        """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
+        if not claimed:
+            offered = catalogue.refresh_now()
+            # S14: the schema of a tool may have marked more arguments as secret since the last call.
+            self._log.keep_secret(offered.secret_names)
+            limits = Limits(
+                offered.max_running,
+                self._settings.max_running_background_calls_per_principal,
+                self._settings.max_held_questions_per_principal,
+            )
+            record = take(call_id, self.name, limits)
+            if record is None:
+                return None
+            claimed.append((record, monotonic()))
+        record, claimed_at = claimed[0]
+        principal = principal_of(record.principal, record.user_id, record.api_key_id)
+        failpoints.reach("after-claim")
+        renewer = LeaseRenewer(
+            record,
+            self._tell,
+            may_exit=self._may_exit,
+            claimed_at=claimed_at,
+            place=self._place,
+            on_news=partial(self._tell_of_task, record) if record.is_task else None,
+        )
+        return renewer, self._begin(self._run(record, principal, renewer))
+
+    def close(self) -> None:
+        """Hand on what is buffered and stop the loop; takes CLOSE_SECONDS at most."""
+        with suppress(TimeoutError):
+            self._begin(self._close()).result(CLOSE_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        database.close()
+
+    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _start(self) -> None:
+        self._streams.hub.subscribe("cancel", self._on_cancel)
+        self._streams.hub.subscribe("session", self._on_session)
+        self._streams.hub.subscribe("watching", self._log.on_watching)
+        await self._streams.start()
+        self._log.start()
+        spans.start()
+        if self._settings.metrics:
+            self._metrics.start()
+
+    async def _close(self) -> None:
+        await self._published.flush()
+        await self._metrics.close()
+        await self._log.close()
+        await self._streams.close()
+        self._runner.close()
+
+    async def _run(self, record: CallRecord, principal: Principal, renewer: LeaseRenewer) -> str:
+        inputs = _inputs(record)
+        reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
+        session, ended = await self._session(record)
+        call = renewer.call = self._call(record, principal, session, reply, inputs)
+        if record.attempt > 1 or record.approved or record.reminded:
+            await fence_off(self._streams, record, record.attempt)
+            call.progress_above = await reported_progress(self._streams, record)
+        if ended or record.cancel_reason:
+            call.cancel(record.cancel_reason or "the session ended")
+        await self._attempt(record, call)
+        if await reply.done():  # The answer of an attempt that lost its call is nobody's.
+            self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
+        # The renewer ends this process if a thread never does. What a thread raises came too late.
+        await asyncio.gather(*map(asyncio.wrap_future, call.threads), return_exceptions=True)
+        return call.outcome
+
+    def _call(
+        self,
+        record: CallRecord,
+        principal: Principal,
+        session: Session,
+        reply: AttemptReply,
+        inputs: Inputs | None,
+    ) -> Call:
+        token = record.meta.get("progressToken")
+        return Call(
+            request_id=record.request_id,
+            method="tools/call",
+            target=record.tool,
+            session=session,
+            principal=principal,
+            reply=reply,
+            requests=self._requests,
+            settings=self._settings,
+            progress_token=None if token is None else check_progress_token(token),
+            timeout=record.timeout,
+            payload=_payload(record),
+            meta=record.meta,
+            on_timeout=lambda: _timed_out(record),
+            finished=self._finished,
+            telemetry=of_attempt(
+                call=str(record.id),
+                attempt=record.attempt,
+                tool=record.tool,
+                session=record.session_id,
+                principal=record.principal,
+                request_id=record.request_id,
+                meta=record.meta,
+            ),
+            inputs=inputs,
+        )
+
+    async def _session(self, record: CallRecord) -> tuple[Session, bool]:
+        """The session as it is now and whether it is over; as it was at the start if Redis lost it."""
+        if record.is_core_task:
+            return TaskSession(record.session_id, record.session_fields, str(record.id)), False
+        fields, ended = None, False
+        try:
+            fields = await self._streams.sessions.load(record.session_id)
+        except SessionEnded:
+            ended = True
+        except StreamsError:
+            log.warning("Call %s runs while Redis is away", record.id)
+        return restored(record.session_id, fields or record.session_fields), ended
+
+    async def _attempt(self, record: CallRecord, call: Call) -> None:
+        key = (record.session_id, record.request_id)
+        self._running[key] = call
+        try:
+            call.watch(self._settings.grace_seconds)
+            await asyncio.wait((asyncio.ensure_future(attempt(call, lambda: self._work(record, call))),))
+        finally:
+            self._running.pop(key, None)
+
+    async def _work(self, record: CallRecord, call: Call) -> dict[str, Any]:
+        entry = catalogue.current().tool(record.tool, call.principal.permissions)
+        if entry is None:
+            return error_result(f"{record.tool} is no longer offered.")
+        arguments = {**record.arguments, **entry.fixed_arguments}
+        if record.approved and call_record.digest(record.tool, arguments) != record.digest:
+            # A preset that has other fixed arguments now: what would run is not what somebody looked at.
+            return error_result(f"{record.tool} was changed after this call was approved: call it again.")
+        context = Context(call, lambda uri: read_for(self._runner)(call, uri))
+        return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
+
+    def _finished(self, call: Call, encoded: bytes) -> None:
+        if self._log.enabled:
+            seconds = perf_counter() - call.started
+            facts = (call.method, str(call.request_id), call.target)
+            self._log.exchange(
+                call.session.record_id,
+                call.principal.key,
+                call.payload,
+                encoded,
+                seconds,
+                call.outcome,
+                facts,
+            )
+
+    def _tell_of_task(self, record: CallRecord) -> None:
+        told = self._loop.create_task(tell_of_task(self._streams, record))
+        self._telling.add(told)
+        told.add_done_callback(self._telling.discard)
+
+    def _tell(self, function: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(function)
+
+    def _on_cancel(self, payload: dict[str, Any]) -> None:
+        if "session" in payload:
+            call = self._running.get((payload["session"], payload["request_id"]))
+            if call is not None:
+                call.cancel(payload.get("reason", ""))
+
+    def _on_session(self, payload: dict[str, Any]) -> None:
+        if payload.get("what") == "ended":
+            for (session_id, _), call in list(self._running.items()):
+                if session_id == payload["session"]:
+                    call.cancel("the session ended")
+
+
+def _wait_for_a_place(full: TooManyRunning) -> None:
+    """Queue the call again. The more calls wait, the less often each looks, so that looking stays cheap."""
+    hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
+
+
+def _payload(record: CallRecord) -> bytes:
+    """The request as it is logged."""
+    params = {"name": record.tool, "arguments": record.arguments}
+    return jsonrpc.encode_request(record.request_id, "tools/call", params)
+
+
+def _inputs(record: CallRecord) -> Inputs | None:
+    if record.inputs is None:
+        return None
+    inputs = Inputs.restored(record.inputs)
+    inputs.kept = record.is_task
+    if record.approved:
+        inputs.approve(record.digest)
+    return inputs
+
+
+def _timed_out(record: CallRecord) -> dict[str, Any]:
+    return error_result(f"{record.tool} timed out after {record.timeout:g} seconds and was stopped.")

@@ -1,0 +1,123 @@
+"""Owns what a call leaves behind for operators: the ids of its log lines, its place in a trace, its span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from mcp_app.observability import spans
+from mcp_app.observability.correlation import CURRENT, Correlation
+from mcp_app.observability.logs import ID_CHARACTERS, SESSION_CHARACTERS
+from mcp_app.protocol.messages.trace_context import TraceContext, read
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+
+class CallTelemetry:
+    """``context`` is what further work continues, None when the call belongs to no trace.
+
+    As a context manager it covers work that ends where it began; ``enter`` and ``end`` are for a call, which
+    ends in many ways.
+    """
+
+    __slots__ = ("_span", "_token", "context", "correlation")
+
+    def __init__(
+        self, correlation: Correlation, context: TraceContext | None = None, span: Span | None = None
+    ) -> None:
+        self.correlation = correlation
+        self.context = context
+        self._span = span
+        self._token: Token[Correlation | None] | None = None
+
+    def enter(self) -> None:
+        """This task, and the threads and tasks it starts, work on the call from now on."""
+        self._token = CURRENT.set(self.correlation)
+        if self._span is not None:
+            spans.enter(self._span)
+
+    def end(self, outcome: str, answer: bytes = b"") -> None:
+        """The call is answered; ``outcome`` is one of those that messages have."""
+        if self._span is not None:
+            spans.end(self._span, outcome, answer)
+
+    def __enter__(self) -> Self:
+        self._token = CURRENT.set(self.correlation)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            CURRENT.reset(self._token)
+        self.end("ok" if error is None else "error")
+
+
+def of_request(
+    *,
+    method: str,
+    target: str,
+    session: str,
+    version: str,
+    principal: str,
+    request_id: str | int,
+    meta: Mapping[str, Any],
+    fields: Mapping[str, str] | None,
+) -> CallTelemetry:
+    """The telemetry of a client's request; ``fields`` are the trace headers of its POST.
+
+    What ``meta`` names is the parent; headers beside it belong to the connection and are linked (META-10).
+    """
+    named = read(meta) if "traceparent" in meta else None
+    beside = read(fields) if fields is not None else None
+    context = named or beside
+    span = None
+    if (making := spans.active()) is not None:
+        span = making.serve(
+            method=method,
+            target=target,
+            attributes={**_attributes(session, principal, request_id), "mcp.protocol.version": version},
+            parent=context,
+            linked=beside if named is not None else None,
+        )
+        context = spans.context_of(span, context)
+    return _telemetry(Correlation(session, "", request_id, principal), context, span)
+
+
+def of_attempt(
+    *,
+    call: str,
+    attempt: int,
+    tool: str,
+    session: str,
+    principal: str,
+    request_id: str | int,
+    meta: Mapping[str, Any],
+) -> CallTelemetry:
+    """The telemetry of one attempt at a background call, whose ``meta`` was stored with it."""
+    context = read(meta)
+    span = None
+    if (making := spans.active()) is not None:
+        attributes = {**_attributes(session, principal, request_id), "mcp_app.call.id": call}
+        span = making.attempt(
+            tool=tool, attributes={**attributes, "mcp_app.call.attempt": attempt}, parent=context
+        )
+        context = spans.context_of(span, context)
+    return _telemetry(Correlation(session, call, request_id, principal), context, span)
+
+
+def _attributes(session: str, principal: str, request_id: str | int) -> dict[str, str]:
+    return {
+        "mcp.session.id": session[:SESSION_CHARACTERS],
+        "jsonrpc.request.id": str(request_id)[:ID_CHARACTERS],
+        "enduser.id": principal[:ID_CHARACTERS],
+    }
+
+
+def _telemetry(correlation: Correlation, context: TraceContext | None, span: Span | None) -> CallTelemetry:
+    if context is not None:
+        correlation = correlation._replace(trace_id=context.trace_id)
+    return CallTelemetry(correlation, context, span)

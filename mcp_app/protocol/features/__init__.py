@@ -1,0 +1,1 @@
+"""Shapes of the features that clients declare: questions, subscriptions, tasks."""

@@ -1,0 +1,82 @@
+"""``subscriptions/listen`` of 2026-07-28: what a client may ask to be told, and the words it is told in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp_app.protocol.downlevel import complete
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages.jsonrpc import Id, encode_id, encode_notification, encode_result
+
+METHOD: Final = "subscriptions/listen"
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+CANCELLED: Final = "notifications/cancelled"
+RESOURCE_UPDATED: Final = "notifications/resources/updated"
+LIST_CHANGED: Final = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+}
+# The members of a filter that ask for the changes of one list each.
+LISTS: Final = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+RESOURCES: Final = "resourceSubscriptions"
+
+_END: Final = b"null}}}"
+
+
+class Notice:
+    """A notification, encoded once for all subscriptions: only the id that each adds is missing (SUB-03)."""
+
+    __slots__ = ("_head", "method")
+
+    def __init__(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        self.method = method
+        members = dict(params or {})
+        meta = {**members.pop("_meta", {}), SUBSCRIPTION_ID: None}
+        self._head = encode_notification(method, {**members, "_meta": meta}).removesuffix(_END)
+
+    def tagged(self, tag: bytes) -> bytes:
+        """The whole notification on the subscription of an encoded id."""
+        return b"%b%b}}}" % (self._head, tag)
+
+
+def read_filter(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The filter of a request, its known members of the right type; raises InvalidParams (SUB-01)."""
+    asked = params.get("notifications")
+    if type(asked) is not dict:
+        raise InvalidParams("subscriptions/listen needs the member 'notifications', an object.")
+    for member in LISTS:
+        if type(asked.get(member, False)) is not bool:
+            raise InvalidParams(f"The member {member!r} must be true or false.")
+    return asked
+
+
+def read_names(asked: object, member: str, most: int) -> list[str]:
+    """A list of at most ``most`` names in a filter, each once, in their order; raises InvalidParams."""
+    if type(asked) is not list or any(type(name) is not str for name in asked):
+        raise InvalidParams(f"The member {member!r} must be a list of strings.")
+    names = list(dict.fromkeys(asked))
+    if len(names) > most:
+        raise InvalidParams(f"The member {member!r} may name at most {most} on one subscription.")
+    return names
+
+
+def acknowledgement(tag: bytes, granted: Mapping[str, Any]) -> bytes:
+    """SUB-02: the first message of a subscription says which part of its filter is served."""
+    return Notice(ACKNOWLEDGED, {"notifications": granted}).tagged(tag)
+
+
+def closing(request_id: Id, server_meta: Mapping[str, Any]) -> bytes:
+    """SUB-09: the answer to the request, which ends its subscription."""
+    return encode_result(request_id, complete(METHOD, {}, {**server_meta, SUBSCRIPTION_ID: request_id}))
+
+
+def cancelled(request_id: Id, reason: str) -> bytes:
+    """CAN-07: on a shared channel, what comes before the answer that ends a subscription."""
+    return Notice(CANCELLED, {"requestId": request_id, "reason": reason}).tagged(encode_id(request_id))

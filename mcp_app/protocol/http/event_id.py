@@ -1,0 +1,42 @@
+"""The id of an event on the wire: stream, incarnation of it, position; never who may read it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from mcp_app.protocol.errors import Refused
+
+MAX_EPOCH: Final = 2**48 - 1
+MAX_OFFSET: Final = 10**15 - 1
+
+# One spelling for each position, so that two ids are the same exactly when their texts are.
+_PATTERN: Final = re.compile(
+    r"(?P<stream>[a-z0-9-]{1,40})\.(?P<epoch>0|[1-9a-f][0-9a-f]{0,11})\.(?P<offset>0|[1-9][0-9]{0,14})"
+)
+
+
+class InvalidEventId(Refused):
+    """The Last-Event-ID header is not an event id of this server. Open the stream again without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventId:
+    """A position in a stream; ``epoch`` tells a stream from an earlier one of the same name (T-RES-02)."""
+
+    stream: str
+    epoch: int
+    offset: int
+
+    def encode(self) -> str:
+        """Visible ASCII, at most 69 characters: ``<stream>.<epoch in hexadecimal>.<offset>``."""
+        return f"{self.stream}.{self.epoch:x}.{self.offset}"
+
+
+def parse(text: str) -> EventId:
+    """The position an event id names. Raises InvalidEventId (400) for anything we did not write ourselves."""
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise InvalidEventId
+    return EventId(match["stream"], int(match["epoch"], 16), int(match["offset"]))

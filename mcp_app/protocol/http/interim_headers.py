@@ -1,0 +1,74 @@
+"""Routing headers beside a legacy session, as a transport between the eras had them (HDR-12, DLG-002-01).
+
+The published legacy revisions know no such headers: they are not asked for, but wrong ones are refused,
+because a proxy has routed by them. The modern era has rules and codes of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp_app.protocol.errors import Refused
+from mcp_app.protocol.http import param_headers
+from mcp_app.protocol.http.header_values import decode
+from mcp_app.protocol.messages.jsonrpc import Notification, Request
+
+METHOD: Final = b"mcp-method"
+NAME: Final = b"mcp-name"
+# Which member of the params the header Mcp-Name repeats.
+NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+# That transport's own code; the published legacy revisions give the number no meaning (DLG-002-02).
+MISMATCH: Final = -32001
+SHOWN: Final = 64
+
+
+def check(fields: Mapping[bytes, bytes], message: Request | Notification, *, strict: bool) -> None:
+    """Raises Refused when a header says something else than the body or, if ``strict``, is missing."""
+    problem = _problem(METHOD, fields, message.method, strict=strict)
+    member = NAMED_BY.get(message.method)
+    named = message.params.get(member) if member else None
+    # What is no string equals no header; the params are refused for what they are further on.
+    if problem is None and type(named) is str:
+        problem = _problem(NAME, fields, named, strict=strict)
+    if problem is not None:
+        raise _refused(problem, message)
+
+
+def check_params(
+    fields: Mapping[bytes, bytes], message: Request, schema: Mapping[str, Any], *, strict: bool
+) -> None:
+    """Raises Refused when an ``Mcp-Param-*`` header differs from the argument it is annotated for."""
+    try:
+        headers = param_headers.read(schema)
+    except ValueError:
+        return  # An annotation that means nothing; whoever offers the tool is told so elsewhere.
+    if not strict:
+        headers = tuple(header for header in headers if header.field in fields)
+    arguments = message.params.get("arguments")
+    problem = param_headers.mismatch(headers, fields, arguments if type(arguments) is dict else {})
+    if problem is not None:
+        raise _refused(problem, message)
+
+
+def _problem(header: bytes, fields: Mapping[bytes, bytes], expected: str, *, strict: bool) -> str | None:
+    sent = fields.get(header)
+    name = "Mcp-Method" if header == METHOD else "Mcp-Name"
+    if sent is None:
+        return f"The header {name} is missing; it has to be {_shown(expected)}." if strict else None
+    text = decode(sent)
+    if text is None:
+        return f"The header {name} holds what no header value may hold."
+    if text == expected:
+        return None
+    return f"The header {name} is {_shown(text)}, but the body says {_shown(expected)}."
+
+
+def _refused(problem: str, message: Request | Notification) -> Refused:
+    request_id = message.id if isinstance(message, Request) else None
+    return Refused(problem, code=MISMATCH, http_status=400, request_id=request_id)
+
+
+def _shown(text: str) -> str:
+    """A value in an error: short, and without a line break of its own."""
+    return ascii(text if len(text) <= SHOWN else text[:SHOWN] + "…")

@@ -1,0 +1,71 @@
+"""Compares the routing headers of 2026-07-28 with the body they came with; the body decides (HDR-11).
+
+The version and the method are compared as they are; only names may be encoded (HDR-02, HDR-09).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcp_app.protocol.errors import HeaderMismatch
+from mcp_app.protocol.http.header_values import decode, is_plain, shown
+from mcp_app.protocol.messages.envelope import VERSION_HEADER
+
+METHOD: Final = b"mcp-method"
+NAME: Final = b"mcp-name"
+# Which member of the params the header Mcp-Name repeats (HDR-03, HDR-04).
+NAMED_BY: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+_WRITTEN: Final = {VERSION_HEADER: "MCP-Protocol-Version", METHOD: "Mcp-Method", NAME: "Mcp-Name"}
+
+
+def check_values(fields: Mapping[bytes, bytes]) -> None:
+    """Raises HeaderMismatch when one was sent twice or holds forbidden bytes (HDR-08, HDR-10, HDR-14)."""
+    for header, written in _WRITTEN.items():
+        sent = fields.get(header)
+        if sent is not None and not is_plain(sent):
+            raise HeaderMismatch(f"The header {written} was sent twice, or holds what no header value may.")
+
+
+def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapping[str, Any]) -> None:
+    """Raises HeaderMismatch when a header is missing or says something else than the body (HDR-01 to 10)."""
+    _compare("MCP-Protocol-Version", _text(fields, VERSION_HEADER), version)
+    _compare("Mcp-Method", _text(fields, METHOD), method)
+    member = NAMED_BY.get(method)
+    if member is not None:
+        named = params.get(member)
+        # Of the wrong type it equals no header; the params are refused for what they are further on.
+        if type(named) is str:
+            _compare("Mcp-Name", _decoded(fields), named)
+        elif NAME not in fields:
+            raise HeaderMismatch("The header Mcp-Name is missing.")
+
+
+def _text(fields: Mapping[bytes, bytes], header: bytes) -> str | None:
+    sent = fields.get(header)
+    return None if sent is None else sent.strip(b" \t").decode("latin-1")
+
+
+def _decoded(fields: Mapping[bytes, bytes]) -> str | None:
+    sent = fields.get(NAME)
+    if sent is None:
+        return None
+    text = decode(sent)
+    if text is None:
+        raise HeaderMismatch("The header Mcp-Name is not validly encoded.")
+    return text
+
+
+def _compare(header: str, text: str | None, expected: str) -> None:
+    if text == expected:
+        return
+    if text is None:
+        raise HeaderMismatch(f"The header {header} is missing; it has to be {shown(expected)}.")
+    raise HeaderMismatch(f"The header {header} is {shown(text)}, but the body says {shown(expected)}.")

@@ -1,0 +1,177 @@
+"""Which Host and Origin may talk to the server (DNS rebinding); it knows nothing of credentials."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from ipaddress import AddressValueError, IPv6Address
+from typing import Final, TypeVar
+
+from mcp_app.protocol.errors import Forbidden, MisdirectedRequest
+
+_LOOPBACK: Final = frozenset(("localhost", "127.0.0.1", "[::1]"))
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+# Anything else (userinfo, paths, percent signs, blanks, letters beyond ASCII) has no place in a Host.
+_AUTHORITY: Final = re.compile(
+    r"(?P<name>[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_][a-z0-9_-]{0,62})*\.?|\[[0-9a-f:.]{2,45}\])"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
+
+
+class _Verdict(Enum):
+    ALLOWED = 0
+    BAD_HOST = 1
+    BAD_ORIGIN = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Authority:
+    """A host name, lower-case and without trailing dot, and its port where one is given."""
+
+    name: str
+    port: int | None
+
+
+def _parse_authority(text: str) -> _Authority | None:
+    match = _AUTHORITY.fullmatch(text.lower())
+    if match is None or len(text) > 262:
+        return None
+    port = int(match["port"]) if match["port"] else None
+    if port is not None and not 0 < port < 65536:
+        return None
+    name = _canonical(match["name"])
+    return None if name is None else _Authority(name, port)
+
+
+def _canonical(name: str) -> str | None:
+    """One spelling for each host: without the root dot, and with the IPv6 address in its short form."""
+    if not name.startswith("["):
+        return name.removesuffix(".")
+    try:
+        return f"[{IPv6Address(name[1:-1]).compressed}]"
+    except AddressValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    scheme: str
+    authority: _Authority
+
+    @property
+    def port(self) -> int | None:
+        return self.authority.port or _DEFAULT_PORTS.get(self.scheme)
+
+
+def _parse_origin(text: str) -> _Origin | None:
+    scheme, separator, rest = text.lower().partition("://")
+    authority = _parse_authority(rest)
+    if not separator or not re.fullmatch(r"[a-z][a-z0-9+.-]{0,40}", scheme) or authority is None:
+        return None
+    return _Origin(scheme, authority)
+
+
+_Parsed = TypeVar("_Parsed", _Authority, _Origin)
+
+
+@lru_cache(maxsize=256)
+def names_loopback(host: bytes) -> bool:
+    """Whether a Host field names this machine itself."""
+    authority = _parse_authority(host.decode("latin-1"))
+    return authority is not None and authority.name in _LOOPBACK
+
+
+class HostPolicy:
+    """Decides by the Host and Origin fields alone whether a request may go on (SEC-01, SEC-02)."""
+
+    def __init__(
+        self,
+        allowed_hosts: Iterable[str] = (),
+        allowed_origins: Iterable[str] = (),
+        *,
+        loopback: bool = False,
+    ) -> None:
+        """Take the configuration; raises ValueError naming an entry that can never match.
+
+        ``allowed_hosts``: ``name`` (any port), ``name:port``, ``.name`` (also its subdomains) or ``*`` (any).
+        ``allowed_origins``: ``scheme://name[:port]``. ``loopback`` adds the loopback names on any port.
+        """
+        self._any_host = False
+        self._hosts: set[_Authority] = set()
+        self._suffixes: set[str] = set()
+        for entry in allowed_hosts:
+            self._add_host(entry)
+        self._origins = frozenset(_required(_parse_origin(entry), entry) for entry in allowed_origins)
+        self._loopback = loopback
+        # The same few pairs come again and again; the bound keeps a hostile client harmless.
+        self._verdict = lru_cache(maxsize=1024)(self._judge)
+
+    def check(self, host: bytes | None, origin: bytes | None) -> None:
+        """Raises MisdirectedRequest (421) for a bad or missing Host, Forbidden (403) for a bad Origin."""
+        verdict = self._verdict(host, origin)
+        if verdict is _Verdict.BAD_HOST:
+            raise MisdirectedRequest
+        if verdict is _Verdict.BAD_ORIGIN:
+            raise Forbidden(
+                "The Origin header is not allowed. An administrator can add it to ALLOWED_ORIGINS."
+            )
+
+    def is_allowed_origin(self, host: bytes | None, origin: bytes | None) -> bool:
+        """Whether a browser page of this origin may read answers (CORS); False without an Origin."""
+        return origin is not None and self._verdict(host, origin) is _Verdict.ALLOWED
+
+    def _add_host(self, entry: str) -> None:
+        if entry == "*":
+            self._any_host = True
+            return
+        authority = _required(_parse_authority(entry.removeprefix(".")), entry)
+        self._hosts.add(authority)
+        if entry.startswith("."):
+            if authority.port is not None:
+                raise ValueError(f"{entry!r} must not name a port: subdomains are allowed on any port.")
+            self._suffixes.add("." + authority.name)
+
+    def _judge(self, host: bytes | None, origin: bytes | None) -> _Verdict:
+        authority = _parse_authority(host.decode("latin-1")) if host else None
+        if authority is None or not self._allows_host(authority):
+            return _Verdict.BAD_HOST
+        if origin is None or self._allows_origin(origin.decode("latin-1"), authority):
+            return _Verdict.ALLOWED
+        return _Verdict.BAD_ORIGIN
+
+    def _allows_host(self, host: _Authority) -> bool:
+        return (
+            self._any_host
+            or (self._loopback and host.name in _LOOPBACK)
+            or self._is_listed(host)
+            or any(host.name.endswith(suffix) for suffix in self._suffixes)
+        )
+
+    def _is_listed(self, host: _Authority) -> bool:
+        return host in self._hosts or _Authority(host.name, None) in self._hosts
+
+    def _allows_origin(self, text: str, host: _Authority) -> bool:
+        origin = _parse_origin(text)
+        if origin is None:
+            return False
+        if any(origin.scheme == known.scheme and _same_place(origin, known) for known in self._origins):
+            return True
+        if origin.scheme not in _DEFAULT_PORTS:
+            return False
+        if self._loopback and host.name in _LOOPBACK:
+            return origin.authority.name in _LOOPBACK
+        # With any Host allowed, a rebound name would equal its own Origin: only listed origins count.
+        return not self._any_host and _same_place(origin, _Origin(origin.scheme, host))
+
+
+def _same_place(one: _Origin, other: _Origin) -> bool:
+    return one.authority.name == other.authority.name and one.port == other.port
+
+
+def _required(value: _Parsed | None, entry: str) -> _Parsed:
+    if value is None:
+        raise ValueError(f"{entry!r} is not a host or origin that a request could carry.")
+    return value

@@ -1,0 +1,67 @@
+"""What a message of the modern era says of itself: its era, and the ``_meta`` every request carries.
+
+The era is a property of the message, never of the connection (requirements section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages.logging import LEVELS
+from mcp_app.protocol.messages.progress import check_progress_token
+from mcp_app.protocol.versions import is_modern
+
+VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
+VERSION_HEADER: Final = b"mcp-protocol-version"
+
+
+def names_modern(fields: Mapping[bytes, bytes], params: Mapping[str, Any]) -> bool:
+    """Whether a message belongs to the modern ladder: by its ``_meta``, else by its version header."""
+    meta = params.get("_meta")
+    named = meta.get(VERSION) if type(meta) is dict else None
+    # Of a wrong type it is none of the legacy names either, and is refused in the words of this era.
+    if named is not None and (type(named) is not str or is_modern(named)):
+        return True
+    return VERSION_HEADER in fields and is_modern(header_version(fields))
+
+
+def header_version(fields: Mapping[bytes, bytes]) -> str:
+    """The version a header names; empty without the header."""
+    return fields.get(VERSION_HEADER, b"").strip(b" \t").decode("latin-1")
+
+
+@dataclass(slots=True)
+class Envelope:
+    """The members of ``_meta`` that replace the handshake; ``log_level`` is empty when none was asked for."""
+
+    version: str
+    capabilities: dict[str, Any]
+    client_info: dict[str, Any]
+    log_level: str
+
+
+def read(params: Mapping[str, Any]) -> Envelope:
+    """The envelope of a request; raises InvalidParams naming what is missing or wrong (META-01)."""
+    meta = params.get("_meta")
+    if type(meta) is not dict:
+        raise InvalidParams(f"The request needs the member '_meta', an object with {VERSION!r}.")
+    version, capabilities = meta.get(VERSION), meta.get(CLIENT_CAPABILITIES)
+    if type(version) is not str:
+        raise InvalidParams(f"'_meta' needs the member {VERSION!r}, a string.")
+    if type(capabilities) is not dict:
+        raise InvalidParams(f"'_meta' needs the member {CLIENT_CAPABILITIES!r}, an object.")
+    level = meta.get(LOG_LEVEL, "")
+    if LOG_LEVEL in meta and level not in LEVELS:
+        raise InvalidParams(f"The member {LOG_LEVEL!r} must be one of: {', '.join(LEVELS)}.")
+    if "progressToken" in meta:
+        check_progress_token(meta["progressToken"])
+    info = meta.get(CLIENT_INFO)
+    # META-02, META-03: who the client says it is decides nothing, so a bad one is only not shown.
+    return Envelope(version, capabilities, info if type(info) is dict else {}, level)

@@ -1,0 +1,342 @@
+"""JSON-RPC 2.0 messages: parsed within limits and encoded; it knows no method, revision or transport.
+
+``parse`` is on the path of every request: one decode, then one walk that counts. What is rare (duplicate
+keys, huge numbers) is ruled out by arithmetic on the raw bytes and examined only when that is not possible.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from mcp_app.protocol.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    McpError,
+    ParseError,
+    PayloadTooLarge,
+    PeerError,
+)
+
+Id = str | int
+NO_ID: Final = None
+
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large a message may be; exceeding any of them refuses the whole body."""
+
+    body_bytes: int = 4 * 1024 * 1024
+    depth: int = 64
+    members: int = 10_000
+    string_bytes: int = 1024 * 1024
+    number_digits: int = 64
+    batch: int = 50
+
+
+# Messages are not frozen only because freezing triples the cost of making one; nobody changes them.
+@dataclass(slots=True)
+class Request:
+    """A message that must be answered."""
+
+    id: Id
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Notification:
+    """A message that must never be answered."""
+
+    method: str
+    params: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Response:
+    """An answer to a request of ours: exactly one of ``result`` and ``error`` is not None."""
+
+    id: Id
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class Invalid:
+    """A member of a batch that is no message; ``id`` is None where it could not be read."""
+
+    error: PeerError
+    id: Id | None
+
+
+Message = Request | Notification | Response
+
+DEFAULT_LIMITS: Final = Limits()
+_ABSENT: Final = object()
+_INT64_MIN: Final = -(2**63)
+_UINT64_MAX: Final = 2**64 - 1
+# From here on a float may be an integer that the decoder rounded.
+_HUGE: Final = 2.0**63
+_SOME: Final = 5e-324
+
+
+def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Message | Invalid]:
+    """The message, or the list of messages of a batch, in a request body.
+
+    Whether batches are allowed at all is for the caller to decide. Absent params equal ``{}``. Raises
+    ParseError, InvalidRequest, InvalidParams (positional params, RPC-10) or PayloadTooLarge; the error's
+    ``request_id`` is the message's id where it could be read.
+    """
+    if len(body) > limits.body_bytes:
+        raise PayloadTooLarge(f"The body is larger than {limits.body_bytes} bytes.")
+    try:
+        root = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise ParseError(f"The body is not valid JSON: {error.msg} at character {error.pos}.") from None
+    _check(root, body, limits)
+    if type(root) is list:
+        return _batch(root, limits)
+    return _message(root)
+
+
+def _check(root: Any, body: bytes, limits: Limits) -> None:
+    """Refuse what the decoder let through: nesting, sheer number, duplicate keys, rounded integers."""
+    keys, number = _walk(root, limits)
+    # A key is followed by a colon, so as many colons as distinct keys leave no room for a duplicate.
+    repeated = body.count(b":") != keys and _separators(body) != keys
+    if repeated or (number and (number >= _HUGE or _long_number(limits.number_digits).search(body))):
+        _check_exactly(body, limits)
+    # A string is never longer than the text it was read from.
+    if len(body) > limits.string_bytes:
+        _check_strings(root, limits)
+
+
+def _walk(root: Any, limits: Limits) -> tuple[int, float]:
+    """The number of keys, and the size of the greatest float (0 if there is none), counted level by level.
+
+    Levels instead of recursion: no input overflows the stack.
+    """
+    keys = members = depth = 0
+    greatest = 0.0
+    level: list[Any] = [root]
+    while level:
+        deeper: list[Any] = []
+        nested = False
+        for node in level:
+            kind = type(node)
+            if kind is dict:
+                keys += len(node)
+                deeper += node.values()
+                nested = True
+            elif kind is list:
+                deeper += node
+                nested = True
+            elif kind is float:
+                greatest = max(greatest, abs(node), _SOME)
+        members += len(deeper)
+        depth += nested
+        if depth > limits.depth:
+            raise ParseError(f"The body is nested deeper than {limits.depth} levels.")
+        if members > limits.members:
+            raise ParseError(f"The body holds more than {limits.members} values.")
+        level = deeper
+    return keys, greatest
+
+
+def _separators(body: bytes) -> int:
+    """At least as many as there are keys; colons inside of text, as in URLs, mostly do not count."""
+    after_blank = body.count(b" :") + body.count(b"\t:") + body.count(b"\n:") + body.count(b"\r:")
+    return body.count(b'":') + after_blank
+
+
+@lru_cache(maxsize=8)
+def _long_number(digits: int) -> re.Pattern[bytes]:
+    return re.compile(rb"[0-9.eE+-]{%d}" % (digits + 1))
+
+
+def _check_exactly(body: bytes, limits: Limits) -> None:
+    """Decode again, slowly, refusing duplicate keys and numbers that cannot be held as they were written."""
+
+    def members(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) != len(pairs):
+            raise ParseError("An object in the body holds the same key twice.")
+
+    def number(text: str) -> None:
+        if len(text) > limits.number_digits:
+            raise ParseError(f"A number in the body is longer than {limits.number_digits} characters.")
+
+    def integer(text: str) -> None:
+        number(text)
+        if not _INT64_MIN <= int(text) <= _UINT64_MAX:
+            raise ParseError("An integer in the body does not fit into 64 bits. Send it as a string.")
+
+    json.loads(body.decode(), object_pairs_hook=members, parse_int=integer, parse_float=number)
+
+
+def _check_strings(root: Any, limits: Limits) -> None:
+    pending: list[Any] = [root]
+    while pending:
+        node = pending.pop()
+        if type(node) is dict:
+            pending += node
+            pending += node.values()
+        elif type(node) is list:
+            pending += node
+        elif type(node) is str and len(node.encode()) > limits.string_bytes:
+            raise ParseError(f"A string in the body is longer than {limits.string_bytes} bytes.")
+
+
+def _batch(nodes: list[Any], limits: Limits) -> list[Message | Invalid]:
+    if not nodes:
+        raise InvalidRequest("The batch is empty.")
+    if len(nodes) > limits.batch:
+        raise InvalidRequest(f"The batch holds more than {limits.batch} messages.")
+    return [_member(node) for node in nodes]
+
+
+def _member(node: Any) -> Message | Invalid:
+    try:
+        return _message(node)
+    except PeerError as error:
+        return Invalid(error, error.request_id)
+
+
+def _message(node: Any) -> Message:
+    if type(node) is not dict:
+        raise InvalidRequest("A message must be a JSON object.")
+    method = node.get("method", _ABSENT)
+    if type(method) is str and node.get("jsonrpc") == "2.0" and "result" not in node and "error" not in node:
+        params = node.get("params", _ABSENT)
+        if params is _ABSENT:
+            params = {}
+        elif type(params) is not dict:
+            raise _wrong_params(params, _readable_id(node))
+        if "id" in node:
+            return Request(_id(node), method, params)
+        return Notification(method, params)
+    return _other(node, method)
+
+
+def _other(node: dict[str, Any], method: Any) -> Response:
+    """A response, or the reason why this object is no message at all."""
+    request_id = _readable_id(node)
+    if node.get("jsonrpc") != "2.0":
+        raise InvalidRequest("The member 'jsonrpc' must be \"2.0\".", request_id=request_id)
+    if method is not _ABSENT:
+        problem = "must be a string" if type(method) is not str else "cannot stand beside 'result' or 'error'"
+        raise InvalidRequest(f"The member 'method' {problem}.", request_id=request_id)
+    if ("result" in node) == ("error" in node):
+        problem = "A message needs a 'method', or exactly one of 'result' and 'error'."
+        raise InvalidRequest(problem, request_id=request_id)
+    return Response(_id(node), _result(node, request_id), _error(node, request_id))
+
+
+def _result(node: dict[str, Any], request_id: Id | None) -> dict[str, Any] | None:
+    if "result" not in node:
+        return None
+    result = node["result"]
+    if type(result) is not dict:
+        raise InvalidRequest("The member 'result' must be an object.", request_id=request_id)
+    return result
+
+
+def _error(node: dict[str, Any], request_id: Id | None) -> dict[str, Any] | None:
+    if "error" not in node:
+        return None
+    error = node["error"]
+    if type(error) is dict and type(error.get("code")) is int and type(error.get("message")) is str:
+        return error
+    problem = "The member 'error' must be an object with an integer 'code' and a string 'message'."
+    raise InvalidRequest(problem, request_id=request_id)
+
+
+def _wrong_params(params: Any, request_id: Id | None) -> PeerError:
+    # Positional params are good JSON-RPC and only the wrong params for every method here (RPC-10).
+    if type(params) is list:
+        return InvalidParams("The params must be an object.", http_status=400, request_id=request_id)
+    return InvalidRequest("The member 'params' must be an object.", request_id=request_id)
+
+
+def _readable_id(node: dict[str, Any]) -> Id | None:
+    value = node.get("id")
+    if type(value) is str or (type(value) is int and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER):
+        return value
+    return None
+
+
+def _id(node: dict[str, Any]) -> Id:
+    value = _readable_id(node)
+    if value is None:
+        raise InvalidRequest("The member 'id' must be a string or an integer below 2^53.")
+    return value
+
+
+def encode(value: Any) -> bytes:
+    """A JSON value as UTF-8 text without line breaks. Raises InternalError if it has no JSON form."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return _encode_slowly(value)
+
+
+def _encode_slowly(value: Any) -> bytes:
+    """For integers beyond 64 bits, which JSON allows and the fast encoder does not."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InternalError("The answer cannot be written as JSON.") from error
+
+
+def encode_id(request_id: Id) -> bytes:
+    """A request's id as it stands in messages."""
+    return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)
+
+
+def encode_result(id: Id, result: dict[str, Any] | list[Any] | bytes) -> bytes:  # noqa: A002
+    """A successful response; ``bytes`` are a result that is encoded already."""
+    body = result if type(result) is bytes else encode(result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), body)
+
+
+def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002
+    """An error response; without an id here or on the error the member is left out (RPC-07)."""
+    request_id = error.request_id if id is None else id
+    body = encode(error.to_wire())
+    if request_id is None:
+        return b'{"jsonrpc":"2.0","error":%b}' % body
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode_id(request_id), body)
+
+
+def encode_request(id: Id, method: str, params: dict[str, Any]) -> bytes:  # noqa: A002
+    """A request of ours to the client."""
+    parts = (encode_id(id), orjson.dumps(method), encode(params))
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % parts
+
+
+def encode_notification(method: str, params: dict[str, Any] | None = None) -> bytes:
+    """A notification; without params the member is left out."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","method":%b}' % orjson.dumps(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (orjson.dumps(method), encode(params))
+
+
+def encode_member(member: Message | Invalid) -> bytes:
+    """A member of a batch by itself, as it is logged; of an invalid one, the error that answers it."""
+    if isinstance(member, Request):
+        return encode_request(member.id, member.method, member.params)
+    if isinstance(member, Notification):
+        return encode_notification(member.method, member.params)
+    if isinstance(member, Invalid):
+        return encode_error(member.error, member.id)
+    if member.error is not None:
+        return encode({"jsonrpc": "2.0", "id": member.id, "error": member.error})
+    return encode_result(member.id, member.result or {})

@@ -1,0 +1,36 @@
+"""The levels of log messages and their order; it writes no logs and knows no session."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcp_app.protocol.errors import InvalidParams
+
+LEVELS: Final[tuple[str, ...]] = (
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+)
+DEFAULT_LEVEL: Final = "info"
+
+_RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
+
+
+def check_level(level: object) -> str:
+    """A level a client sent. Raises InvalidParams listing the levels (LOG-01)."""
+    if isinstance(level, str) and level in _RANK:
+        return level
+    raise InvalidParams(f"The level must be one of {', '.join(LEVELS)}.")
+
+
+def at_least(level: str, threshold: str) -> bool:
+    """Whether a message of ``level`` passes ``threshold``. Raises ValueError for a word that is no level."""
+    try:
+        return _RANK[level] >= _RANK[threshold]
+    except KeyError as error:
+        raise ValueError(f"{error.args[0]!r} is not a log level: use one of {', '.join(LEVELS)}.") from None

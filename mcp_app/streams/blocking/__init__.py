@@ -1,0 +1,1 @@
+"""Redis for code without an event loop: admin pages, commands, the worker's main process."""

@@ -1,0 +1,71 @@
+"""Owns what code without an event loop (admin, commands) tells the web processes; must not know why."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import Any
+
+import orjson
+import redis
+
+from mcp_app import conf
+from mcp_app.streams.connections import scripts
+from mcp_app.streams.connections.client import Endpoint, sync_client
+from mcp_app.streams.connections.keys import EVERYONE, KEPT, Channels, places_key, session_keys
+from mcp_app.streams.stores.kept import tombstone
+
+log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=2)
+def _client(url: str) -> tuple[redis.Redis, Channels]:
+    return sync_client(url), Channels(Endpoint.parse(url).database)
+
+
+def announce(topic: str, payload: dict[str, Any]) -> None:
+    """Broadcast to every process, from any thread.
+
+    Never raises for a Redis that is away: it runs after a commit, when there is nothing left to undo, and the
+    listeners look at the stored truth by themselves within seconds.
+    """
+    url = conf.get().redis_url
+    if not url:
+        return
+    client, channels = _client(url)
+    try:
+        client.publish(channels.topic(topic), orjson.dumps(payload))
+    except redis.RedisError as error:
+        log.warning("A broadcast on %s was not sent, Redis is away: %s", topic, type(error).__name__)
+
+
+def end_session(session: str, reason: str) -> None:
+    """End a session for every process, from any thread; like ``announce`` it forgives a lost Redis."""
+    url = conf.get().redis_url
+    if not url:
+        return
+    client, channels = _client(url)
+    keys, seconds = session_keys(session), conf.get().tombstone_seconds
+    try:
+        stored: Any = client.hget(keys.session, "principal")
+        principal = (stored or b"").decode()
+        streams: Any = client.eval(
+            scripts.END_SESSION.source,
+            3,
+            keys.session,
+            keys.subscriptions,
+            keys.members,
+            keys.base,
+            str(seconds),
+            channels.wake(session),
+            EVERYONE,
+        )
+        gone = [f"{session}/{stream.decode()}" for stream in streams]
+        client.eval(scripts.KEPT.source, len(KEPT), *KEPT, "", "0", "", "0", "0", *gone)
+        if principal:
+            client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, tombstone(principal, seconds)))
+        for register in ("sessions", f"sessions/{principal}"):
+            client.zrem(places_key(register), session)
+    except redis.RedisError as error:
+        log.warning("A session was not ended in Redis, which is away: %s", type(error).__name__)
+    announce("session", {"session": session, "what": "ended", "reason": reason})

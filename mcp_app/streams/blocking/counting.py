@@ -1,0 +1,80 @@
+"""Owns counting in windows of time, by all processes together, without an event loop; must not know what."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import lru_cache
+from typing import Any
+
+import redis
+
+from mcp_app import conf
+from mcp_app.streams.connections import scripts
+from mcp_app.streams.connections.client import sync_client
+from mcp_app.streams.connections.keys import window_key
+
+# Who waits for a Redis that hangs waits once, not at every event.
+AWAY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+def count(key: str, limit: int, seconds: float) -> float:
+    """Count one event in a fixed window; 0.0 while there are at most ``limit``, else the seconds to wait.
+
+    Without Redis, or while it is away, this process counts by itself.
+    """
+    url = conf.get().redis_url
+    if url and not _own.redis_is_away():
+        try:
+            return _counted(url, key, limit, seconds)
+        except redis.RedisError as error:
+            log.warning("Redis is away, each process counts by itself: %s", type(error).__name__)
+            _own.redis_went_away()
+    return _own.count(key, limit, seconds)
+
+
+def _counted(url: str, key: str, limit: int, seconds: float) -> float:
+    client, name = _client(url), window_key(key)
+    if client.eval(scripts.HIT.source, 1, name, str(limit), str(round(seconds * 1000))):
+        return 0.0
+    left: Any = client.pttl(name)
+    return max(int(left), 1) / 1000
+
+
+@lru_cache(maxsize=2)
+def _client(url: str) -> redis.Redis:
+    return sync_client(url)
+
+
+class OwnCounts:
+    """The windows of one process; those that are over are forgotten when another begins."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, tuple[float, int]] = {}
+        self._away_until = 0.0
+        self._lock = threading.Lock()
+
+    def count(self, key: str, limit: int, seconds: float) -> float:
+        """See ``count``."""
+        now = time.monotonic()
+        with self._lock:
+            ends, counted = self._windows.get(key, (0.0, 0))
+            if ends <= now:
+                self._windows = {name: window for name, window in self._windows.items() if window[0] > now}
+                ends, counted = now + seconds, 0
+            self._windows[key] = (ends, counted + 1)
+        return 0.0 if counted < limit else ends - now
+
+    def redis_went_away(self) -> None:
+        """Do not ask it for a while."""
+        self._away_until = time.monotonic() + AWAY_SECONDS
+
+    def redis_is_away(self) -> bool:
+        """Whether it was found away a moment ago."""
+        return time.monotonic() < self._away_until
+
+
+_own = OwnCounts()

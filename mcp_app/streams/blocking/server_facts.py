@@ -1,0 +1,73 @@
+"""Owns a look at the Redis server itself (version, memory, persistence, clock); must not judge it."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.connections.client import sync_client
+
+# Commands and scripts stay at the level of this version.
+OLDEST = (6, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What INFO tells; None and () where it does not. ``max_memory`` 0 means no limit, sizes are bytes."""
+
+    version: tuple[int, ...]
+    used_memory: int | None
+    max_memory: int | None
+    policy: str | None
+    append_only: bool | None
+
+
+class RedisServerView:
+    """Looks at one Redis server with commands that hosted ones allow, too (no CONFIG); changes nothing."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, url: str) -> None:
+        self._client = sync_client(url)
+
+    def round_trip(self) -> float:
+        """Seconds one PING takes, on a connection that is open. Raises StreamsUnavailable."""
+        try:
+            self._client.ping()
+            begun = time.perf_counter()
+            self._client.ping()
+        except redis.RedisError as error:
+            raise StreamsUnavailable(f"Redis does not answer: {error}") from error
+        return time.perf_counter() - begun
+
+    def skew(self) -> float:
+        """Seconds by which the server's clock is ahead of ours. Raises StreamsUnavailable."""
+        try:
+            self._client.ping()
+            before = time.time()
+            seconds, micros = self._client.time()
+        except redis.RedisError as error:
+            raise StreamsUnavailable(f"Redis does not tell its time: {error}") from error
+        return float(int(seconds) + int(micros) / 1e6 - (before + time.time()) / 2)
+
+    def facts(self) -> ServerFacts:
+        """What the server tells of itself. Raises StreamsUnavailable."""
+        try:
+            info: dict[str, Any] = self._client.info()
+        except redis.ResponseError:
+            info = {}  # It answers, but does not know INFO (fakeredis), or we may not ask.
+        except redis.RedisError as error:
+            raise StreamsUnavailable(f"Redis does not tell about itself: {error}") from error
+        append_only = info.get("aof_enabled")
+        return ServerFacts(
+            version=tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "")))[:3]),
+            used_memory=info.get("used_memory"),
+            max_memory=info.get("maxmemory"),
+            policy=info.get("maxmemory_policy"),
+            append_only=None if append_only is None else bool(append_only),
+        )

@@ -1,0 +1,1 @@
+"""How Redis is reached: clients, the shared connection, keys and scripts."""

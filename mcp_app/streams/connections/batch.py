@@ -1,0 +1,189 @@
+"""Owns the one connection all commands of a process share, written once per turn of the event loop.
+
+Awaiting Redis one command at a time costs more than everything else on the way of a request. Here the
+commands of all tasks that run in one turn, and those that come during a round trip, leave together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hiredis
+
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.connections.client import TIMEOUT, Endpoint
+from mcp_app.streams.connections.redis_connection import RedisConnection, fault, pack, pack_one
+from mcp_app.streams.connections.scripts import ALL, Script
+
+Argument = str | int | bytes
+MOST_BYTES_WAITING = 64 * 1024 * 1024
+CONFIRMATION = 0.02
+
+
+class _Entry:
+    """One or several commands whose replies belong to one future."""
+
+    __slots__ = ("deadline", "future", "missing", "replies")
+
+    def __init__(self, future: asyncio.Future[Any], deadline: float, missing: int) -> None:
+        self.future = future
+        self.deadline = deadline
+        self.missing = missing  # 0: a single command, whose reply is the result itself
+        self.replies: list[Any] = []
+
+
+class Batch:
+    """Commands to Redis, answered in order. Never waits longer than ``timeout`` seconds for one.
+
+    Every method raises StreamsUnavailable (at once while Redis is known to be away), StreamsFull, or
+    StreamsError for a command Redis does not like. To be used on the event loop it was started on.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, timeout: float = TIMEOUT) -> None:
+        self._timeout = timeout
+        # Loaded with each connection, so that a missing script is an accident and not the rule.
+        self._connection = RedisConnection(
+            endpoint,
+            greeting=[("SCRIPT", "LOAD", script.source) for script in ALL],
+            on_reply=self._reply,
+            on_up=self._up,
+            on_down=self._down,
+        )
+        self._waiting: deque[_Entry] = deque()
+        self._sent: deque[_Entry] = deque()
+        self._bytes: list[bytes] = []
+        self._size = 0
+        self._scheduled = False
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._late = False
+        self._loop: asyncio.AbstractEventLoop
+        self.on_up: Callable[[], None] = lambda: None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a connection stands."""
+        return self._connection.state == "up"
+
+    async def start(self) -> None:
+        """Connect; returns after the first attempt, also when it failed."""
+        self._loop = asyncio.get_running_loop()
+        await self._connection.start()
+
+    async def close(self) -> None:
+        """Fail what is still waiting and close the connection."""
+        await self._connection.close()
+        self._down()
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+
+    def command(self, *arguments: Argument) -> asyncio.Future[Any]:
+        """One command; the result is its reply (bytes, int, list or None)."""
+        return self._put(pack_one(*arguments), 0)
+
+    def many(self, commands: Sequence[tuple[Argument, ...]]) -> asyncio.Future[list[Any]]:
+        """Several commands at once, not atomic; the result lists their replies, the first error is raised."""
+        if not commands:
+            empty: asyncio.Future[list[Any]] = self._loop.create_future()
+            empty.set_result([])
+            return empty
+        return self._put(pack(commands), len(commands))
+
+    async def script(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:
+        """Run a script; loads it again when Redis has forgotten it."""
+        try:
+            return await self.command("EVALSHA", script.digest, len(keys), *keys, *arguments)
+        except _ScriptMissing:
+            return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
+
+    def _put(self, packed: bytes, count: int) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        state = self._connection.state
+        if state in ("down", "closed"):
+            future.set_exception(StreamsUnavailable("Redis is away."))
+            return future
+        if self._size > MOST_BYTES_WAITING:
+            future.set_exception(StreamsUnavailable("Too much is waiting for Redis."))
+            return future
+        now = self._loop.time()
+        self._waiting.append(_Entry(future, now + self._timeout, count))
+        self._bytes.append(packed)
+        self._size += len(packed)
+        if self._watchdog is None:
+            self._watchdog = self._loop.call_at(now + self._timeout, self._check)
+        if not self._scheduled and not self._sent:
+            self._schedule()
+        return future
+
+    def _schedule(self) -> None:
+        self._scheduled = True
+        self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._sent or not self._waiting or self._connection.state != "up":
+            return
+        self._sent, self._waiting = self._waiting, self._sent
+        self._connection.write(b"".join(self._bytes))
+        self._bytes.clear()
+        self._size = 0
+
+    def _reply(self, reply: Any) -> None:
+        if not self._sent:  # nothing was asked: whoever answers is not the Redis we talk with
+            self._connection.drop()
+            return
+        entry = self._sent[0]
+        if entry.missing:
+            entry.replies.append(reply)
+            entry.missing -= 1
+            if entry.missing:
+                return
+            errors = (each for each in entry.replies if isinstance(each, hiredis.ReplyError))
+            reply = next(errors, entry.replies)
+        self._sent.popleft()
+        if not entry.future.done():  # else the asking task was cancelled
+            if isinstance(reply, hiredis.ReplyError):
+                missing = str(reply).startswith("NOSCRIPT")
+                entry.future.set_exception(_ScriptMissing() if missing else fault(reply))
+            else:
+                entry.future.set_result(reply)
+        if not self._sent and self._waiting and not self._scheduled:
+            # After the tasks these replies wake, so that their next commands come along.
+            self._schedule()
+
+    def _up(self) -> None:
+        self._schedule()
+        self.on_up()
+
+    def _down(self) -> None:
+        entries = [*self._sent, *self._waiting]
+        self._sent.clear()
+        self._waiting.clear()
+        self._bytes.clear()
+        self._size = 0
+        for entry in entries:
+            if not entry.future.done():
+                entry.future.set_exception(StreamsUnavailable("Redis went away before it answered."))
+
+    def _check(self) -> None:
+        """Give up when the oldest command has waited too long."""
+        head = self._sent[0] if self._sent else self._waiting[0] if self._waiting else None
+        if head is None:
+            self._watchdog, self._late = None, False
+        elif self._loop.time() < head.deadline:
+            self._late = False
+            self._watchdog = self._loop.call_at(head.deadline, self._check)
+        elif not self._late:
+            # Our own loop may have stood still while the reply lies in the socket: read once more first.
+            self._late = True
+            self._watchdog = self._loop.call_later(CONFIRMATION, self._check)
+        else:
+            self._watchdog, self._late = None, False
+            self._connection.drop()
+            self._down()
+
+
+class _ScriptMissing(StreamsUnavailable):
+    """Redis does not know the script (it was restarted or its scripts were flushed)."""

@@ -1,0 +1,211 @@
+"""Owns one connection to Redis that comes back by itself; must not know what is said over it.
+
+A library connection costs a coroutine and several awaits per command. Here bytes go straight from the socket
+into the parser and its replies to a callback, which is what makes one batch per turn of the event loop cheap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import hiredis
+
+from mcp_app.streams.base import StreamsError, StreamsFull, StreamsUnavailable
+from mcp_app.streams.connections.client import TIMEOUT, Endpoint
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+STEADY = 5.0  # a connection that lasted this long resets the pause
+_AWAY = (
+    "LOADING",
+    "BUSY",
+    "MASTERDOWN",
+    "READONLY",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MISCONF",
+    "NOREPLICAS",
+    "NOAUTH",
+    "WRONGPASS",
+    "max number of clients",
+)
+
+
+def fault(reply: Exception) -> StreamsError:
+    """The error of ours for an error reply; inside a script's error the original one is quoted."""
+    text = str(reply)[:300]
+    if "OOM command not allowed" in text:
+        return StreamsFull("Redis has reached its memory limit.")
+    if any(word in text for word in _AWAY):
+        return StreamsUnavailable(f"Redis cannot serve now: {text}")
+    return StreamsError(f"Redis refused a command: {text}")
+
+
+# Its own annotation says a tuple of exactly one element.
+_pack: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
+
+
+def pack_one(*arguments: str | int | bytes) -> bytes:
+    """One command as it travels."""
+    return _pack(arguments)
+
+
+def pack(commands: Sequence[tuple[str | int | bytes, ...]]) -> bytes:
+    """Commands as they travel."""
+    return b"".join(_pack(command) for command in commands)
+
+
+class _Connection(asyncio.Protocol):
+    """One socket: feeds the parser, hands out replies; the first ``greetings`` belong to the login."""
+
+    def __init__(self, greetings: int, on_reply: Callable[[Any], None]) -> None:
+        loop = asyncio.get_running_loop()
+        self.greeted: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._greetings = greetings
+        self._on_reply = on_reply
+        self._reader = hiredis.Reader(notEnoughData=self)
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not inherit from asyncio's, so nothing can be asserted here.
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        try:
+            while (reply := self._reader.gets()) is not self:
+                if self._greetings:
+                    self._greet(reply)
+                else:
+                    self._on_reply(reply)
+        except hiredis.ProtocolError:
+            self.abort()
+
+    def _greet(self, reply: Any) -> None:
+        self._greetings -= 1
+        if self.greeted.done():
+            return
+        if isinstance(reply, hiredis.ReplyError):
+            self.greeted.set_exception(fault(reply))
+        elif not self._greetings:
+            self.greeted.set_result(None)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if not self.greeted.done():
+            self.greeted.set_exception(StreamsUnavailable("Redis closed the connection."))
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class RedisConnection:
+    """Keeps one connection up, with growing pauses between attempts.
+
+    ``state`` is "connecting", "up", "down" (pausing before the next attempt) or "closed". ``greeting``: the
+    commands to say right after the login, at each connection. ``on_down`` is called when a connection or an
+    attempt at one has failed, ``on_up`` when a new one may be written to.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        greeting: Sequence[tuple[str | int | bytes, ...]] = (),
+        on_reply: Callable[[Any], None],
+        on_up: Callable[[], None],
+        on_down: Callable[[], None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._greeting = (*endpoint.login(), *greeting)
+        self._on_reply, self._on_up, self._on_down = on_reply, on_up, on_down
+        self._connection: _Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._tried: asyncio.Event = asyncio.Event()
+        self.state = "closed"
+
+    async def start(self) -> None:
+        """Begin; returns after the first attempt, whether it succeeded or not."""
+        self.state = "connecting"
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        await self._tried.wait()
+
+    async def close(self) -> None:
+        """End for good."""
+        self.state = "closed"
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            self._task = None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; only while ``state`` is "up"."""
+        if self._connection is not None and self._connection.transport is not None:
+            self._connection.transport.write(data)
+
+    def drop(self) -> None:
+        """Give the present connection up (it does not answer) and make a new one."""
+        if self._connection is not None:
+            self.state = "down"
+            self._connection.abort()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = FIRST_PAUSE
+        while True:
+            self.state = "connecting"
+            began = loop.time()
+            try:
+                await self._hold()
+            except (OSError, TimeoutError, StreamsError) as error:
+                self._note(pause, error)
+            if loop.time() - began > STEADY:
+                pause = FIRST_PAUSE
+            self.state = "down"
+            self._tried.set()
+            self._on_down()
+            # Spread, so that all processes do not come back in the same instant.
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _note(self, pause: float, error: Exception) -> None:
+        if pause == FIRST_PAUSE:
+            log.warning("Redis is away: %s", str(error) or type(error).__name__)
+
+    async def _hold(self) -> None:
+        """Connect, log in, and return when the connection has ended."""
+        connection = _Connection(len(self._greeting), self._on_reply)
+        self._connection = connection
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await self._open(connection)
+                self.write(pack(self._greeting))
+                await connection.greeted
+            self.state = "up"
+            self._tried.set()
+            self._on_up()
+            await connection.lost
+        finally:
+            self._connection = None
+            connection.abort()
+            connection.greeted.cancel()
+
+    async def _open(self, connection: _Connection) -> None:
+        loop, endpoint = asyncio.get_running_loop(), self._endpoint
+        if endpoint.path:
+            await loop.create_unix_connection(lambda: connection, endpoint.path)
+        else:
+            await loop.create_connection(
+                lambda: connection,
+                endpoint.host,
+                endpoint.port,
+                ssl=endpoint.tls,
+            )

@@ -1,0 +1,151 @@
+"""Owns the account of what Redis holds for each person, and who may have more kept.
+
+An owner is named by the key of a principal; all principals of a person are on one account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import lru_cache
+from typing import Any
+
+import redis
+
+from mcp_app.protocol.principal_key import person_of
+from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull, StreamsUnavailable
+from mcp_app.streams.connections import scripts
+from mcp_app.streams.connections.batch import Argument, Batch
+from mcp_app.streams.connections.client import sync_client
+from mcp_app.streams.connections.keys import KEPT
+
+# Expired streams that one look forgets: a few milliseconds of Redis' time.
+SWEEP = 1_000
+# How long what Redis said of its memory is good: much less than it takes to fill what is left then.
+MEMORY_SECONDS = 0.1
+# What Redis needs for an ended session, measured: a key of about 50 characters, a small hash, its expiry.
+TOMBSTONE = 200
+# Refused people that one process knows of.
+REMEMBERED = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class RedisKept:
+    """``base.Kept`` on Redis.
+
+    The account is in a slot of its own on a cluster, so it is told after the stream was written. What is lost
+    between the two is put right by the next note of that stream, at the latest by its expiry.
+    """
+
+    def __init__(self, batch: Batch, limits: StreamLimits) -> None:
+        self._batch, self._limits = batch, limits
+        self._memory = (0, 0)
+        self._refused: set[str] = set()
+        self._looked_at = float("-inf")
+
+    async def held(self, owner: str) -> int:
+        """See ``Kept.held``."""
+        more = True
+        person = person_of(owner)
+        while more:
+            held, more = await self._batch.script(scripts.KEPT, KEPT, person, SWEEP, "", 0, 0)
+        return int(held)
+
+    async def admit(self, owner: str) -> None:
+        """See ``Kept.admit``."""
+        used, most = await self._look()
+        check_room(used, most, self._limits)
+        person = person_of(owner)
+        self._refused.discard(person)
+        try:
+            check(await self.held(person), most, self._limits)
+        except KeptFull:
+            if len(self._refused) >= REMEMBERED:
+                self._refused.clear()
+            self._refused.add(person)
+            raise
+
+    def refused(self, owner: str) -> bool:
+        """See ``Kept.refused``."""
+        return person_of(owner) in self._refused
+
+    async def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
+        """Replace what the account says of a stream. Never fails: it comes after what it tells of."""
+        person = person_of(owner.decode())
+        await self._tell(person, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
+
+    async def note_tombstone(self, owner: str, ttl: int) -> None:
+        """Add what an ended session leaves for ``ttl`` seconds; "": that was noted before. Never fails."""
+        if owner:
+            await self._tell(*tombstone(owner, ttl))
+
+    async def forget(self, session: str, streams: list[str]) -> None:
+        """Take streams that are gone from the account. Never fails, either."""
+        for start in range(0, len(streams), SWEEP):
+            names = (f"{session}/{stream}" for stream in streams[start : start + SWEEP])
+            await self._tell("", SWEEP, "", 0, 0, *names)
+
+    async def _tell(self, *arguments: Argument) -> None:
+        try:
+            await self._batch.script(scripts.KEPT, KEPT, *arguments)
+        except StreamsError as error:
+            log.info("The account of kept streams was not told: %s", error)
+
+    async def _look(self) -> tuple[int, int]:
+        """Bytes Redis uses, and may use; 0 for no limit."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at > MEMORY_SECONDS:
+            self._looked_at = now
+            self._memory = await memory(self._batch)
+        return self._memory
+
+
+async def memory(batch: Batch) -> tuple[int, int]:
+    """Bytes Redis uses, and may use (0: no limit, or it does not tell)."""
+    text = (await batch.command("INFO", "memory")).decode()
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+
+
+def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
+    """``Kept.admit`` for code without an event loop; raises StreamsUnavailable, too."""
+    client, held, more = _client(url), 0, 1
+    try:
+        facts: Any = client.info("memory")
+        used, most = int(facts["used_memory"]), int(facts.get("maxmemory", 0))
+        check_room(used, most, limits)
+        while more:
+            held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, person_of(owner), SWEEP, "", 0, 0)
+    except redis.RedisError as error:
+        raise StreamsUnavailable("Redis does not say what is kept.") from error
+    check(int(held), most, limits)
+
+
+@lru_cache(maxsize=2)
+def _client(url: str) -> redis.Redis:
+    return sync_client(url)
+
+
+def tombstone(owner: str, ttl: int) -> tuple[Argument, ...]:
+    """What ``lua/kept.lua`` is told of an ended session.
+
+    Those of a minute are one entry of the account, since many entries would take more room than tombstones.
+    """
+    person = person_of(owner)
+    return person, SWEEP, f"ended/{person}", f"+{TOMBSTONE}", ttl
+
+
+def check_room(used: int, memory: int, limits: StreamLimits) -> None:
+    """Raise StreamsFull when what is ``used`` of ``memory`` (0: no limit) leaves no room for more to keep."""
+    full = limits.full_percent
+    if memory and full and used * 100 > memory * full:
+        raise StreamsFull(f"Redis uses {used} of its {memory} bytes.")
+
+
+def check(held: int, memory: int, limits: StreamLimits) -> None:
+    """Raise KeptFull when an owner's ``held`` bytes are his share of ``memory`` (0: no limit) or more."""
+    bounds = [limits.kept_bytes, memory * limits.kept_percent // 100]
+    bound = min((each for each in bounds if each), default=0)
+    if bound and held >= bound:
+        raise KeptFull(f"{held} bytes are kept, and {bound} may be.")

@@ -1,0 +1,164 @@
+"""Owns the event log on Redis Streams; must not know who reads or what the events say."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mcp_app.streams.base import (
+    ANSWER,
+    MESSAGE,
+    PAGE_EVENTS,
+    Event,
+    Page,
+    Position,
+    StreamFinished,
+    StreamLimits,
+    StreamUnknown,
+)
+from mcp_app.streams.connections import scripts
+from mcp_app.streams.connections.batch import Argument, Batch
+from mcp_app.streams.connections.keys import Channels, stream_keys
+from mcp_app.streams.connections.scripts import Script
+from mcp_app.streams.stores.kept import RedisKept
+
+_SHORT = {MESSAGE: "m", "close": "c", "follow": "w", ANSWER: "a"}
+_LONG = {b"m": "message", b"a": "message", b"c": "close", b"w": "follow", b"f": "final"}
+_REASONS = {
+    b"final": "The stream is final.",
+    b"ended": "The session ended.",
+    b"stale": "A newer attempt writes to this stream.",
+}
+
+
+class RedisLog:
+    """``base.EventLog`` on Redis. An event's entry id is ``<epoch>-<offset>``, never a time."""
+
+    def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
+        self._batch = batch
+        self._kept = kept
+        self._channels = channels
+        self.limits = limits
+
+    async def append(
+        self, session: str, stream: str, data: bytes, *, kind: str = MESSAGE, fence: int = 0, owner: str = ""
+    ) -> Position:
+        """See ``EventLog.append``."""
+        if kind not in _SHORT:
+            raise ValueError("Only finish() may add the final event.")
+        limits = self.limits
+        reply = await self._run(
+            scripts.APPEND,
+            session,
+            stream,
+            owner,
+            _SHORT[kind],
+            data,
+            fence,
+            limits.events,
+            limits.event_bytes,
+        )
+        return _position(reply)
+
+    async def finish(
+        self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
+    ) -> Position | None:
+        """See ``EventLog.finish``."""
+        limits = self.limits
+        reply = await self._run(
+            scripts.FINISH,
+            session,
+            stream,
+            owner,
+            data,
+            "" if fence is None else fence,
+            limits.events,
+            limits.event_bytes,
+        )
+        return _position(reply) if isinstance(reply, list) else None
+
+    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
+        """See ``EventLog.open``."""
+        return _position(await self._run(scripts.OPEN, session, stream, owner))
+
+    async def head(self, session: str, stream: str) -> Position | None:
+        """See ``EventLog.head``."""
+        return (await self.heads([(session, stream)]))[0]
+
+    async def heads(self, streams: list[tuple[str, str]]) -> list[Position | None]:
+        """The newest position of each (session, stream), asked for in one write; None for an absent one."""
+        replies = await self._batch.many(
+            [("HMGET", stream_keys(session, name).meta, "epoch", "last") for session, name in streams]
+        )
+        return [Position(int(epoch), int(last)) if epoch else None for epoch, last in replies]
+
+    async def read(self, session: str, stream: str, epoch: int, after: int, count: int = PAGE_EVENTS) -> Page:
+        """See ``EventLog.read``.
+
+        Not one atomic step: an append between the two commands shows in the facts only, and the next read
+        returns it; that is why the page is finished only if its own end is the final event.
+        """
+        keys = stream_keys(session, stream)
+        entries, facts = await self._batch.many(
+            [
+                ("XRANGE", keys.stream, f"({epoch}-{after}", str(epoch), "COUNT", count),
+                ("HMGET", keys.meta, "epoch", "last", "final"),
+            ]
+        )
+        if facts[0] is None or int(facts[0]) != epoch:
+            raise StreamUnknown("There is no such stream, or not any more.")
+        return _page(entries, after, last=int(facts[1]), final=facts[2] == b"1")
+
+    async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
+        """See ``EventLog.keep``."""
+        await self._run(scripts.KEEP, session, stream, "", fence)
+
+    async def drop(self, session: str, stream: str) -> None:
+        """See ``EventLog.drop``."""
+        keys = stream_keys(session, stream)
+        await self._batch.many(
+            [
+                ("UNLINK", keys.stream, keys.meta),
+                ("ZREM", keys.members, f"stream:{stream}"),
+                ("PUBLISH", self._channels.wake(session), stream),
+            ]
+        )
+        await self._kept.forget(session, [stream])
+
+    async def _run(self, script: Script, session: str, stream: str, owner: str, *arguments: Argument) -> Any:
+        """Run a script that writes a stream, and tell the account what it says about it."""
+        limits = self.limits
+        reply = await self._batch.script(
+            script,
+            stream_keys(session, stream),
+            int.from_bytes(os.urandom(6)) | 1,  # the epoch: 48 bits, never 0
+            stream,
+            limits.ttl,
+            max(limits.session_ttl, limits.ttl),
+            self._channels.wake(session),
+            owner,
+            *arguments,
+        )
+        if isinstance(reply, list) and len(reply) > 2:
+            await self._kept.note(reply[2], session, stream, reply[3])
+        return reply
+
+
+def _position(reply: Any) -> Position:
+    """The position a script returned; raises StreamFinished for a refusal."""
+    if not isinstance(reply, list):
+        raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
+    return Position(int(reply[0]), int(reply[1]))
+
+
+def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:
+    """The event that a stored entry is."""
+    epoch, offset = entry_id.split(b"-")
+    return Event(int(epoch), int(offset), _LONG[kind], data)
+
+
+def _page(entries: list[Any], after: int, *, last: int, final: bool) -> Page:
+    events = [event_of(entry_id, fields[1], fields[3]) for entry_id, fields in entries]
+    if events:
+        return Page(events, finished=events[-1].kind == "final", gap=events[-1].offset > after + len(events))
+    return Page(events, finished=final and after >= last, gap=False)

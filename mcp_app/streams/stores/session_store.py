@@ -1,0 +1,166 @@
+"""Owns the hot copies of sessions in Redis; must not know what their fields mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from mcp_app.streams.base import BadName, SessionEnded, StreamLimits
+from mcp_app.streams.connections import scripts
+from mcp_app.streams.connections.batch import Batch
+from mcp_app.streams.connections.keys import (
+    EVERYONE,
+    Channels,
+    digest,
+    places_key,
+    session_keys,
+    subscribers_key,
+)
+from mcp_app.streams.stores.kept import RedisKept
+
+CHUNK = 500
+MANY = 1_000_000_000
+_ENDED = "The session was ended."
+
+
+class RedisSessions:
+    """``base.SessionStore`` on Redis. An ended session leaves a tombstone in the place of its fields."""
+
+    def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
+        self._batch, self._channels, self._kept, self._limits = batch, channels, kept, limits
+
+    async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
+        """See ``SessionStore.admit``."""
+        everybody, own = [await self._batch.script(scripts.HELD, [key]) for key in _registers(principal)]
+        return bool(everybody < limit and own < principal_limit)
+
+    async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
+        """See ``SessionStore.create``."""
+        keys = [session_keys(session).session]
+        if not await self._batch.script(scripts.CREATE_SESSION, keys, ttl, *_flat(fields)):
+            raise SessionEnded(_ENDED)
+        await self._count(session, fields.get("principal", ""), ttl)
+
+    async def load(self, session: str) -> dict[str, str] | None:
+        """See ``SessionStore.load``; an id that no session can have is simply unknown."""
+        try:
+            key = session_keys(session).session
+        except BadName:
+            return None
+        flat = await self._batch.command("HGETALL", key)
+        fields = {flat[i].decode(): flat[i + 1].decode() for i in range(0, len(flat), 2)}
+        if "ended" in fields:
+            raise SessionEnded(_ENDED)
+        return fields or None
+
+    async def update(self, session: str, fields: dict[str, str]) -> bool:
+        """See ``SessionStore.update``."""
+        keys = [session_keys(session).session]
+        done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *_flat(fields))
+        if done < 0:
+            raise SessionEnded(_ENDED)
+        return bool(done)
+
+    async def touch(self, session: str, ttl: int) -> bool:
+        """See ``SessionStore.touch``."""
+        key = session_keys(session).session
+        if await self._batch.script(scripts.UPDATE_SESSION, [key], ttl) != 1:
+            return False
+        await self._count(session, await self._principal(key), ttl)
+        return True
+
+    async def end(self, session: str, tombstone_ttl: int) -> None:
+        """See ``SessionStore.end``."""
+        keys = session_keys(session)
+        principal = await self._principal(keys.session)
+        streams = await self._batch.script(
+            scripts.END_SESSION,
+            [keys.session, keys.subscriptions, keys.members],
+            keys.base,
+            tombstone_ttl,
+            self._channels.wake(session),
+            EVERYONE,
+        )
+        await asyncio.gather(
+            self._kept.forget(session, [stream.decode() for stream in streams]),
+            self._kept.note_tombstone(principal, tombstone_ttl),
+            self._batch.many([("ZREM", key, session) for key in _registers(principal)]),
+        )
+
+    async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
+        """See ``SessionStore.add_subscription``."""
+        keys, ttl = session_keys(session), self._limits.session_ttl
+        added = await self._batch.script(
+            scripts.SUBSCRIBE, [keys.session, keys.subscriptions], digest(uri), limit, ttl
+        )
+        if added:
+            # Another slot on a cluster, so another step; subscribers() forgives what dies between the two.
+            key = subscribers_key(uri)
+            await self._batch.many([("SADD", key, session), ("EXPIRE", key, ttl)])
+        return bool(added)
+
+    async def remove_subscription(self, session: str, uri: str) -> None:
+        """See ``SessionStore.remove_subscription``."""
+        await self._batch.many(
+            [
+                ("SREM", session_keys(session).subscriptions, digest(uri)),
+                ("SREM", subscribers_key(uri), session),
+            ]
+        )
+
+    async def subscribed(self, session: str, uris: Sequence[str]) -> list[str]:
+        """See ``SessionStore.subscribed``."""
+        key = session_keys(session).subscriptions
+        found: list[str] = []
+        for start in range(0, len(uris), CHUNK):
+            some = uris[start : start + CHUNK]
+            marks = await self._batch.command("SMISMEMBER", key, *map(digest, some))
+            found += [uri for uri, mark in zip(some, marks, strict=True) if mark]
+        return found
+
+    async def subscribers(self, uri: str) -> list[str]:
+        """See ``SessionStore.subscribers``; sweeps sessions that have expired."""
+        key = subscribers_key(uri)
+        sessions = sorted(member.decode() for member in await self._batch.command("SMEMBERS", key))
+        living: list[str] = []
+        for start in range(0, len(sessions), CHUNK):
+            living += await self._living(key, digest(uri), sessions[start : start + CHUNK])
+        return living
+
+    async def _principal(self, key: str) -> str:
+        return (await self._batch.command("HGET", key, "principal") or b"").decode()
+
+    async def _count(self, session: str, principal: str, ttl: int) -> None:
+        """Note the session as living, for ``admit``; other slots on a cluster, hence other steps."""
+        await asyncio.gather(
+            *(
+                self._batch.script(scripts.ACQUIRE, [key], session, MANY, ttl * 1000)
+                for key in _registers(principal)
+            )
+        )
+
+    async def _living(self, key: str, resource: str, sessions: list[str]) -> list[str]:
+        names = [session_keys(session) for session in sessions]
+        replies = await self._batch.many(
+            [
+                command
+                for each in names
+                for command in (("EXISTS", each.session), ("SISMEMBER", each.subscriptions, resource))
+            ]
+        )
+        alive = [bool(replies[2 * i] and replies[2 * i + 1]) for i in range(len(sessions))]
+        dead = [session for session, lives in zip(sessions, alive, strict=True) if not lives]
+        if dead:
+            await self._batch.command("SREM", key, *dead)
+        return [session for session, lives in zip(sessions, alive, strict=True) if lives]
+
+
+def _registers(principal: str) -> tuple[str, str]:
+    """Where living sessions are counted: all of them, and one principal's."""
+    return places_key("sessions"), places_key(f"sessions/{principal}")
+
+
+def _flat(fields: dict[str, str]) -> list[str]:
+    if not fields or "ended" in fields:
+        raise ValueError("A session needs at least one field, and none may be called 'ended'.")
+    return [part for pair in fields.items() for part in pair]

@@ -1,0 +1,38 @@
+"""Owns counters over time that all processes share; must not know what is counted."""
+
+from __future__ import annotations
+
+from mcp_app.streams.connections import scripts
+from mcp_app.streams.connections.batch import Batch
+from mcp_app.streams.connections.keys import places_key, window_key
+
+
+class RedisWindows:
+    """``base.Windows`` on Redis."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    async def hit(self, key: str, limit: int, seconds: float) -> bool:
+        """See ``Windows.hit``."""
+        return bool(await self._batch.script(scripts.HIT, [window_key(key)], limit, _milliseconds(seconds)))
+
+    async def acquire(self, key: str, holder: str, limit: int, seconds: float) -> bool:
+        """See ``Windows.acquire``."""
+        return bool(
+            await self._batch.script(
+                scripts.ACQUIRE, [places_key(key)], holder, limit, _milliseconds(seconds)
+            )
+        )
+
+    async def release(self, key: str, holder: str) -> None:
+        """See ``Windows.release``."""
+        await self._batch.command("ZREM", places_key(key), holder)
+
+    async def held(self, key: str) -> int:
+        """See ``Windows.held``."""
+        return int(await self._batch.script(scripts.HELD, [places_key(key)]))
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,119 @@
+"""Owns the waiters of one process and who wakes them; must not know where news comes from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from mcp_app.streams.base import Position
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+def _give_up(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)
+
+
+class Waker:
+    """One watcher of (session, name): two flags and, while it waits, a future. Implements ``base.Watch``."""
+
+    __slots__ = ("_future", "_news", "_watchers", "epoch", "name", "offset", "session")
+
+    def __init__(self, watchers: Watchers, session: str, name: str) -> None:
+        self._watchers = watchers
+        self.session = session
+        self.name = name
+        self.epoch = self.offset = -1
+        self._news = False
+        self._future: asyncio.Future[bool] | None = None
+
+    def seen(self, position: Position) -> None:
+        """How far the watcher has read."""
+        self.epoch, self.offset = position
+
+    def behind(self, head: Position | None) -> bool:
+        """Whether the store holds something the watcher has not seen (or has lost what it watches)."""
+        return head is None or head.epoch != self.epoch or head.offset != self.offset
+
+    def clear(self) -> None:
+        """Forget news that came before the look at the store which follows."""
+        self._news = False
+
+    def wake(self) -> None:
+        """There is news."""
+        self._news = True
+        if self._future is not None and not self._future.done():
+            self._future.set_result(True)
+
+    async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
+        """True on news since ``clear``, False after ``timeout`` seconds."""
+        if self._news:
+            return True
+        loop = asyncio.get_running_loop()
+        self._future = future = loop.create_future()
+        handle = loop.call_later(timeout, _give_up, future)
+        try:
+            return bool(await future)
+        finally:
+            handle.cancel()
+            self._future = None
+
+    def close(self) -> None:
+        """Stop watching; safe to repeat."""
+        self._watchers.remove(self)
+
+
+class Watchers:
+    """All waiters of the process; ``on_first`` and ``on_last`` tell when a session gets or loses them."""
+
+    def __init__(
+        self, on_first: Callable[[str], None] = _nothing, on_last: Callable[[str], None] = _nothing
+    ) -> None:
+        self._by_session: dict[str, list[Waker]] = {}
+        self._on_first, self._on_last = on_first, on_last
+
+    def __iter__(self) -> Iterator[Waker]:
+        return iter([waiter for waiters in self._by_session.values() for waiter in waiters])
+
+    def add(self, session: str, name: str) -> Waker:
+        """A new waiter."""
+        waiter = Waker(self, session, name)
+        waiters = self._by_session.get(session)
+        if waiters is None:
+            self._by_session[session] = [waiter]
+            self._on_first(session)
+        else:
+            waiters.append(waiter)
+        return waiter
+
+    def remove(self, waiter: Waker) -> None:
+        """Forget a waiter; no error when it was forgotten already."""
+        waiters = self._by_session.get(waiter.session, [])
+        if waiter in waiters:
+            waiters.remove(waiter)
+            if not waiters:
+                del self._by_session[waiter.session]
+                self._on_last(waiter.session)
+
+    def has(self, session: str) -> bool:
+        """Whether anybody watches the session."""
+        return session in self._by_session
+
+    def wake(self, session: str, name: str) -> None:
+        """News of one stream or request."""
+        for waiter in self._by_session.get(session, ()):
+            if waiter.name == name:
+                waiter.wake()
+
+    def wake_session(self, session: str) -> None:
+        """News that concerns everything of a session."""
+        for waiter in self._by_session.get(session, ()):
+            waiter.wake()
+
+    def wake_all(self) -> None:
+        """News may have been missed: everybody look."""
+        for waiter in self:
+            waiter.wake()

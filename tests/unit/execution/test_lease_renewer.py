@@ -1,0 +1,175 @@
+"""The renewer of an attempt: renews the lease, carries cancels in, gives up what was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from mcp_app import database_clock
+from mcp_app.execution.background.published import Published
+from mcp_app.execution.running.call import Call
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.worker import lease_renewer as module
+from mcp_app.execution.worker.attempt_reply import AttemptReply
+from mcp_app.execution.worker.lease_renewer import LeaseRenewer
+from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.models import Call as Row
+from mcp_app.streams.gateway import Streams
+from tests.bounds import SLACK
+from tests.unit.execution.attempts import call_of, claimed
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+class Kept(NamedTuple):
+    record: CallRecord
+    call: Call
+    renewer: LeaseRenewer
+    place: Place
+
+
+@pytest.fixture
+async def kept(streams: Streams, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
+    """An attempt with a renewer that does everything every few hundredths of a second."""
+    for name in ("TICK_SECONDS", "LOOK_SECONDS", "RENEW_SECONDS"):
+        monkeypatch.setattr(module, name, 0.02)
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.2)
+    record = await sync_to_async(claimed)()
+    place = Place(WaitingChildren(), 0, 1)
+    made = LeaseRenewer(record, asyncio.get_running_loop().call_soon_threadsafe, may_exit=False, place=place)
+    call = made.call = call_of(record, streams, AttemptReply(streams, record, Published()))
+    attempt: Future[str] = Future()
+    watching = asyncio.create_task(asyncio.to_thread(made.watch, attempt))
+    yield Kept(record, call, made, place)
+    attempt.set_result("done")
+    assert await watching == "done"
+
+
+async def until(condition: object, seconds: float = 5.0) -> None:
+    """Wait until an async condition holds."""
+    async with asyncio.timeout(seconds + SLACK):
+        while not await condition():  # type: ignore[operator]
+            await asyncio.sleep(0.01)
+
+
+async def test_a_lease_about_to_run_out_is_renewed_with_the_newest_progress(kept: Kept) -> None:
+    await Row.objects.filter(pk=kept.record.id).aupdate(lease_until=database_clock.lease(1))
+    kept.call.progress(3, 10, "three")
+
+    async def renewed() -> bool:
+        later = Row.objects.filter(pk=kept.record.id, lease_until__gt=database_clock.lease(5))
+        return await later.filter(progress=3).aexists()
+
+    await until(renewed)
+
+
+async def test_a_cancel_noted_in_the_row_reaches_the_call_without_any_broadcast(kept: Kept) -> None:
+    await sync_to_async(records.request_cancel_of)(kept.record.id, "enough")
+
+    async def cancelled() -> bool:
+        return kept.call.stopped_by == "cancel"
+
+    await until(cancelled)
+
+
+async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_does(kept: Kept) -> None:
+    async def state() -> str:
+        return str((await Row.objects.aget(pk=kept.record.id)).state)
+
+    async def waits() -> bool:
+        return await state() == "input_required"
+
+    async def runs() -> bool:
+        return await state() == "running"
+
+    kept.place.begin()
+    await until(waits)
+    kept.place.end()
+    await until(runs)
+
+
+async def test_an_attempt_that_lost_its_call_is_stopped(kept: Kept) -> None:
+    await Row.objects.filter(pk=kept.record.id).aupdate(attempt=2)
+
+    async def stopped() -> bool:
+        return kept.call.stopped
+
+    await until(stopped)
+
+
+async def test_a_finished_call_is_not_ended_while_its_answer_waits_for_the_database(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.call.outcome = "ok"
+    kept.renewer._deadline = 0.0
+    await asyncio.sleep(0.5)
+    assert "did not stop" not in caplog.text
+
+
+async def test_a_task_that_goes_on_after_it_was_answered_is_ended(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = asyncio.Event()
+    kept.call.task = asyncio.create_task(release.wait())
+    kept.call.outcome = "cancelled"
+    kept.renewer._deadline = 0.0
+
+    async def named() -> bool:
+        return "did not stop" in caplog.text
+
+    await until(named)
+    release.set()
+
+
+async def test_a_call_that_ignores_its_end_is_named_where_its_process_may_not_end(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.call.shut_down()
+
+    async def said() -> bool:
+        return "did not stop and goes on in its thread" in caplog.text
+
+    await until(said)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("own"), ValueError("own")])
+def test_who_watches_is_told_how_the_attempt_failed(error: Exception) -> None:
+    attempt: Future[str] = Future()
+    attempt.set_exception(error)
+    with pytest.raises(type(error), match="own"):
+        LeaseRenewer(claimed(), lambda _: None, may_exit=False).watch(attempt)
+
+
+@pytest.mark.requirement("CEL-08")
+async def test_the_progress_of_a_task_is_stored_soon_and_told_but_only_when_it_is_new(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TICK_SECONDS", "LOOK_SECONDS"):
+        monkeypatch.setattr(module, name, 0.02)
+    told: list[float] = []
+    record = await sync_to_async(claimed)(task_seconds=60)
+    loop = asyncio.get_running_loop()
+    renewer = LeaseRenewer(
+        record, loop.call_soon_threadsafe, may_exit=False, on_news=lambda: told.append(loop.time())
+    )
+    call = renewer.call = call_of(record, streams, AttemptReply(streams, record, Published()))
+    attempt: Future[str] = Future()
+    watching = asyncio.create_task(asyncio.to_thread(renewer.watch, attempt))
+    for number in (1, 2):
+        call.progress(number, 10, f"step {number}")
+
+        async def is_stored(message: str = f"step {number}") -> bool:
+            row = await Row.objects.aget(pk=record.id)
+            return row.message == message and row.progress_at is not None
+
+        await until(is_stored)
+    await asyncio.sleep(0.2)
+    attempt.set_result("done")
+    await watching
+    assert len(told) == 2

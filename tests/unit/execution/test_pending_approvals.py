@@ -1,0 +1,372 @@
+"""Calls that wait for approval: their rows, what their clients hear, and how each wait ends exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import orjson
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app import conf
+from mcp_app.execution.background import approval, reaper
+from mcp_app.execution.background.celery import waiting
+from mcp_app.execution.background.service import Background
+from mcp_app.execution.decisions import DecisionRefused, approve_call, refuse_call
+from mcp_app.execution.services import cancel_call
+from mcp_app.execution.stored import pending_approvals, records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.execution.stored.places import Limits, take
+from mcp_app.models import AuditEvent, Call, Session
+from mcp_app.protocol.call_state import State
+from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.gateway import Streams
+from mcpsite.celery import app as celery
+from tests.racing import at_once
+from tests.unit.execution.attempts import FIELDS, SESSION, SETTINGS, STREAM, new_call
+from tests.unit.execution.store import events_of, moody
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+QUEUE = "approval-tests"
+ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+LONG_AGO = timedelta(hours=3)
+
+
+@pytest.fixture(autouse=True)
+def _stores(clean_redis: str, settings: object) -> Iterator[None]:
+    """Real Redis for the streams, the broker in this process's memory, emptied."""
+    assert waiting(QUEUE) >= 0
+    with celery.connection_for_write() as made:
+        made.default_channel.queue_purge(QUEUE)
+    with override_settings(MCP={**settings.MCP, "REDIS_URL": clean_redis}):  # type: ignore[attr-defined]
+        conf.get.cache_clear()
+        yield
+    conf.get.cache_clear()
+
+
+@pytest.fixture
+def operator() -> Any:
+    return get_user_model().objects.create_user("operator")
+
+
+def accepted(**changed: Any) -> CallRecord:
+    """A call that waits for an hour."""
+    call, is_new = pending_approvals.accept(new_call(approval_minutes=60, queue=QUEUE, **changed), 50)
+    assert is_new
+    return call
+
+
+def row(call: CallRecord) -> Call:
+    return Call.objects.get(pk=call.id)
+
+
+def late(call: CallRecord) -> None:
+    Call.objects.filter(pk=call.id).update(approval_until=timezone.now() - timedelta(seconds=1))
+
+
+def silent(call: CallRecord) -> None:
+    Call.objects.filter(pk=call.id).update(reminded_at=timezone.now() - LONG_AGO)
+
+
+def said() -> list[dict[str, Any]]:
+    """What the stream of the call holds."""
+
+    async def read() -> list[dict[str, Any]]:
+        streams = Streams.connect(conf.get().redis_url)
+        await streams.start()
+        try:
+            head = await streams.log.head(SESSION, STREAM)
+            if head is None or head.offset == 0:
+                return []
+            page = await streams.log.read(SESSION, STREAM, head.epoch, 0)
+            return [orjson.loads(event.data) for event in page.events]
+        finally:
+            await streams.close()
+
+    return asyncio.run(read())
+
+
+def test_a_call_that_needs_approval_is_stored_without_a_job_and_no_worker_can_claim_it() -> None:
+    call = accepted(four_eyes=True)
+    stored = row(call)
+    assert (stored.state, stored.enqueued_at, stored.decision) == (State.APPROVAL_NEEDED, None, "")
+    assert stored.four_eyes
+    assert stored.approval_until == stored.accepted_at + timedelta(hours=1)
+    assert records.claim(call.id, "worker") is None
+    assert take(call.id, "worker", Limits({"work": 5})) is None
+    assert call.waits_for_approval
+    assert not call.approved
+
+
+def test_the_sweep_neither_hands_on_nor_ends_a_call_that_waits() -> None:
+    call = accepted()
+    Call.objects.filter(pk=call.id).update(
+        accepted_at=timezone.now() - LONG_AGO, lease_until=timezone.now() - LONG_AGO
+    )
+    assert reaper.sweep() == 0
+    assert waiting(QUEUE) == 0
+    assert row(call).state == State.APPROVAL_NEEDED
+    assert records.expired() == records.not_enqueued(0) == records.waiting(0) == []
+    assert not records.release(call.id, 0)
+
+
+def test_an_ordinary_call_costs_the_queries_it_did() -> None:
+    with CaptureQueriesContext(connection) as captured:
+        records.accept(new_call())
+    # On PostgreSQL in a transaction, so that a server that stood still stores nothing that was refused.
+    statements = [each["sql"] for each in captured if each["sql"] not in ("BEGIN", "COMMIT")]
+    assert len(statements) == 1
+
+
+def test_a_repeated_request_attaches_also_at_the_limit_and_others_are_refused() -> None:
+    first = accepted()
+    again, is_new = pending_approvals.accept(new_call(approval_minutes=60), 1)
+    assert (again.id, is_new) == (first.id, False)
+    with pytest.raises(TooManyRequests):
+        pending_approvals.accept(new_call(approval_minutes=60, request_id=2), 1)
+    pending_approvals.accept(new_call(approval_minutes=60, request_id=2, principal="somebody else"), 1)
+    assert Call.objects.count() == 2
+
+
+def test_an_approved_call_is_accepted_queued_once_and_stays_approved_for_every_attempt(operator: Any) -> None:
+    call = accepted()
+    approve_call(call_id=call.id, actor=operator, reason="fine")
+    stored = row(call)
+    assert (stored.state, stored.decision, stored.decided_by, stored.decision_reason) == (
+        State.ACCEPTED, "approved", operator, "fine",
+    )  # fmt: skip
+    assert stored.enqueued_at is not None
+    assert waiting(QUEUE) == 1
+    claimed = records.claim(call.id, "worker")
+    assert claimed is not None
+    assert claimed.approved
+    Call.objects.filter(pk=call.id).update(lease_until=timezone.now() - LONG_AGO)
+    assert records.release(call.id, 1)
+    again = records.claim(call.id, "worker")
+    assert again is not None
+    assert (again.attempt, again.approved) == (2, True)
+
+
+def test_an_approval_whose_job_got_lost_is_handed_on_by_the_sweep(operator: Any) -> None:
+    call = accepted()
+    pending_approvals.approve(call.id, by=operator.pk, reason="")  # And the process died here.
+    Call.objects.filter(pk=call.id).update(enqueued_at=timezone.now() - timedelta(seconds=30))
+    assert reaper.sweep() == 1
+    assert waiting(QUEUE) == 1
+
+
+def _ends(call: CallRecord, operator: Any) -> dict[str, Callable[[], object]]:
+    return {
+        "approve": lambda: approve_call(call_id=call.id, actor=operator),
+        "refuse": lambda: refuse_call(call_id=call.id, actor=operator, reason="no"),
+        "stop": lambda: cancel_call(call_id=call.id, actor=operator),
+        "expire": lambda: (late(call), approval.sweep()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "state", "decision", "audited"),
+    [
+        ("approve", State.ACCEPTED, "approved", "call.approve"),
+        ("refuse", State.FAILED, "refused", "call.refuse"),
+        ("stop", State.CANCELLED, "", "call.stop"),
+        ("expire", State.FAILED, "expired", "call.expire"),
+    ],
+)
+@pytest.mark.parametrize("second", ["approve", "refuse", "expire"])
+def test_of_two_endings_only_the_first_counts(
+    first: str, second: str, state: str, decision: str, audited: str, operator: Any
+) -> None:
+    call = accepted()
+    ends = _ends(call, operator)
+    ends[first]()
+    before = Call.objects.values("state", "decision", "answer", "decided_at").get(pk=call.id)
+    assert (before["state"], before["decision"]) == (state, decision)
+    if second == "expire":
+        ends[second]()
+    else:
+        with pytest.raises(DecisionRefused):
+            ends[second]()
+    assert Call.objects.values("state", "decision", "answer", "decided_at").get(pk=call.id) == before
+    assert list(AuditEvent.objects.values_list("action", flat=True)) == [audited]
+    assert waiting(QUEUE) == (first == "approve")
+
+
+def test_of_many_operators_at_once_one_decides_and_the_others_are_told(operator: Any) -> None:
+    call = accepted()
+    approve = partial(approve_call, call_id=call.id, actor=operator)
+    refuse = partial(refuse_call, call_id=call.id, actor=operator, reason="no")
+    told = [outcome for outcome in at_once([approve, refuse] * 3) if isinstance(outcome, Exception)]
+    assert [type(refused) for refused in told] == [DecisionRefused] * 5
+    assert all(str(refused).startswith("operator has ") for refused in told)
+    assert AuditEvent.objects.count() == 1
+
+
+def test_nothing_is_decided_about_calls_that_need_no_approval(operator: Any) -> None:
+    call, _ = records.accept(new_call())
+    for decide in (_ends(call, operator)["approve"], _ends(call, operator)["refuse"]):
+        with pytest.raises(DecisionRefused, match="needs no approval"):
+            decide()
+    with pytest.raises(DecisionRefused, match="no such call"):
+        approve_call(call_id=uuid4(), actor=operator)
+    assert row(call).state == State.ACCEPTED
+
+
+def test_a_command_decides_too_but_not_under_four_eyes(operator: Any) -> None:
+    call, guarded = accepted(), accepted(request_id=2, four_eyes=True, user_id=operator.pk)
+    approve_call(call_id=call.id, actor=None)
+    assert (row(call).decision, row(call).decided_by) == ("approved", None)
+    with pytest.raises(DecisionRefused, match="Only a user"):
+        approve_call(call_id=guarded.id, actor=None)
+    refuse_call(call_id=guarded.id, actor=None, reason="no")
+    assert row(guarded).decision == "refused"
+
+
+def test_a_refused_call_is_answered_with_the_reason_on_its_stream(operator: Any) -> None:
+    call = accepted()
+    refuse_call(call_id=call.id, actor=operator, reason=" too \0 late ")
+    (answer,) = said()
+    assert answer["result"] == {
+        "content": [{"type": "text", "text": "work was refused by an operator: too  late"}],
+        "isError": True,
+    }
+    assert row(call).published
+    assert reaper.sweep() == 0
+
+
+def test_a_call_nobody_decides_about_ends_with_an_error_on_its_stream() -> None:
+    call = accepted()
+    late(call)
+    assert reaper.sweep() == 1
+    (answer,) = said()
+    assert answer["result"]["isError"]
+    assert "nobody approved the call in time" in answer["result"]["content"][0]["text"]
+    assert (row(call).decision, row(call).published) == ("expired", True)
+    assert AuditEvent.objects.get().actor_name == "system"
+    assert reaper.sweep() == 0
+
+
+def test_a_call_whose_session_is_over_ends_and_others_wait_on() -> None:
+    now = timezone.now()
+    Session.objects.create(
+        id=SESSION, principal="x", protocol_version="2025-11-25", created_at=now, last_seen_at=now
+    )
+    call, other = accepted(), accepted(session_id="another-session-of-tests")
+    assert reaper.sweep() == 0
+    Session.objects.update(ended_at=now, end_reason="idle")
+    assert reaper.sweep() == 1
+    assert (row(call).state, row(call).cancel_reason) == (State.CANCELLED, "the session ended")
+    assert row(other).state == State.APPROVAL_NEEDED
+
+
+def test_a_client_hears_again_and_again_that_its_call_waits_and_then_that_it_does_not(operator: Any) -> None:
+    call = accepted()
+    assert approval.sweep() == 0
+    assert said() == []
+    for minutes in (1, 2, 60):
+        silent(call)
+        Call.objects.filter(pk=call.id).update(accepted_at=timezone.now() - timedelta(minutes=minutes))
+        approval.sweep()
+        approval.sweep()  # Another process, a moment later.
+    approve_call(call_id=call.id, actor=operator)
+    heard = [message["params"] for message in said()]
+    assert [params["message"] for params in heard] == ["Waiting for approval (60 min left)"] * 3 + [
+        "Approved"
+    ]
+    numbers = [params["progress"] for params in heard]
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 0
+    assert numbers[-1] < 0.001
+    assert {params["progressToken"] for params in heard} == {"p"}
+
+
+def test_no_reminder_follows_the_news_that_the_call_is_approved(operator: Any) -> None:
+    call = accepted()
+    approve_call(call_id=call.id, actor=operator)
+
+    async def remind_late() -> None:
+        streams = Streams.connect(conf.get().redis_url)
+        await streams.start()
+        await approval.tell(streams, call, "Waiting for approval")
+        await streams.close()
+
+    asyncio.run(remind_late())
+    assert [message["params"]["message"] for message in said()] == ["Approved"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, [("info", "work", "Waiting for approval (60 min left)")]),
+        ({"log_level": "error"}, []),
+    ],
+)
+async def test_a_client_without_progress_is_told_once_if_it_wants_to_hear_that(
+    fields: dict[str, str], expected: list[Any], streams: Streams
+) -> None:
+    background = Background(streams, SETTINGS)
+    new = new_call(approval_minutes=60, meta={}, session_fields={**FIELDS, **fields}, queue=QUEUE)
+    stream, position = await background.accept(new)
+    page = await streams.log.read(SESSION, stream, position.epoch, 0)
+    messages = [orjson.loads(event.data)["params"] for event in page.events]
+    assert [(each["level"], each["logger"], each["data"]) for each in messages] == expected
+    await Call.objects.aupdate(reminded_at=timezone.now() - LONG_AGO)
+    assert await sync_to_async(approval.sweep)() == 0
+    assert (await streams.log.head(SESSION, stream)).offset == len(expected)  # type: ignore[union-attr]
+
+
+async def test_a_call_is_accepted_and_waits_also_when_its_client_cannot_be_told(streams: Streams) -> None:
+    background = Background(streams, SETTINGS)
+    moody(streams).faults = [None, StreamsUnavailable("away")]
+    queued = waiting(QUEUE)
+    await background.accept(new_call(approval_minutes=60, queue=QUEUE))
+    assert (await Call.objects.aget()).state == State.APPROVAL_NEEDED
+    assert waiting(QUEUE) == queued
+
+
+async def test_a_client_cancels_its_waiting_call_and_the_end_of_the_session_does_too(
+    streams: Streams,
+) -> None:
+    background = Background(streams, SETTINGS)
+    for number in (1, 2):
+        stream = f"call-{number}"
+        await background.accept(new_call(approval_minutes=60, request_id=number, stream=stream, queue=QUEUE))
+    assert await background.cancel(SESSION, 1, "enough")
+    assert await Call.objects.filter(state=State.CANCELLED, cancel_reason="enough").acount() == 1
+    head = await streams.log.head(SESSION, "call-1")
+    assert head is not None
+    *_, answer = [event.data for event in await events_of(streams, SESSION, "call-1", head.epoch)]
+    assert b"-32800" in answer
+    await background.cancel_session(SESSION, "ended")
+    assert await Call.objects.filter(state=State.CANCELLED).acount() == 2
+
+
+async def test_one_call_too_many_is_refused_and_leaves_no_stream(streams: Streams) -> None:
+    background = Background(streams, SETTINGS)
+    background._most_waiting = 0
+    with pytest.raises(TooManyRequests):
+        await background.accept(new_call(approval_minutes=60))
+    assert await streams.log.head(SESSION, STREAM) is None
+    assert await Call.objects.acount() == 0
+
+
+async def test_a_repeated_post_follows_the_waiting_call_and_says_nothing_twice(streams: Streams) -> None:
+    background = Background(streams, SETTINGS)
+    first = await background.accept(new_call(approval_minutes=60, queue=QUEUE))
+    assert await background.accept(new_call(approval_minutes=60, queue=QUEUE, stream="call-2")) == first
+    head = await streams.log.head(SESSION, STREAM)
+    assert head is not None
+    assert head.offset == 1
+    assert await streams.log.head(SESSION, "call-2") is None

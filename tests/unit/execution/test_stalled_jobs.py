@@ -1,0 +1,58 @@
+"""Which jobs of a worker count as lost: those it took long ago and no living child began."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+
+import pytest
+
+from mcp_app.execution.background import stalled_jobs
+from mcp_app.execution.background.stalled_jobs import LostJobs
+
+
+@dataclass(frozen=True)
+class Job:
+    id: str
+    worker_pid: int | None = None
+
+
+A, B = Job("a"), Job("b")
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> LostJobs:
+    monkeypatch.setattr(stalled_jobs, "LOST_SECONDS", 0.0)
+    return LostJobs()
+
+
+def test_a_job_is_not_lost_when_it_is_first_seen() -> None:
+    assert LostJobs().among([A, B], []) == []
+
+
+def test_a_job_that_still_waits_later_is_lost(jobs: LostJobs) -> None:
+    jobs.among([A], [])
+    assert jobs.among([A, B], []) == [A]
+
+
+@pytest.mark.parametrize("pid", [None, os.getpid()], ids=["unknown", "alive"])
+def test_a_job_that_was_begun_is_not_lost(jobs: LostJobs, pid: int | None) -> None:
+    begun = replace(A, worker_pid=pid)
+    jobs.among([begun], [])
+    assert jobs.among([begun], [begun]) == []
+
+
+def test_a_job_that_a_dead_child_had_begun_is_lost(jobs: LostJobs) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        child.wait()
+    begun = replace(A, worker_pid=child.pid)
+    assert jobs.among([begun], [begun]) == []
+    assert jobs.among([begun], [begun]) == [begun]
+
+
+def test_a_job_that_comes_again_is_waited_for_anew(jobs: LostJobs) -> None:
+    jobs.among([A], [])
+    jobs.among([], [])
+    assert jobs.among([A], []) == []

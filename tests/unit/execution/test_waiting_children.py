@@ -1,0 +1,119 @@
+"""Children of a worker that wait for clients: counted over processes, bounded, and replaced for as long."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcp_app.execution.worker import pool_size
+from mcp_app.execution.worker.pool_size import PoolSize
+from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
+from mcp_app.sessions.client_requests import NoAnswer
+
+
+def _wait_in(children: WaitingChildren, slot: int, ready: Any) -> None:
+    children.begin(slot, 8)
+    ready.set()
+    signal.pause()
+
+
+def test_the_main_process_sees_a_waiting_child_and_forgets_it_when_it_is_killed() -> None:
+    fork = multiprocessing.get_context("fork")
+    children, ready = WaitingChildren(), fork.Event()
+    child = fork.Process(target=_wait_in, args=(children, 3, ready), daemon=True)
+    child.start()
+    assert child.pid is not None
+    assert ready.wait(30)
+    assert children.count({3: child.pid, 4: os.getpid()}) == 1
+    child.kill()
+    child.join(30)
+    # Its slot is that of a new child now, which does not wait.
+    assert children.count({3: os.getpid(), 4: os.getpid()}) == 0
+    assert children.begin(0, 1)
+
+
+def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_is_not() -> None:
+    children = WaitingChildren()
+    first, second = Place(children, 0, 1), Place(children, 1, 1)
+    first.begin()
+    first.begin()
+    with pytest.raises(NoAnswer, match="Try again"):
+        second.begin()
+    assert (first.waits, second.waits) == (True, False)
+    first.end()
+    with pytest.raises(NoAnswer):
+        second.begin()
+    first.end()
+    second.begin()
+    assert (first.waits, second.waits) == (False, True)
+
+
+class Pool:
+    """The part of Celery's pool that is used."""
+
+    def __init__(self, size: int) -> None:
+        self.num_processes, self.idle = size, size
+        self._pool = SimpleNamespace(_pool=[])
+        self.maintained = -1
+        self.maintain_pool()
+
+    def grow(self, number: int) -> None:
+        self.num_processes += number
+
+    def shrink(self, number: int) -> None:
+        if not self.idle:
+            raise ValueError("Can't shrink pool. All processes busy!")
+        self.num_processes -= number
+
+    def maintain_pool(self) -> None:
+        """Reap the children that were told to end, and start those that are missing."""
+        self.maintained += 1
+        self._pool._pool = [
+            SimpleNamespace(index=index, pid=os.getpid() if index == 0 else -1)
+            for index in range(self.num_processes)
+        ]
+
+
+def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_size, "SPARE_SECONDS", 0.0)
+    pool, children, taken = Pool(2), WaitingChildren(), [2]
+    consumer = SimpleNamespace(
+        pool=pool, _update_prefetch_count=lambda change: taken.append(taken[-1] + change)
+    )
+    size = PoolSize(consumer, children)
+    assert children.begin(0, 8)
+    for _ in range(3):
+        size.adjust(all_begun=True)
+    assert (pool.num_processes, pool.maintained, taken) == (3, 1, [2, 3])
+    children.end(0)
+    for all_begun, idle in ((True, 0), (False, 1), (True, 0)):
+        pool.idle = idle
+        size.adjust(all_begun=all_begun)
+        assert pool.num_processes == 3
+    pool.idle = 1
+    for _ in range(3):
+        size.adjust(all_begun=True)
+    assert (pool.num_processes, taken) == (2, [2, 3, 2])
+
+
+def test_no_second_child_is_told_to_end_before_the_first_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool would tell the same one again, count both, and keep the other for ever."""
+    monkeypatch.setattr(pool_size, "SPARE_SECONDS", 0.0)
+    pool, children = Pool(2), WaitingChildren()
+    size = PoolSize(SimpleNamespace(pool=pool, _update_prefetch_count=lambda _: None), children)
+    pool.grow(2)
+    pool.maintain_pool()
+    for _ in range(4):
+        size.adjust(all_begun=True)
+    assert (pool.num_processes, len(pool._pool._pool)) == (3, 4)
+    pool.maintain_pool()
+    for _ in range(4):
+        size.adjust(all_begun=True)
+    assert pool.num_processes == 2
