@@ -4,16 +4,16 @@ A call is *accepted*, then *running* under an attempt, perhaps waiting as *input
 and ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expired it is
 *retried*: the call is accepted again. So it is when a task is *resumed*: one that asks ends its attempt, and
 the client's answer begins another. A call that somebody has to allow begins as *approval_needed*, from where
-no attempt can start: it is *approved*, and then accepted like any other, or it fails. Nothing leaves a
+no attempt can start: it is *approved*, and then accepted like any other, or *refused*. Nothing leaves a
 terminal state, so of a racing finish and cancel only the first one counts.
+
+The writers of stored calls take the states of their compare-and-sets from ``Transition``.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum, unique
 from typing import Final
-
-from mcp_app.protocol.state_table import look_up
 
 
 class State(StrEnum):
@@ -28,58 +28,33 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Event(StrEnum):
-    """What happens to a call."""
-
-    APPROVE = "approve"
-    START = "start"
-    ASK = "ask"
-    ANSWER = "answer"
-    RESUME = "resume"
-    RETRY = "retry"
-    COMPLETE = "complete"
-    FAIL = "fail"
-    CANCEL = "cancel"
-
-
-TERMINAL: Final = frozenset((State.COMPLETED, State.FAILED, State.CANCELLED))
 # Nobody works on such a call: a cancel ends it at once.
-UNSTARTED: Final = frozenset((State.APPROVAL_NEEDED, State.ACCEPTED))
-
-TABLE: Final[dict[State, dict[str, State]]] = {
-    State.APPROVAL_NEEDED: {
-        Event.APPROVE: State.ACCEPTED,
-        Event.FAIL: State.FAILED,
-        Event.CANCEL: State.CANCELLED,
-    },
-    State.ACCEPTED: {
-        Event.START: State.RUNNING,
-        Event.FAIL: State.FAILED,
-        Event.CANCEL: State.CANCELLED,
-    },
-    State.RUNNING: {
-        Event.ASK: State.INPUT_REQUIRED,
-        Event.RETRY: State.ACCEPTED,
-        Event.COMPLETE: State.COMPLETED,
-        Event.FAIL: State.FAILED,
-        Event.CANCEL: State.CANCELLED,
-    },
-    State.INPUT_REQUIRED: {
-        Event.ANSWER: State.RUNNING,
-        Event.RESUME: State.ACCEPTED,
-        Event.RETRY: State.ACCEPTED,
-        Event.FAIL: State.FAILED,
-        Event.CANCEL: State.CANCELLED,
-    },
-    State.COMPLETED: {},
-    State.FAILED: {},
-    State.CANCELLED: {},
-}
+UNSTARTED: Final = (State.APPROVAL_NEEDED, State.ACCEPTED)
+# An attempt works on it, or it waits for its client.
+ACTIVE: Final = (State.RUNNING, State.INPUT_REQUIRED)
+OPEN: Final = (*UNSTARTED, *ACTIVE)
+TERMINAL: Final = frozenset(State) - frozenset(OPEN)
 
 
-def next_state(state: str, event: str) -> State:
-    """The state after ``event``. Raises InvalidTransition, and ValueError for a word that is no state."""
-    return look_up(TABLE, State(state), event)
+@unique
+class Transition(Enum):
+    """What happens to a call: the states in which it can, and the state that follows."""
+
+    APPROVE = ((State.APPROVAL_NEEDED,), State.ACCEPTED)
+    REFUSE = ((State.APPROVAL_NEEDED,), State.FAILED)
+    START = ((State.ACCEPTED,), State.RUNNING)
+    ASK = ((State.RUNNING,), State.INPUT_REQUIRED)
+    ANSWER = ((State.INPUT_REQUIRED,), State.RUNNING)
+    RESUME = ((State.INPUT_REQUIRED,), State.ACCEPTED)
+    RETRY = (ACTIVE, State.ACCEPTED)
+    # That a call asks and was answered is noted later than it happens, so it may end before that.
+    COMPLETE = (ACTIVE, State.COMPLETED)
+    FAIL = (ACTIVE, State.FAILED)
+    CANCEL = (OPEN, State.CANCELLED)
+
+    def __init__(self, before: tuple[State, ...], after: State) -> None:
+        self.before = before
+        self.after = after
 
 
 def is_terminal(state: str) -> bool:

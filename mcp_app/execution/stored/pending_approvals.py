@@ -19,7 +19,7 @@ from mcp_app import database_clock
 from mcp_app.execution.stored import call_record, records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.models import Call, Session
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import State, Transition
 from mcp_app.protocol.errors import TooManyRequests
 
 LONGEST_REASON = 500
@@ -62,9 +62,8 @@ def approve(call_id: UUID, *, by: int | None, reason: str) -> CallRecord | None:
     approved = _waiting().filter(pk=call_id, approval_until__gt=now, cancel_requested_at=None)
     decision = _decision(Call.Decision.APPROVED, now, by, reason)
     # Its place among what waits for a worker is that of a call which comes now.
-    if not approved.update(
-        state=State.ACCEPTED, enqueued_at=now, start_tag=records.new_start_tag(call_id), **decision
-    ):
+    tag = records.new_start_tag(call_id)
+    if not records.move(approved, Transition.APPROVE, enqueued_at=now, start_tag=tag, **decision):
         return None
     return records.find(call_id)
 
@@ -94,8 +93,9 @@ def _decision(decision: str, now: Any, by: int | None, reason: str) -> dict[str,
 
 def _end(rows: Any, answer: bytes, decision: dict[str, Any]) -> bool:
     return bool(
-        rows.update(
-            state=State.FAILED,
+        records.move(
+            rows,
+            Transition.REFUSE,
             outcome="tool_error",
             answer=answer.decode(),
             finished_at=decision["decided_at"],

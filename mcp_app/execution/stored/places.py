@@ -21,7 +21,7 @@ from django.db.models import Count, F
 from mcp_app.execution.stored import records, statements
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import ACTIVE, State
 
 # How often to choose again when another claim, or a cancel, was faster.
 LOOKS = 5
@@ -89,8 +89,7 @@ def _alone(limits: Limits) -> Iterator[None]:
 
 
 def _waiting(queue: str) -> Any:
-    # In words, or SQLite would not use the index of the waiting.
-    return Call.objects.filter(queue=queue).extra(where=["state = 'accepted'"])
+    return Call.objects.filter(queue=queue).extra(where=[statements.WAITING])  # noqa: S610
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class Running:
     @classmethod
     def now(cls) -> Running:
         """What the rows say. One that waits for its client without a lease takes no place."""
-        rows = Call.objects.filter(state__in=records.ACTIVE, lease_until__isnull=False)
+        rows = Call.objects.filter(state__in=ACTIVE, lease_until__isnull=False)
         by_tool: Counter[str] = Counter()
         by_principal: Counter[str] = Counter()
         for tool, principal, number in (

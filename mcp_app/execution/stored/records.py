@@ -14,22 +14,27 @@ from uuid import UUID
 
 import orjson
 from django.db import IntegrityError
-from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, When
+from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 
 from mcp_app import conf, database_clock
 from mcp_app.execution.stored import fair_order, statements
 from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, record, request_key
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import TERMINAL, UNSTARTED, State
+from mcp_app.protocol import call_state
+from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Transition
 
 LEASE_SECONDS = 15.0
 # Twice that: a lease that reaches further was written before that clock was set back.
 LONGEST_LEASE = 30.0
 DAY_SECONDS = 86_400
 PURGE_SLICE = 1_000
-ACTIVE = (State.RUNNING, State.INPUT_REQUIRED)
-OPEN = Q(state__in=[*UNSTARTED, *ACTIVE])
+OPEN = Q(state__in=call_state.OPEN)
+
+
+def move(calls: QuerySet[Call], transition: Transition, **values: Any) -> int:
+    """Move those of the calls that are in a state for it, and set the ``values``; returns how many were."""
+    return calls.filter(state__in=transition.before).update(state=transition.after, **values)
 
 
 def accept(new: NewCall) -> tuple[CallRecord, bool]:
@@ -124,7 +129,7 @@ def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> Ca
     """
     with statements.revocable():
         row = statements.claim(
-            chosen, lease=LEASE_SECONDS, state=State.RUNNING, worker=worker[:120], id=call_id
+            chosen, lease=LEASE_SECONDS, state=Transition.START.after, worker=worker[:120], id=call_id
         )
     return record(row) if row else None
 
@@ -169,10 +174,8 @@ def look(call_id: UUID, attempt: int) -> Renewal:
 
 def note_waiting(call_id: UUID, attempt: int, *, waiting: bool) -> None:
     """The running attempt asked the client something, or got its answer."""
-    before, after = (
-        (State.RUNNING, State.INPUT_REQUIRED) if waiting else (State.INPUT_REQUIRED, State.RUNNING)
-    )
-    Call.objects.filter(pk=call_id, attempt=attempt, state=before).update(state=after)
+    mine = Call.objects.filter(pk=call_id, attempt=attempt)
+    move(mine, Transition.ASK if waiting else Transition.ANSWER)
 
 
 def finish(
@@ -211,7 +214,7 @@ def cancel_idle(call: CallRecord, answer: bytes) -> bool:
         statement = statements.FINISH
     else:
         return False
-    return finish(call.id, call.attempt, State.CANCELLED, "cancelled", answer, statement=statement)
+    return finish(call.id, call.attempt, Transition.CANCEL.after, "cancelled", answer, statement=statement)
 
 
 def note_published(*call_ids: UUID) -> None:
@@ -242,8 +245,9 @@ def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
     """End an open call as cancelled, also while it runs: its attempt has lost it, and stops (TASK4-07)."""
     now = database_clock.now()
     return bool(
-        Call.objects.filter(OPEN, pk=call_id).update(
-            state=State.CANCELLED,
+        move(
+            Call.objects.filter(pk=call_id),
+            Transition.CANCEL,
             outcome="cancelled",
             answer=answer.decode(),
             finished_at=now,
@@ -267,16 +271,14 @@ def release(call_id: UUID, attempt: int) -> bool:
 
     False when it may not start again, or the attempt turned out to live.
     """
-    return bool(
-        Call.objects.filter(
-            _lease_is_out(),
-            pk=call_id,
-            attempt=attempt,
-            state__in=ACTIVE,
-            attempt__lt=F("max_attempts"),
-            cancel_requested_at=None,
-        ).update(state=State.ACCEPTED, lease_until=None, enqueued_at=None)
+    lost = Call.objects.filter(
+        _lease_is_out(),
+        pk=call_id,
+        attempt=attempt,
+        attempt__lt=F("max_attempts"),
+        cancel_requested_at=None,
     )
+    return bool(move(lost, Transition.RETRY, lease_until=None, enqueued_at=None))
 
 
 def _lease_is_out() -> Q:

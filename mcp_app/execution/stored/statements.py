@@ -1,12 +1,12 @@
 """The statements that every background call needs, in SQL: Django takes ten times as long to word them.
 
 In all of them ``{now}`` is the database's clock; ``{lease_now}`` is the clock of leases, and ``{lease}`` the
-same ``lease`` seconds later.
+same ``lease`` seconds later. ``{waiting}``, ``{active}`` and ``{unstarted}`` are conditions on the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -17,33 +17,45 @@ from django.db import connection, transaction
 from mcp_app import database_clock
 from mcp_app.execution.stored import fair_order
 from mcp_app.models import Call
+from mcp_app.protocol.call_state import UNSTARTED, State, Transition
 
 _CLAIM = """
     UPDATE mcp_app_call
     SET state = %(state)s, attempt = attempt + 1, lease_until = {lease}, started_at = {now},
         worker = %(worker)s
-    WHERE id = {chosen} AND state = 'accepted' AND attempt < max_attempts"""
+    WHERE id = {chosen} AND {waiting} AND attempt < max_attempts"""
 THIS = "%(id)s"
-# The states are in the text, or SQLite would not use an index that has only rows of one.
 NEXT = """(
         SELECT id FROM mcp_app_call
-        WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND state = 'accepted'
+        WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND {waiting}
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
 # What a person answered is kept for as long as it is needed.
 FINISH = """
     UPDATE mcp_app_call
     SET state = %(state)s, outcome = %(outcome)s, answer = %(answer)s, finished_at = {now},
         lease_until = NULL, published = %(published)s, inputs = NULL
-    WHERE id = %(id)s AND attempt = %(attempt)s AND state IN ('running', 'input_required')"""
+    WHERE id = %(id)s AND attempt = %(attempt)s AND {active}"""
 # What was not begun takes no turn from what its principal asks for next.
-FINISH_UNSTARTED = FINISH.replace(
-    "IN ('running', 'input_required')", "IN ('accepted', 'approval_needed')"
-).replace(
+FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
     "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
 )
 # Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
 # and who lives has renewed it by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
+
+
+def in_states(states: Iterable[State]) -> str:
+    """A condition with the states in its text, or SQLite would not use an index that has only rows of one."""
+    wanted = [f"state = '{state}'" for state in states]
+    return f"({' OR '.join(wanted)})"
+
+
+WAITING = in_states(Transition.START.before)
+_STATES = {
+    "waiting": WAITING,
+    "active": in_states(Transition.COMPLETE.before),
+    "unstarted": in_states(UNSTARTED),
+}
 
 
 def revocable() -> AbstractContextManager[None]:
@@ -88,7 +100,7 @@ def _worded(vendor: str, sql: str) -> str:
         name: database_clock.lease_in_sql().replace("%s", f"%({name})s") for name in ("lease_now", "lease")
     }
     lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
-    return sql.format(now=now, **leases, lock=lock, columns=f"{_columns(vendor)}, {now}")
+    return sql.format(now=now, **leases, **_STATES, lock=lock, columns=f"{_columns(vendor)}, {now}")
 
 
 def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) -> Call:

@@ -17,7 +17,7 @@ from mcp_app.execution.asking import open_questions
 from mcp_app.execution.stored import records, statements
 from mcp_app.execution.stored.call_record import CallRecord, record
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import State, Transition
 
 
 def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
@@ -26,13 +26,14 @@ def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
     True also when it was done before: who does not know whether it was asks again.
     """
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
-    changed = mine.filter(state=State.RUNNING, cancel_requested_at=None).update(
-        state=State.INPUT_REQUIRED,
+    changed = records.move(
+        mine.filter(cancel_requested_at=None),
+        Transition.ASK,
         inputs=orjson.dumps(kept).decode(),
         lease_until=None,
         progress_at=database_clock.now(),
     )
-    return bool(changed) or mine.filter(state=State.INPUT_REQUIRED, lease_until=None).exists()
+    return bool(changed) or mine.filter(state=Transition.ASK.after, lease_until=None).exists()
 
 
 def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[CallRecord, bool] | None:
@@ -53,7 +54,6 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
         values: dict[str, Any] = {"inputs": orjson.dumps(kept).decode(), "progress_at": now}
         if goes_on := not kept["open"]:
             values |= {
-                "state": State.ACCEPTED,
                 "max_attempts": F("max_attempts") + 1,
                 "enqueued_at": now,
                 # As a call that comes now: who answers a hundred tasks at once has a hundred turns to wait.
@@ -67,7 +67,7 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
             inputs=row.inputs,
             cancel_requested_at=None,
         )
-        if same.update(**values):
+        if records.move(same, Transition.RESUME, **values) if goes_on else same.update(**values):
             changed = records.find(call_id)
             return None if changed is None else (changed, goes_on)
         if row.cancel_requested_at is not None:

@@ -18,9 +18,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from mcp_app.execution.stored.records import ACTIVE
 from mcp_app.observability.counts import BUCKETS, OTHER
-from mcp_app.protocol.call_state import UNSTARTED
+from mcp_app.protocol.call_state import OPEN
 from mcp_app.transports.metrics.readings import Readings
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST.encode()
@@ -141,7 +140,7 @@ def _redis(found: Readings) -> Iterator[Metric]:
 
 def _background(found: Readings) -> Iterator[Metric]:
     if found.calls is not None:
-        states = Counter({state.value: 0 for state in (*UNSTARTED, *ACTIVE)})
+        states = Counter({state.value: 0 for state in OPEN})
         for (_, state), count in found.calls.items():
             states[state] += count
         yield _gauges("mcp_background_calls", "Background calls that are not over", "state", states)

@@ -289,7 +289,10 @@ def _plans(job: UUID) -> list[str]:
     lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
     key = Call._meta.pk.get_db_prep_value(job, connection)
     found = []
-    for sql in (statements.NEXT.format(lock=lock)[1:-1], f"SELECT {fair_order.start_tag_sql(vendor)}"):
+    for sql in (
+        statements.NEXT.format(lock=lock, waiting=statements.WAITING)[1:-1],
+        f"SELECT {fair_order.start_tag_sql(vendor)}",
+    ):
         with connection.cursor() as cursor:
             explain = "EXPLAIN " if vendor == "postgresql" else "EXPLAIN QUERY PLAN "
             cursor.execute(explain + sql, {**values, "id": key})

@@ -11,10 +11,10 @@ from uuid import uuid4
 import pytest
 from django.utils import timezone
 
-from mcp_app.execution.stored import call_record, records, statements
+from mcp_app.execution.stored import call_record, pending_approvals, records, statements, task_records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import State, Transition
 from tests.racing import at_once
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
@@ -192,6 +192,35 @@ def _over(call: CallRecord) -> CallRecord:
 def test_a_writer_succeeds_only_where_the_table_says(situation: str, writer: str) -> None:
     call = SITUATIONS[situation]()
     assert WRITERS[writer](call) is (writer in ALLOWED[situation])
+
+
+# The writers that move a call, each in a row that lacks nothing for it but perhaps the state.
+MOVES: dict[Transition, Callable[[CallRecord], object]] = {
+    Transition.APPROVE: lambda call: pending_approvals.approve(call.id, by=None, reason=""),
+    Transition.REFUSE: lambda call: pending_approvals.refuse(call.id, by=None, reason="", answer=ANSWER),
+    Transition.START: lambda call: records.claim(call.id, "other"),
+    Transition.ASK: lambda call: records.note_waiting(call.id, call.attempt, waiting=True),
+    Transition.ANSWER: lambda call: records.note_waiting(call.id, call.attempt, waiting=False),
+    Transition.RESUME: lambda call: task_records.answer(call.id, {"name": {"action": "accept"}}),
+    Transition.RETRY: lambda call: records.release(call.id, call.attempt),
+    Transition.COMPLETE: end,
+    Transition.FAIL: lambda call: records.finish(call.id, call.attempt, State.FAILED, "error", ANSWER),
+    Transition.CANCEL: lambda call: records.end_cancelled(call.id, ANSWER, "enough"),
+}
+
+
+@pytest.mark.requirement("CAN-01")
+@pytest.mark.parametrize("before", State)
+@pytest.mark.parametrize("transition", Transition)
+def test_a_call_moves_only_as_the_table_of_its_states_says(transition: Transition, before: State) -> None:
+    call = _expired(claimed())
+    Call.objects.filter(pk=call.id).update(
+        state=before,
+        approval_until=timezone.now() + timedelta(hours=1),
+        inputs='{"open": {"name": {"key": "name", "request": {}}}, "responses": {}, "used": ["name"]}',
+    )
+    MOVES[transition](call)
+    assert state(call) == (transition.after if before in transition.before else before)
 
 
 def test_the_first_outcome_stays() -> None:
