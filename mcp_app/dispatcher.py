@@ -1,137 +1,62 @@
 """The pipeline of one process: a parsed message with its principal and session becomes a result.
 
-Builds the long-lived parts and ties them together; it knows no HTTP beyond the status an error asks for.
+It knows no HTTP beyond the status an error asks for.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
 
-from django.db import DatabaseError
 from django.db import Error as DatabaseFault
 
-from mcp_app import database, database_clock
-from mcp_app.auth.bearer import Authenticator
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving import current as catalogue
-from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
-from mcp_app.conf import Settings
-from mcp_app.execution.background import reaper
 from mcp_app.execution.background.exchange_reply import ExchangeReply
-from mcp_app.execution.background.service import Background
-from mcp_app.execution.metrics import Metrics
-from mcp_app.execution.running.calls import Calls
 from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.execution.running.results import unexpected
-from mcp_app.execution.running.runner import Runner
 from mcp_app.handlers import lifecycle, notifications
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown
-from mcp_app.observability import spans
 from mcp_app.observability.correlation import Correlation, correlated
-from mcp_app.observability.counts import OTHER, Counts
+from mcp_app.observability.counts import OTHER
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitted
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import V2025_03_26
-from mcp_app.sessions.client_requests import ClientRequests, without_content, without_contents
-from mcp_app.sessions.clients import Clients
+from mcp_app.sessions.client_requests import without_content, without_contents
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.keeping import admit
-from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import Session
-from mcp_app.sessions.standalone import Standalone
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
-from mcp_app.streams.gateway import Streams
 
 log = logging.getLogger("mcp.dispatcher")
 
 
 class Dispatcher:
-    """Everything one process needs to serve messages; transports hold exactly one."""
+    """The way of every message through one process, whatever brought it."""
 
-    def __init__(self, streams: Streams, settings: Settings) -> None:
-        self.settings = settings
-        self.streams = streams
-        self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
-        # Told when a credential was taken away, after it was forgotten.
-        self.on_credentials: list[Callable[[dict[str, Any]], None]] = []
-        self.log = MessageLog(streams, settings)
-        self.counts = Counts()
-        self.metrics = Metrics("web", streams, self.counts, self.log)
-        self.sessions = Sessions(streams, settings)
-        self.clients = Clients(self.log)
-        self.standalone = Standalone(streams, settings.keep_alive_seconds)
-        self._stop = threading.Event()
+    def __init__(self, services: Services) -> None:
+        settings = services.settings
+        self._services = services
+        self._settings = settings
+        self._streams = services.streams
+        self._log = services.log
+        self._counts = services.counts
         # Sessions and streams on which answers of calls that run here are still to come.
         self.writing: set[tuple[str, str]] = set()
-        self.upkeep = Upkeep()
-        self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
         # By revision: extensions add theirs, so it is not known before every app is loaded.
         self.methods = by_version(settings)
         self._quick = quick_by_version()
         self._notifications = notifications.table(settings.dialects)
-        requests = ClientRequests(streams, self.log, settings.client_request_seconds)
-        calls = Calls(streams, requests, Runner(settings.sync_threads), self.log, self.counts, settings)
-        self.metrics.gauges["running_calls"] = lambda: calls.running
-        self.metrics.gauges["sessions"] = lambda: self.sessions.held
-        self.services = Services(
-            settings=settings,
-            streams=streams,
-            sessions=self.sessions,
-            requests=requests,
-            calls=calls,
-            background=Background(streams, settings, self.log),
-            log=self.log,
-        )
 
-    async def start(self) -> None:
-        """Connect, load the catalogue and listen to the other processes."""
-        database.watch()
-        with suppress(DatabaseError):
-            await database.aquery(database_clock.read)
-        hub = self.streams.hub
-        hub.subscribe("catalogue", self.upkeep.heard)
-        hub.subscribe("cancel", self.services.calls.on_cancel)
-        hub.subscribe("credentials", self._credentials_changed)
-        hub.subscribe("watching", self.log.on_watching)
-        self.sessions.start()
-        self.log.before_flush.append(self._note_used_keys)
-        await self.upkeep.start()
-        await self.streams.start()
-        self.log.start()
-        spans.start()
-        if spans.active() is not None:
-            # A call has a span only when it goes the ordinary way.
-            for table in self._quick.values():
-                table.pop("tools/call", None)
-        if self.settings.metrics:
-            self.metrics.start()
-        if self.services.background.available:
-            # Here too, because the whole worker may be what died.
-            self._stop.clear()
-            threading.Thread(
-                target=reaper.run_forever, args=(self._stop,), name="reaper", daemon=True
-            ).start()
-
-    async def close(self) -> None:
-        """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
-        self._stop.set()
-        self.upkeep.close()
-        await self.services.calls.close(seconds=3)
-        await self.metrics.close()
-        await self.log.close()
-        await self.streams.close()
-        # A connection left open would keep a test's database from being dropped.
-        await asyncio.to_thread(database.close)
+    def run_every_call_with_its_span(self) -> None:
+        """Have no call take the short cut: it has a span only when it goes the ordinary way."""
+        for table in self._quick.values():
+            table.pop("tools/call", None)
 
     async def initialize(
         self,
@@ -146,7 +71,7 @@ class Dispatcher:
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(
-                self.services, principal, request.params, address, session, assumed
+                self._services, principal, request.params, address, session, assumed
             )
             encoded, error = jsonrpc.encode_result(request.id, result), None
         except McpError as refused:
@@ -156,7 +81,7 @@ class Dispatcher:
             encoded = jsonrpc.encode_error(error, request.id)
         session_id = session.id if session else None
         outcome = "ok" if error is None else "error"
-        self._log(session_id, principal, payload, encoded, started, outcome, ("initialize", request.id, ""))
+        self._note(session_id, principal, payload, encoded, started, outcome, ("initialize", request.id, ""))
         if error is not None:
             return Answered(encoded, error.http_status, error.headers)
         return Answered(encoded, session_id=session_id)
@@ -170,11 +95,11 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve one request: a quick one at once, others as a stream."""
-        reply = Reply(self.streams, session, 1, self.writing)
+        reply = Reply(self._streams, session, 1, self.writing)
         error = await self._serve(session, principal, request, payload, reply, trace_fields)
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
-        if reply.answers or await reply.settled(self.settings.grace_seconds):
+        if reply.answers or await reply.settled(self._settings.grace_seconds):
             if reply.error is not None:
                 encoded = jsonrpc.encode_error(fitted(reply.error, session.version), request.id)
                 return Answered(encoded, reply.error.http_status, reply.error.headers)
@@ -191,21 +116,23 @@ class Dispatcher:
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
         payload = without_contents(request, payload)
-        reply = ExchangeReply(self.streams, self.services.background, self.settings, exchange.id, request.id)
+        reply = ExchangeReply(
+            self._streams, self._services.background, self._settings, exchange.id, request.id
+        )
         reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields)
-        await reply.settled(self.settings.grace_seconds)
+        await reply.settled(self._settings.grace_seconds)
         return reply
 
     async def abandon(self, exchange: Exchange, request_id: jsonrpc.Id) -> None:
         """The client of a modern request went away: that cancels it, wherever it runs (CAN-05, R8)."""
         reason = "the client disconnected"
-        if not self.services.calls.cancel(exchange.id, request_id, reason):
-            await self.services.background.cancel(exchange.id, request_id, reason)
+        if not self._services.calls.cancel(exchange.id, request_id, reason):
+            await self._services.background.cancel(exchange.id, request_id, reason)
 
     def refused(self, principal: Principal, request: jsonrpc.Request, payload: bytes, encoded: bytes) -> None:
         """Note a request that its transport has answered with an error."""
         facts = (request.method, request.id, "")
-        self._log(
+        self._note(
             None, principal, payload, encoded, perf_counter(), "error", facts, _tool(request, principal)
         )
 
@@ -217,7 +144,7 @@ class Dispatcher:
         if handler is None or request.id in session.in_flight:
             return None
         started = perf_counter()
-        result = handler(Asked(self.services, session, principal), request.params)
+        result = handler(Asked(self._services, session, principal), request.params)
         if result is None:
             return None
         outcome = "ok"
@@ -229,10 +156,10 @@ class Dispatcher:
                 outcome = "tool_error"
         target = request.params["name"] if request.method == "tools/call" else ""
         seconds = perf_counter() - started
-        self.counts.done(request.method, outcome, target, seconds)
-        if self.log.enabled:
+        self._counts.done(request.method, outcome, target, seconds)
+        if self._log.enabled:
             facts = (request.method, request.id, target)
-            self.log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
+            self._log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
         return encoded
 
     async def batch(
@@ -243,10 +170,10 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve a batch (BATCH-01 to BATCH-08): its requests run together and share one reply."""
-        if self.streams.kept.refused(session.principal_key):
-            await admit(self.streams, session.principal_key)
+        if self._streams.kept.refused(session.principal_key):
+            await admit(self._streams, session.principal_key)
         answered = [member for member in members if isinstance(member, jsonrpc.Request | jsonrpc.Invalid)]
-        reply = Reply(self.streams, session, len(answered), self.writing, shared=True)
+        reply = Reply(self._streams, session, len(answered), self.writing, shared=True)
         for member in members:
             payload = jsonrpc.encode_member(member)
             if isinstance(member, jsonrpc.Request):
@@ -257,18 +184,18 @@ class Dispatcher:
                 await self._take_in(session, member, payload, must=not answered)
         if not answered:
             return ACCEPTED
-        if await reply.settled(self.settings.grace_seconds):
+        if await reply.settled(self._settings.grace_seconds):
             return Answered(b"[" + b",".join(reply.answers) + b"]")
         return StreamReference(reply.stream, reply.epoch, 0)
 
     async def end_session(self, session: Session, reason: str) -> None:
         """End a session and everything that runs in it, in every process (SES-07)."""
-        self.log.fact("session.ended", session=session.id, reason=reason)
+        self._log.fact("session.ended", session=session.id, reason=reason)
         try:
-            await self.services.background.cancel_session(session.id, reason)
+            await self._services.background.cancel_session(session.id, reason)
         except DatabaseFault as error:
             log.warning("Background calls of an ended session go on: %s", error)
-        await self.sessions.end(session.id, reason)
+        await self._services.sessions.end(session.id, reason)
 
     async def _take_in(
         self,
@@ -291,20 +218,20 @@ class Dispatcher:
 
     async def notification(self, session: Session, message: jsonrpc.Notification, payload: bytes) -> None:
         """Take in a notification; unknown ones are logged and ignored (RPC-06)."""
-        self.log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
+        self._log.single(session.id, session.principal_key, "in", "notification", payload, message.method)
         handler = self._notifications.get(message.method)
         if handler is not None:
-            await handler(self.services, session, message.params)
-        elif message.method == dialects.EXIT and dialects.EXIT in self.settings.dialects:
+            await handler(self._services, session, message.params)
+        elif message.method == dialects.EXIT and dialects.EXIT in self._settings.dialects:
             await self.end_session(session, "the client said exit")  # DLG-000-02: as DELETE
 
     async def response(self, session: Session, message: jsonrpc.Response, payload: bytes) -> None:
         """Take in the client's answer to a question of ours (T-POST-09)."""
         logged = without_content(message, payload)
-        self.log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
-        taken = await self.services.background.answer_core_task(session.id, message)
+        self._log.single(session.id, session.principal_key, "in", "response", logged, "", str(message.id))
+        taken = await self._services.background.answer_core_task(session.id, message)
         if taken is None:
-            taken = await self.services.requests.answer(session, message)
+            taken = await self._services.requests.answer(session, message)
         if not taken:
             log.info("A response with id %.80r answers no open question", message.id)
 
@@ -320,7 +247,7 @@ class Dispatcher:
         """Answer ``request`` on ``reply``, now or when its call ends; the error if it was refused at once."""
         started = perf_counter()
         context = RequestContext(
-            self.services, session, principal, reply, request.id, request.method, payload, trace_fields
+            self._services, session, principal, reply, request.id, request.method, payload, trace_fields
         )
         error: McpError | None = None
         try:
@@ -348,21 +275,10 @@ class Dispatcher:
         reply.answer(encoded)
         tool = _tool(request, principal)
         facts = (request.method, request.id, "" if tool == OTHER else tool)
-        self._log(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
+        self._note(session.record_id, principal, payload, encoded, started, outcome, facts, tool)
         return error
 
-    def _credentials_changed(self, what: dict[str, Any]) -> None:
-        self.authenticator.forget(what)
-        for callback in self.on_credentials:
-            callback(what)
-
-    def _note_used_keys(self) -> None:
-        used = self.authenticator.used
-        if used:
-            self.authenticator.used = {}
-            self.log.fact("key.used", keys={str(key): at for key, at in used.items()})
-
-    def _log(
+    def _note(
         self,
         session_id: str | None,
         principal: Principal,
@@ -374,9 +290,9 @@ class Dispatcher:
         tool: str = "",
     ) -> None:
         seconds = perf_counter() - started
-        self.counts.done(facts[0], outcome, tool, seconds)
-        if self.log.enabled:
-            self.log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
+        self._counts.done(facts[0], outcome, tool, seconds)
+        if self._log.enabled:
+            self._log.exchange(session_id, principal.key, payload, encoded, seconds, outcome, facts)
 
 
 NO_REDIS = "The server cannot reach its Redis now. Try again in a moment."

@@ -19,8 +19,8 @@ from mcp_app.catalogue.serving import current, loading
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.database import aquery
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.process import Process
 from mcp_app.protocol.capabilities import extensions_member
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import LEGACY, is_modern
@@ -117,7 +117,7 @@ class Client:
     timeout: float = 60.0
     notifications: list[tuple[str, Params]] = field(default_factory=list)
     server: Params = field(default_factory=dict)
-    _dispatcher: Dispatcher = field(init=False, repr=False)
+    _process: Process = field(init=False, repr=False)
     _session: Session | None = field(init=False, default=None, repr=False)
     _principal: Principal = field(init=False, repr=False)
     _before: Any = field(init=False, default=None, repr=False)
@@ -136,9 +136,9 @@ class Client:
         settings = replace(conf.get(), message_log=False)
         self._principal = await aquery(self._who)
         self._before = current.replace(await aquery(self._catalogue))
-        self._dispatcher = Dispatcher(Streams.in_memory(settings), settings)
-        self._dispatcher.sessions.start()
-        await self._dispatcher.streams.start()
+        self._process = Process(Streams.in_memory(settings), settings)
+        self._process.sessions.start()
+        await self._process.streams.start()
         version = self.version or max(filter(LEGACY.__contains__, settings.versions))
         if is_modern(version):
             self.server = await self.request("server/discover")
@@ -149,8 +149,8 @@ class Client:
         """End the session; running calls get a moment to stop."""
         async with self._undo:
             if self._session is not None:
-                await self._dispatcher.sessions.end(self._session.id, "the test is over")
-            await self._dispatcher.close()
+                await self._process.sessions.end(self._session.id, "the test is over")
+            await self._process.close()
             current.replace(self._before)
 
     async def request(
@@ -178,7 +178,9 @@ class Client:
         payload = jsonrpc.encode_request(number, method, sent)
         request = jsonrpc.Request(number, method, orjson.loads(payload).get("params", {}))
         try:
-            answered = await self._dispatcher.request(self._session, self._principal, request, payload)
+            answered = await self._process.dispatcher.request(
+                self._session, self._principal, request, payload
+            )
             return await self._result(answered, self._session.id, number, on_progress)
         except asyncio.CancelledError:
             await self.notify("notifications/cancelled", {"requestId": number})
@@ -190,7 +192,7 @@ class Client:
             return
         payload = jsonrpc.encode_notification(method, params)
         message = jsonrpc.Notification(method, dict(params or {}))
-        await self._dispatcher.notification(self._session, message, payload)
+        await self._process.dispatcher.notification(self._session, message, payload)
 
     async def call_tool(
         self, name: str, arguments: Params | None = None, *, on_progress: Handler | None = None
@@ -248,9 +250,9 @@ class Client:
         }
         payload = jsonrpc.encode_request(0, "initialize", params)
         request = jsonrpc.Request(0, "initialize", params)
-        answered = await self._dispatcher.initialize(self._principal, request, payload, "")
+        answered = await self._process.dispatcher.initialize(self._principal, request, payload, "")
         self.server = _unwrap(orjson.loads(answered.body))
-        self._session = await self._dispatcher.sessions.load(answered.session_id or "", self._principal.key)
+        self._session = await self._process.sessions.load(answered.session_id or "", self._principal.key)
         await self.notify("notifications/initialized")
 
     async def _rounds(self, method: str, params: Params, on_progress: Handler | None) -> Params:
@@ -274,7 +276,7 @@ class Client:
         payload = jsonrpc.encode_request(number, method, {**params, "_meta": meta})
         request = jsonrpc.Request(number, method, orjson.loads(payload)["params"])
         exchange = Exchange(envelope.read(request.params), self._principal.key)
-        reply = await self._dispatcher.exchange(exchange, self._principal, request, payload)
+        reply = await self._process.dispatcher.exchange(exchange, self._principal, request, payload)
         try:
             while not reply.answered:
                 await reply.changed(WAIT_SECONDS)
@@ -283,7 +285,7 @@ class Client:
         finally:
             reply.close()
             if not reply.answered:
-                await self._dispatcher.abandon(exchange, number)
+                await self._process.dispatcher.abandon(exchange, number)
         return _unwrap(orjson.loads(reply.answered))
 
     def _capabilities(self, version: str) -> Params:
@@ -309,7 +311,7 @@ class Client:
     ) -> Params:
         if isinstance(answered, Answered):
             return _unwrap(orjson.loads(answered.body))
-        reader = self._dispatcher.streams.reader(session_id, answered.stream, answered.epoch, answered.after)
+        reader = self._process.streams.reader(session_id, answered.stream, answered.epoch, answered.after)
         try:
             while not reader.finished:
                 for event in await reader.next(WAIT_SECONDS):
@@ -337,7 +339,9 @@ class Client:
         result = await self._answers().to(method, params)
         payload = jsonrpc.encode_result(number, result)
         assert self._session is not None
-        await self._dispatcher.response(self._session, jsonrpc.Response(number, result, None), payload)
+        await self._process.dispatcher.response(
+            self._session, jsonrpc.Response(number, result, None), payload
+        )
 
     def _answers(self) -> Answers:
         return Answers(self.elicit, self.sample, self.roots)

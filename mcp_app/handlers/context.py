@@ -17,6 +17,7 @@ from mcp_app.execution.running.calls import Calls, Read, Work
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
+from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InternalError, McpError
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.protocol.rate_window import RateWindow
@@ -32,9 +33,9 @@ Params = dict[str, Any]
 Result = dict[str, Any] | bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Services:
-    """The long-lived parts of one process that handlers use."""
+    """The long-lived parts of one process that the dispatcher and its handlers use."""
 
     settings: Settings
     streams: Streams
@@ -43,6 +44,7 @@ class Services:
     calls: Calls
     background: Background
     log: MessageLog
+    counts: Counts
     completions: RateWindow = field(default_factory=RateWindow)
 
     async def change_session(self, session: Session, **fields: str) -> None:

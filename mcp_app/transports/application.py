@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app import conf
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
@@ -19,13 +19,13 @@ from mcp_app.transports.streamable_http.request_body import Receive
 
 
 class Application:
-    """Owns the dispatcher of one process. Daphne sends no lifespan events, so a request may be the start."""
+    """Owns what one process serves with. Daphne sends no lifespan events, so a request may be the start."""
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
         self._http_sse: HttpSse | None = None
         self._metrics: Metrics | None = None
-        self._dispatcher: Dispatcher | None = None
+        self._process: Process | None = None
         self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
         # Whether the ASGI server told of its start, and so will of its end.
@@ -62,9 +62,9 @@ class Application:
     async def streams(self) -> Streams:
         """This process's connection to the event streams, for people who watch; starts the service."""
         await self._started()
-        if self._dispatcher is None:
+        if self._process is None:
             raise StreamsUnavailable("The service is stopping.")
-        return self._dispatcher.streams
+        return self._process.streams
 
     def drain(self) -> None:
         """Close the event streams so that clients resume at another process (R20); safe to repeat."""
@@ -73,18 +73,18 @@ class Application:
 
     async def healthy(self) -> bool:
         """Whether the connections of this process to Redis work; true before its first request."""
-        return self._dispatcher is None or await self._dispatcher.streams.healthy()
+        return self._process is None or await self._process.streams.healthy()
 
     async def close(self) -> None:
         """Finish running calls, write what is buffered, disconnect."""
         self.drain()
-        dispatcher, self._dispatcher, self._endpoint = self._dispatcher, None, None
+        process, self._process, self._endpoint = self._process, None, None
         self._starting = self._metrics = self._http_sse = None
         report, self._report = self._report, None
         if report is not None:
             await report.close()
-        if dispatcher is not None:
-            await dispatcher.close()
+        if process is not None:
+            await process.close()
 
     async def _started(self) -> Endpoint:
         if self._starting is None or (self._starting.done() and self._starting.exception() is not None):
@@ -96,13 +96,13 @@ class Application:
         # Without Redis (a bare `runserver`) this process is alone and its streams end with it.
         url = settings.redis_url
         streams = Streams.connect(url, settings) if url else Streams.in_memory(settings)
-        dispatcher = Dispatcher(streams, settings)
-        await dispatcher.start()
-        self._dispatcher = dispatcher
-        self._endpoint = Endpoint(dispatcher)
-        self._http_sse = HttpSse(dispatcher, self._endpoint)
-        self._metrics = Metrics(dispatcher)
-        self._report = LiveReport(dispatcher, self._endpoint.connections)
+        process = Process(streams, settings)
+        await process.start()
+        self._process = process
+        self._endpoint = Endpoint(process)
+        self._http_sse = HttpSse(process, self._endpoint)
+        self._metrics = Metrics(process)
+        self._report = LiveReport(process, self._endpoint.connections)
         self._report.start()
         return self._endpoint
 

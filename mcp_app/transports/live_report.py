@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from mcp_app import database_clock
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports.connections import Connections
 
@@ -26,15 +26,15 @@ MOST_CALLS = 10
 class LiveReport:
     """Reports of one process, for the event loop it is started on."""
 
-    def __init__(self, dispatcher: Dispatcher, connections: Connections) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, process: Process, connections: Connections) -> None:
+        self._process = process
         self._connections = connections
         self._watched_until = 0.0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Listen for people who watch."""
-        self._dispatcher.streams.hub.subscribe("watching", self._heard)
+        self._process.attach_report(self._heard)
 
     async def close(self) -> None:
         """Report no more."""
@@ -45,7 +45,7 @@ class LiveReport:
     def report(self) -> dict[str, Any]:
         """The sessions that have something open here, the busiest part of them when there are many."""
         streams = self._connections.by_session()
-        calls = self._dispatcher.services.calls.in_flight()
+        calls = self._process.calls.in_flight()
         named = sorted(calls.keys() | streams.keys(), key=lambda session: session not in calls)
         sessions = {}
         for session in named[:MOST_SESSIONS]:
@@ -61,7 +61,7 @@ class LiveReport:
                 ],
             }
         return {
-            "process": self._dispatcher.log.process,
+            "process": self._process.log.process,
             "at": database_clock.timestamp(),
             "sessions": sessions,
             "more": max(0, len(named) - MOST_SESSIONS),
@@ -77,5 +77,5 @@ class LiveReport:
     async def _report_while_watched(self) -> None:
         while time.monotonic() < self._watched_until:
             with suppress(StreamsError):
-                await self._dispatcher.streams.hub.publish("live", self.report())
+                await self._process.streams.hub.publish("live", self.report())
             await asyncio.sleep(EVERY_SECONDS)

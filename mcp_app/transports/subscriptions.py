@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current import current
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.handlers.context import Asked
 from mcp_app.handlers.subscriptions import KINDS, grant
+from mcp_app.process import Process
 from mcp_app.protocol.features.subscriptions import (
     LIST_CHANGED,
     LISTS,
@@ -30,7 +30,6 @@ from mcp_app.protocol.features.subscriptions import (
 from mcp_app.protocol.features.tasks import TASK_IDS
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange, server_meta
-from mcp_app.sessions.resource_updates import TOPIC
 from mcp_app.transports.task_news import TaskNews
 
 # How many are woken in one turn of the event loop; requests are served between the turns.
@@ -98,21 +97,19 @@ class Subscription:
 class Subscriptions:
     """All of one process. Use it from the event loop only."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, process: Process) -> None:
+        self._process = process
         self._listening: dict[Subscription, None] = {}
         self._by_key: dict[Key, dict[Subscription, None]] = {}
         # The revision up to which changed contents were told of.
         self._revision = current().revision
-        dispatcher.upkeep.on_change.append(self._catalogue_changed)
-        dispatcher.streams.hub.subscribe(TOPIC, self._resource_updated)
         self._tasks = TaskNews(
-            dispatcher.streams.hub,
-            dispatcher.services.background,
+            process.background,
             lambda task_id: self.wanted(TASK_IDS, task_id),
             lambda: self._named(TASK_IDS),
             lambda task_id, notice: self.tell(TASK_IDS, task_id, notice),
         )
+        process.attach_subscriptions(self._catalogue_changed, self._resource_updated, self._tasks.on_change)
 
     async def open(
         self,
@@ -129,7 +126,7 @@ class Subscriptions:
         InvalidParams.
         """
         started = perf_counter()
-        asker = Asked(self._dispatcher.services, exchange, principal)
+        asker = Asked(self._process, exchange, principal)
         granted = await grant(asker, request.params)
         subscription = Subscription(exchange.id, principal, request.id, granted, wake)
         self._listening[subscription] = None
@@ -140,18 +137,16 @@ class Subscriptions:
         self._tasks.look(granted.get(TASK_IDS, ()))
         self._note_opened(exchange, principal, address)
         seconds = perf_counter() - started
-        self._dispatcher.counts.done(METHOD, "ok", "", seconds)
-        if self._dispatcher.log.enabled:
+        self._process.counts.done(METHOD, "ok", "", seconds)
+        if self._process.log.enabled:
             facts = (METHOD, request.id, "")
-            self._dispatcher.log.exchange(
-                subscription.id, principal.key, payload, answer, seconds, "ok", facts
-            )
+            self._process.log.exchange(subscription.id, principal.key, payload, answer, seconds, "ok", facts)
         return subscription, answer
 
     def take(self, subscription: Subscription) -> list[bytes]:
         """The notifications that are due now, noted as told."""
         messages = []
-        log = self._dispatcher.log
+        log = self._process.log
         for notice in subscription.due():
             message = notice.tagged(subscription.tag)
             log.single(
@@ -163,7 +158,7 @@ class Subscriptions:
     def closing(self, subscription: Subscription) -> bytes:
         """The answer with which the server ends a subscription, noted as sent."""
         answer = closing(subscription.request_id, server_meta())
-        self._dispatcher.log.single(
+        self._process.log.single(
             subscription.id,
             subscription.principal.key,
             "out",
@@ -182,7 +177,7 @@ class Subscriptions:
             del listening[subscription]
             if not listening:
                 del self._by_key[key]
-        self._dispatcher.log.fact("session.ended", session=subscription.id, reason=reason)
+        self._process.log.fact("session.ended", session=subscription.id, reason=reason)
 
     def wanted(self, member: str, name: str) -> bool:
         """Whether anybody here would be told of a thing: else its news need not be found out."""
@@ -221,7 +216,7 @@ class Subscriptions:
 
     def _note_opened(self, exchange: Exchange, principal: Principal, address: str) -> None:
         """Operators see it among the sessions, and can end it; nothing is stored that could be resumed."""
-        self._dispatcher.log.fact(
+        self._process.log.fact(
             "session.opened",
             session=exchange.id,
             principal=principal.key,

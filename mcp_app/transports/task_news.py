@@ -10,12 +10,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mcp_app.execution.background.answer_streams import TASKS
 from mcp_app.execution.background.service import Background
 from mcp_app.protocol.errors import Unavailable
 from mcp_app.protocol.features.subscriptions import Notice
 from mcp_app.protocol.features.tasks import NOTIFICATION
-from mcp_app.streams.base import Hub
 
 log = logging.getLogger("mcp.tasks")
 
@@ -25,7 +23,6 @@ class TaskNews:
 
     def __init__(
         self,
-        hub: Hub,
         background: Background,
         wanted: Callable[[str], bool],
         listened: Callable[[], Iterable[str]],
@@ -36,7 +33,6 @@ class TaskNews:
         self._tell = tell
         self._due: dict[str, None] = {}
         self._looking: asyncio.Task[None] | None = None
-        hub.subscribe(TASKS, self._heard)
 
     def look(self, task_ids: Iterable[str]) -> None:
         """Tell how these tasks are now, to whoever listens."""
@@ -44,7 +40,8 @@ class TaskNews:
         if self._due and self._looking is None:
             self._looking = asyncio.create_task(self._look())
 
-    def _heard(self, payload: dict[str, Any]) -> None:
+    def on_change(self, payload: dict[str, Any]) -> None:
+        """Hear that a task changed, in whatever process."""
         if "resync" in payload:
             self.look(self._listened())  # Nobody knows what was missed.
         elif self._wanted(payload["id"]):

@@ -66,7 +66,7 @@ async def desk() -> AsyncIterator[Desk]:
     made = Desk(streams)
     await made.open("2025-03-26")
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 def call(name: str, request_id: Any = 1) -> Request:
@@ -121,7 +121,7 @@ async def test_what_is_no_message_is_answered_where_its_id_could_be_read(desk: D
 
 async def test_a_batch_without_requests_is_accepted_and_not_answered(desk: Desk) -> None:
     members: list[Any] = [Notification("notifications/initialized", {}), Response("unknown", {}, None)]
-    outcome = await desk.dispatcher.batch(desk.session, desk.principal, members)
+    outcome = await desk.process.dispatcher.batch(desk.session, desk.principal, members)
     assert outcome is module.ACCEPTED
     assert desk.session.initialized
 
@@ -190,11 +190,11 @@ async def test_an_unknown_notification_is_ignored(desk: Desk) -> None:
 
 @pytest.mark.requirement("SEC-09")
 async def test_what_a_person_typed_into_a_form_is_not_logged(desk: Desk) -> None:
-    desk.dispatcher.log.enabled = True
+    desk.process.log.enabled = True
     typed = {"action": "accept", "content": {"name": "very private"}}
     body = orjson.dumps({"jsonrpc": "2.0", "id": "elicitation-1", "result": typed})
-    await desk.dispatcher.response(desk.session, Response("elicitation-1", typed, None), body)
-    (line,) = desk.dispatcher.log._pending
+    await desk.process.dispatcher.response(desk.session, Response("elicitation-1", typed, None), body)
+    (line,) = desk.process.log._pending
     assert b"very private" not in line[5]
     assert orjson.loads(line[5])["result"]["action"] == "accept"
 
@@ -228,19 +228,19 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
 
 
 async def heard(desk: Desk, payload: dict[str, Any]) -> None:
-    desk.dispatcher.upkeep.heard(payload)
+    desk.process.upkeep.heard(payload)
     async with asyncio.timeout(5):
-        while desk.dispatcher.upkeep._refreshing:
+        while desk.process.upkeep._refreshing:
             await asyncio.sleep(0)
 
 
 @pytest.mark.requirement("TOOL-23")
 async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: Desk, stored: Stored) -> None:
     told: list[int] = []
-    desk.dispatcher.upkeep.on_change.append(lambda: told.append(current.current().revision))
+    desk.process.upkeep.on_change.append(lambda: told.append(current.current().revision))
     stored.revision = 7
     for revision in (5, 6, 7):
-        desk.dispatcher.upkeep.heard({"revision": revision})
+        desk.process.upkeep.heard({"revision": revision})
     await heard(desk, {"resync": True})
     assert told == [7]
 
@@ -262,11 +262,11 @@ async def test_a_change_is_not_forgotten_while_the_database_is_away(
 
 async def test_a_process_that_ends_waits_for_no_database(desk: Desk, stored: Stored) -> None:
     stored.faults, stored.revision = 10**6, 9
-    desk.dispatcher.upkeep.heard({"revision": 9})
+    desk.process.upkeep.heard({"revision": 9})
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    (task,) = desk.dispatcher.upkeep._refreshing
-    await desk.dispatcher.close()
+    (task,) = desk.process.upkeep._refreshing
+    await desk.process.close()
     await asyncio.wait([task], timeout=5)
     assert task.cancelled()
 
@@ -283,7 +283,7 @@ async def test_a_lost_redis_is_told_and_leaves_nothing_in_flight(desk: Desk) -> 
 
 async def fill(desk: Desk) -> None:
     """Let as much be kept for the desk's principal as may be."""
-    streams = desk.dispatcher.streams
+    streams = desk.process.streams
     streams.log.limits = replace(streams.log.limits, kept_bytes=1)
     await streams.log.append(desk.session.id, "kept", b"x")
 
@@ -291,7 +291,7 @@ async def fill(desk: Desk) -> None:
 async def test_a_call_that_could_do_without_its_stream_is_answered_to_who_has_his_share(desk: Desk) -> None:
     await fill(desk)
     asked = Request(1, "tools/call", {"name": "chatty", "arguments": {}})
-    found = await desk.dispatcher.request(desk.session, desk.principal, asked, b"{}")
+    found = await desk.process.dispatcher.request(desk.session, desk.principal, asked, b"{}")
     assert isinstance(found, Answered)
     assert found.status == 200
     assert orjson.loads(found.body)["result"]["content"][0]["text"] == "done"
@@ -300,7 +300,7 @@ async def test_a_call_that_could_do_without_its_stream_is_answered_to_who_has_hi
 @pytest.mark.parametrize("what", ["a call that asks", "a batch", "a session"])
 async def test_what_keeps_more_is_refused_to_who_has_his_share(desk: Desk, what: str) -> None:
     await fill(desk)
-    serve, principal = desk.dispatcher, desk.principal
+    serve, principal = desk.process.dispatcher, desk.principal
     asked = Request(1, "tools/call", {"name": "asking", "arguments": {}})
     if what == "a call that asks":
         desk.session.capabilities = ClientCapabilities.parse({"roots": {}}, desk.session.version)

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current import current
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
     Forbidden,
@@ -55,9 +55,9 @@ ENDED = "the HTTP+SSE connection ended"
 class HttpSse:
     """HTTP+SSE of one process, as an ASGI callable for ``http`` scopes."""
 
-    def __init__(self, dispatcher: Dispatcher, endpoint: Endpoint) -> None:
+    def __init__(self, process: Process, endpoint: Endpoint) -> None:
         """``endpoint`` lends its gate and counts the connections."""
-        self._dispatcher = dispatcher
+        self._process = process
         self._endpoint = endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,8 +72,8 @@ class HttpSse:
         if not accepts_sse(fields.get(b"accept")):
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self._endpoint.connections.admit(principal.key)
-        dispatcher = self._dispatcher
-        session = await dispatcher.sessions.create(
+        process = self._process
+        session = await process.sessions.create(
             version=V2024_11_05,
             principal_key=principal.key,
             client_info={},
@@ -83,10 +83,10 @@ class HttpSse:
         )
         token = secrets.token_hex(8)
         try:
-            await dispatcher.standalone.listen(session, token, take_over=True)
-            epoch, _ = await dispatcher.streams.log.open(session.id, STANDALONE)
+            await process.standalone.listen(session, token, take_over=True)
+            epoch, _ = await process.streams.log.open(session.id, STANDALONE)
             await HttpSseStream(
-                dispatcher,
+                process,
                 self._endpoint.connections,
                 session,
                 principal,
@@ -96,7 +96,7 @@ class HttpSse:
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:
             # SSE1-06: nobody can come back to it.
-            await dispatcher.end_session(session, ENDED)
+            await process.dispatcher.end_session(session, ENDED)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
         principal = await self._admitted(scope, fields)
@@ -105,21 +105,21 @@ class HttpSse:
         self._endpoint.check_scopes(principal, message, fields, scope)
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED:
-                await silenced.note(self._dispatcher.streams, session.id, message.params.get("requestId"))
-            await self._dispatcher.notification(session, message, body)
+                await silenced.note(self._process.streams, session.id, message.params.get("requestId"))
+            await self._process.dispatcher.notification(session, message, body)
         elif isinstance(message, jsonrpc.Response):
-            await self._dispatcher.response(session, message, body)
+            await self._process.dispatcher.response(session, message, body)
         else:
-            await admit(self._dispatcher.streams, principal.key)  # Every answer is kept until it is read.
+            await admit(self._process.streams, principal.key)  # Every answer is kept until it is read.
             await self._answer(session, principal, message, body, address_of(scope), from_headers(fields))
         headers = [*ACCEPTED_HEADERS, *extra]
         await send({"type": "http.response.start", "status": 202, "headers": headers})
         await send({"type": "http.response.body", "body": b"Accepted"})
 
     async def _admitted(self, scope: Scope, fields: Fields) -> Principal:
-        if not self._dispatcher.settings.http_sse:
+        if not self._process.settings.http_sse:
             raise Refused(OFF, http_status=404)
-        if scope["path"] == ALIAS_PATH and dialects.EARLY_ADDRESS not in self._dispatcher.settings.dialects:
+        if scope["path"] == ALIAS_PATH and dialects.EARLY_ADDRESS not in self._process.settings.dialects:
             raise Refused(NO_SESSION, http_status=404)
         principal = await self._endpoint.principal(fields, scope)
         if principal.bench:
@@ -132,7 +132,7 @@ class HttpSse:
         named = query.get("session_id") or (scope["path"] == ALIAS_PATH and query.get("id"))
         if not named:
             raise Refused(NO_SESSION)
-        sessions = self._dispatcher.sessions
+        sessions = self._process.sessions
         session = sessions.cached(named[0], principal.key)
         if session is not None and not session.client_info:
             session.checked_at = 0.0  # Another process may have seen its initialize: look again.
@@ -163,9 +163,7 @@ class HttpSse:
             if not outcome.body:
                 return
             outcome = await self._stored(session, outcome.body)
-        await self._dispatcher.streams.log.append(
-            session.id, STANDALONE, encode_reference(outcome), kind=FOLLOW
-        )
+        await self._process.streams.log.append(session.id, STANDALONE, encode_reference(outcome), kind=FOLLOW)
 
     async def _outcome(
         self,
@@ -176,25 +174,27 @@ class HttpSse:
         address: str,
         trace_fields: dict[str, str] | None,
     ) -> Answered | StreamReference:
-        dispatcher = self._dispatcher
+        process = self._process
         if isinstance(message, list):
             if not session.client_info:
                 raise InvalidRequest(NOT_INITIALIZED)
             if session.version > V2025_03_26:
                 raise InvalidRequest(NO_BATCH)
-            return await dispatcher.batch(session, principal, message, trace_fields)
+            return await process.dispatcher.batch(session, principal, message, trace_fields)
         if message.method == "initialize":
             if session.client_info:
                 raise InvalidRequest(INITIALIZED)
-            return await dispatcher.initialize(principal, message, body, address, session, V2024_11_05)
+            return await process.dispatcher.initialize(
+                principal, message, body, address, session, V2024_11_05
+            )
         if not session.client_info and message.method != "ping":
             raise InvalidRequest(NOT_INITIALIZED)
-        return await dispatcher.request(session, principal, message, body, trace_fields)
+        return await process.dispatcher.request(session, principal, message, body, trace_fields)
 
     async def _stored(self, session: Session, body: bytes) -> StreamReference:
         """Keep an answer as a stream that is over already: on the shared one it could be trimmed unread."""
         name = "post-" + secrets.token_hex(9)
-        log = self._dispatcher.streams.log
+        log = self._process.streams.log
         position = await log.finish(session.id, name, body)
         if position is None:
             raise SessionNotFound

@@ -63,7 +63,7 @@ class HttpSseStream(EventStream):
 
     async def _pass_on(self, reference: StreamReference) -> None:
         """Write an answer and what is said before it, until it is complete."""
-        streams, session = self._dispatcher.streams, self._session.id
+        streams, session = self._process.streams, self._session.id
         reader = streams.reader(session, reference.stream, reference.epoch, 0)
         try:
             while not reader.finished:

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.auth.site import metadata_url
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.protocol.errors import Forbidden, McpError, MethodNotAllowed, Refused
 from mcp_app.protocol.http.headers import collect
 from mcp_app.protocol.http.transport_security import HostPolicy
@@ -26,9 +26,9 @@ NOT_ALLOWED = f"The user of this API key needs the permission {PERMISSION}."
 class Metrics:
     """An ASGI callable for ``http`` scopes. All who ask while it looks share what it finds."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        settings = dispatcher.settings
-        self._dispatcher = dispatcher
+    def __init__(self, process: Process) -> None:
+        settings = process.settings
+        self._process = process
         self._policy = HostPolicy(
             settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback
         )
@@ -38,7 +38,7 @@ class Metrics:
         """Answer one request; a refusal is worded as those of /mcp are."""
         try:
             await self._admit(scope)
-            body = families.exposition(await self._read(), self._dispatcher.settings.server_version)
+            body = families.exposition(await self._read(), self._process.settings.server_version)
         except McpError as error:
             await send_error(send, error)
             return
@@ -54,12 +54,12 @@ class Metrics:
         """Raises Refused in one of its kinds."""
         fields = collect(scope["headers"])
         self._policy.check(fields.get(b"host"), fields.get(b"origin"))
-        if not self._dispatcher.settings.metrics:
+        if not self._process.settings.metrics:
             raise Refused(OFF, http_status=404)
         address = scope["client"][0] if scope.get("client") else ""
         authorization = fields.get(b"authorization")
         local = authorization is None and is_local(fields, address)
-        authenticator = self._dispatcher.authenticator
+        authenticator = self._process.authenticator
         metadata = metadata_url(fields.get(b"host", b"").decode("latin-1"), scope["path"])
         principal = await authenticator.authenticate(
             authorization, local=local, address=address, metadata=metadata
@@ -73,7 +73,7 @@ class Metrics:
 
     async def _read(self) -> readings.Readings:
         if self._reading is None or self._reading.done():
-            dispatcher = self._dispatcher
-            looking = readings.read(dispatcher.streams, dispatcher.metrics, dispatcher.settings.redis_url)
+            process = self._process
+            looking = readings.read(process.streams, process.metrics, process.settings.redis_url)
             self._reading = asyncio.create_task(looking)
         return await asyncio.shield(self._reading)

@@ -7,7 +7,7 @@ import signal
 
 from mcp_app import conf
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.stdio.pipes import Pipes
 from mcp_app.transports.stdio.server import StdioServer
@@ -21,9 +21,9 @@ async def serve(principal: Principal) -> None:
         asyncio.get_running_loop().add_signal_handler(number, pipes.end)
     url = settings.redis_url
     streams = Streams.connect(url, settings) if url else Streams.in_memory(settings)
-    dispatcher = Dispatcher(streams, settings)
-    await dispatcher.start()
+    process = Process(streams, settings)
+    await process.start()
     try:
-        await StdioServer(dispatcher, principal, pipes).run()
+        await StdioServer(process, principal, pipes).run()
     finally:
-        await dispatcher.close()
+        await process.close()

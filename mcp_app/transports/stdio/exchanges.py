@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.process import Process
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
 from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
 from mcp_app.protocol.features.subscriptions import cancelled
@@ -33,21 +33,19 @@ log = logging.getLogger("mcp.stdio")
 class Exchanges:
     """The open requests of the modern era of one client."""
 
-    def __init__(
-        self, dispatcher: Dispatcher, principal: Principal, write: Write, end: Callable[[], None]
-    ) -> None:
+    def __init__(self, process: Process, principal: Principal, write: Write, end: Callable[[], None]) -> None:
         """``end`` has the whole server end: the client is gone."""
-        self._dispatcher = dispatcher
+        self._process = process
         self._principal = principal
         self._write = write
         self._end = end
-        self._versions = dispatcher.settings.versions
+        self._versions = process.settings.versions
         self._served = frozenset(filter(is_modern, self._versions))
-        self._subscriptions = Subscriptions(dispatcher)
-        self._connections = Connections(dispatcher.settings.max_streams_per_principal)
+        self._subscriptions = Subscriptions(process)
+        self._connections = Connections(process.settings.max_streams_per_principal)
         self._open: dict[jsonrpc.Id, asyncio.Task[None]] = {}
         self._listening: set[asyncio.Task[None]] = set()
-        dispatcher.sessions.on_end.append(self._connections.stop_session)
+        process.sessions.on_end.append(self._connections.stop_session)
 
     def takes(self, message: jsonrpc.Request | jsonrpc.Notification) -> bool:
         """Whether a message is of this era; never where the revision is switched off."""
@@ -62,7 +60,7 @@ class Exchanges:
         except McpError as error:
             await self._refuse(error, request, frame)
             return
-        self._dispatcher.clients.seen(exchange, self._principal.user_id, "stdio")
+        self._process.clients.seen(exchange, self._principal.user_id, "stdio")
         serve = self._listen if request.method == LISTEN else self._serve
         task = asyncio.ensure_future(serve(exchange, request, frame))
         self._open[request.id] = task
@@ -102,19 +100,19 @@ class Exchanges:
         said = envelope.read(request.params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
-        if request.method not in self._dispatcher.methods[said.version] and request.method != LISTEN:
+        if request.method not in self._process.dispatcher.methods[said.version] and request.method != LISTEN:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
         return Exchange(said, self._principal.key)
 
     async def _refuse(self, error: McpError, request: jsonrpc.Request, frame: bytes) -> None:
         encoded = jsonrpc.encode_error(fitted(error, V2026_07_28), request.id)
-        self._dispatcher.refused(self._principal, request, frame, encoded)
+        self._process.dispatcher.refused(self._principal, request, frame, encoded)
         await self._write(encoded)
 
     async def _serve(self, exchange: Exchange, request: jsonrpc.Request, frame: bytes) -> None:
         reply: ExchangeReply | None = None
         try:
-            reply = await self._dispatcher.exchange(exchange, self._principal, request, frame)
+            reply = await self._process.dispatcher.exchange(exchange, self._principal, request, frame)
             while True:
                 for message in reply.take():
                     await self._write(message)
@@ -126,7 +124,7 @@ class Exchanges:
             if reply is not None:
                 reply.close()
             if reply is None or not reply.answered:
-                await self._dispatcher.abandon(exchange, request.id)
+                await self._process.dispatcher.abandon(exchange, request.id)
 
     async def _listen(self, exchange: Exchange, request: jsonrpc.Request, frame: bytes) -> None:
         news = asyncio.Event()

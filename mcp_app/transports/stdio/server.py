@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
     InvalidRequest,
@@ -41,11 +41,11 @@ log = logging.getLogger("mcp.stdio")
 class StdioServer:
     """Serves until the client ends its input, sends ``exit``, goes away, or its session is ended."""
 
-    def __init__(self, dispatcher: Dispatcher, principal: Principal, pipes: Pipes) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, process: Process, principal: Principal, pipes: Pipes) -> None:
+        self._process = process
         self._principal = principal
         self._pipes = pipes
-        settings = dispatcher.settings
+        settings = process.settings
         self._dialects = settings.dialects
         counted = dialects.CONTENT_LENGTH in settings.dialects
         self._framing = Framing(settings.max_body_bytes, counted=counted)
@@ -60,8 +60,8 @@ class StdioServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str | int | None] = set()
         self._silenced: set[str | int | None] = set()
-        self._exchanges = Exchanges(dispatcher, principal, self._write, pipes.end)
-        dispatcher.sessions.on_end.append(self._ended)
+        self._exchanges = Exchanges(process, principal, self._write, pipes.end)
+        process.sessions.on_end.append(self._ended)
 
     async def run(self) -> None:
         """Serve; afterwards nothing of the session runs any more (STDIO-04)."""
@@ -80,7 +80,7 @@ class StdioServer:
         if self._session is None:
             return
         try:
-            await self._dispatcher.end_session(self._session, "the client ended its input")
+            await self._process.dispatcher.end_session(self._session, "the client ended its input")
         except StreamsError as error:
             log.info("The session was not ended here: %s", error)  # An operator did, or Redis is away.
 
@@ -128,18 +128,18 @@ class StdioServer:
         elif isinstance(message, jsonrpc.Notification):
             await self._notification(message, frame)
         elif self._session is not None:
-            await self._dispatcher.response(await self._current(), message, frame)
+            await self._process.dispatcher.response(await self._current(), message, frame)
         else:
             log.info("A response that answers nothing was ignored")  # STDIO-06
 
     async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
         if self._session is not None:
             raise InvalidRequest(INITIALIZED, request_id=request.id)
-        answered = await self._dispatcher.initialize(
+        answered = await self._process.dispatcher.initialize(
             self._principal, request, frame, "stdio", assumed=V2024_11_05
         )
         if answered.session_id is not None:
-            self._session = await self._dispatcher.sessions.load(answered.session_id, self._principal.key)
+            self._session = await self._process.sessions.load(answered.session_id, self._principal.key)
             self._spawn(self._listen(self._session))
         await self._write(answered.body)
 
@@ -156,17 +156,17 @@ class StdioServer:
             if message.method == "notifications/cancelled" and type(cancelled) in (str, int):
                 # CAN-02: not answered here, where no stream waits for its end.
                 self._silenced |= self._running & {cancelled}
-            await self._dispatcher.notification(await self._current(), message, frame)
+            await self._process.dispatcher.notification(await self._current(), message, frame)
 
     def _note(self, message: jsonrpc.Notification, frame: bytes) -> None:
         key = self._principal.key
-        self._dispatcher.log.single(None, key, "in", "notification", frame, message.method)
+        self._process.log.single(None, key, "in", "notification", frame, message.method)
 
     async def _current(self) -> Session:
         """The session, kept alive; raises SessionNotFound when it has ended."""
         if self._session is None:
             raise SessionNotFound
-        sessions = self._dispatcher.sessions
+        sessions = self._process.sessions
         key = self._principal.key
         return sessions.cached(self._session.id, key) or await sessions.load(self._session.id, key)
 
@@ -197,15 +197,15 @@ class StdioServer:
             raise InvalidRequest(NOT_INITIALIZED)
         session = await self._current()
         if isinstance(message, jsonrpc.Request):
-            return await self._dispatcher.request(session, self._principal, message, frame)
+            return await self._process.dispatcher.request(session, self._principal, message, frame)
         if session.version > V2025_03_26:
             raise InvalidRequest(NO_BATCH)
-        return await self._dispatcher.batch(session, self._principal, message)
+        return await self._process.dispatcher.batch(session, self._principal, message)
 
     async def _pass_on(self, reference: StreamReference, request_id: str | int | None) -> None:
         """Write a stream until it is complete; it is not kept, because nobody can come back for it."""
         session = await self._current()
-        streams = self._dispatcher.streams
+        streams = self._process.streams
         reader = streams.reader(session.id, reference.stream, reference.epoch, 0)
         try:
             while not reader.finished:
@@ -218,24 +218,24 @@ class StdioServer:
 
     async def _listen(self, session: Session) -> None:
         """Pass on what the server says by itself, and keep the session alive while the client is there."""
-        streams = self._dispatcher.streams
+        streams = self._process.streams
         epoch, _ = await streams.log.open(session.id, STANDALONE)
         reader = streams.reader(session.id, STANDALONE, epoch, 0)
-        self._dispatcher.upkeep.on_change.append(reader.poke)
-        self._dispatcher.sessions.on_change.append(lambda _: reader.poke())
+        self._process.upkeep.on_change.append(reader.poke)
+        self._process.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:
                 messages, revision = await notices.due(streams, session)
                 for message in messages:
                     await self._write(message)
-                notices.note(self._dispatcher.log, session, messages)
+                notices.note(self._process.log, session, messages)
                 if revision != session.announced:
-                    await self._dispatcher.sessions.announced(session, revision)
+                    await self._process.sessions.announced(session, revision)
                 for event in await reader.next(LOOK_SECONDS):
                     if event.data and event.kind != CLOSE:
                         await self._write(event.data)
                 session = await self._current()
-                self._dispatcher.log.fact("session.seen", sessions=[session.id])
+                self._process.log.fact("session.seen", sessions=[session.id])
         except McpError:
             self._pipes.end()
         finally:

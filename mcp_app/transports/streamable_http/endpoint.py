@@ -10,9 +10,10 @@ from typing import Any
 from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import metadata_url
-from mcp_app.dispatcher import NO_REDIS, Dispatcher
+from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.running.reply import Answered
 from mcp_app.execution.running.results import unexpected
+from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import (
     McpError,
@@ -56,15 +57,15 @@ log = logging.getLogger("mcp.http")
 class Endpoint:
     """Streamable HTTP of one process, as an ASGI callable for ``http`` scopes."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        settings = dispatcher.settings
-        self._dispatcher = dispatcher
-        self._legacy = Legacy(dispatcher)
+    def __init__(self, process: Process) -> None:
+        settings = process.settings
+        self._process = process
+        self._legacy = Legacy(process)
         self._policy = HostPolicy(
             settings.allowed_hosts, settings.allowed_origins, loopback=settings.loopback
         )
         self.connections = Connections(settings.max_streams_per_principal)
-        self._modern = Modern(dispatcher, self.connections)
+        self._modern = Modern(process, self.connections)
         self._limits = jsonrpc.Limits(
             body_bytes=settings.max_body_bytes,
             depth=settings.max_json_depth,
@@ -81,12 +82,7 @@ class Endpoint:
             # T-MOD-10: the newer era has nothing to GET or to DELETE.
             self._verbs |= {"GET": self._get, "DELETE": self._delete}
             self._allow = ALLOW
-        dispatcher.metrics.gauges["open_streams"] = lambda: self.connections.open
-        dispatcher.upkeep.on_change.append(self.connections.wake_standalone)
-        dispatcher.on_credentials.append(self.connections.recheck)
-        dispatcher.sessions.on_end.append(self.connections.stop_session)
-        dispatcher.sessions.on_change.append(self.connections.wake_session)
-        dispatcher.sessions.on_take_over.append(self.connections.take_over)
+        process.attach_streams(self.connections)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -129,7 +125,7 @@ class Endpoint:
             self._policy.check(fields.get(b"host"), None)
             authorization = fields.get(b"authorization")
             local = authorization is None and is_local(fields, address)
-            principal = self._dispatcher.authenticator.known(authorization, local=local)
+            principal = self._process.authenticator.known(authorization, local=local)
             if principal is None or not _is_plain_post(fields):
                 return None
             message = jsonrpc.parse(body, self._limits)
@@ -151,7 +147,7 @@ class Endpoint:
         """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
         authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
-        authenticator = self._dispatcher.authenticator
+        authenticator = self._process.authenticator
         known = authenticator.known(authorization, local=local)
         return known or await authenticator.authenticate(
             authorization, local=local, address=address, metadata=_metadata(fields, scope)
@@ -221,7 +217,7 @@ class Endpoint:
             )
         finally:
             if token:
-                await self._dispatcher.standalone.leave(session, token)
+                await self._process.standalone.leave(session, token)
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
         self._modern.refuse_verb(fields)
@@ -245,7 +241,7 @@ class Endpoint:
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
         authorization = fields.get(b"authorization")
         local = is_local(fields, address_of(scope))
-        return EventStream(self._dispatcher, self.connections, session, principal, authorization, local=local)
+        return EventStream(self._process, self.connections, session, principal, authorization, local=local)
 
 
 def is_local(fields: Fields, address: str) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.running.reply import StreamReference
+from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.http.event_id import EventId
@@ -48,7 +48,7 @@ class EventStream:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        process: Process,
         connections: Connections,
         session: Session,
         principal: Principal,
@@ -56,13 +56,13 @@ class EventStream:
         *,
         local: bool,
     ) -> None:
-        self._dispatcher = dispatcher
+        self._process = process
         self._connections = connections
         self._session = session
         self._principal = principal
         self._authorization = authorization
         self._local = local
-        self._settings = dispatcher.settings
+        self._settings = process.settings
         self._last_write = 0.0
         self._noted = self._checked = asyncio.get_running_loop().time()
 
@@ -78,7 +78,7 @@ class EventStream:
         """Follow the stream from the reference's position on; returns when the connection is done with."""
         self._send = send
         self._replayed = reference.replayed
-        streams = self._dispatcher.streams
+        streams = self._process.streams
         reader = streams.reader(self._session.id, reference.stream, reference.epoch, reference.after)
         standalone = reference.stream == STANDALONE
         connection = Connection(
@@ -145,10 +145,10 @@ class EventStream:
 
     async def _found_again(self, stream: str) -> int:
         """A lost stream's new epoch, if it is still written; else StreamUnknown, StreamFinished, McpError."""
-        dispatcher, session = self._dispatcher, self._session
-        if stream == STANDALONE or (session.id, stream) in dispatcher.writing:
-            return (await dispatcher.streams.log.open(session.id, stream, owner=session.principal_key)).epoch
-        found = await dispatcher.services.background.lost_stream(session.id, stream)
+        process, session = self._process, self._session
+        if stream == STANDALONE or (session.id, stream) in process.dispatcher.writing:
+            return (await process.streams.log.open(session.id, stream, owner=session.principal_key)).epoch
+        found = await process.background.lost_stream(session.id, stream)
         if found is None:
             raise StreamUnknown("Nobody has anything more to say on this stream.")
         return found[1].epoch
@@ -180,14 +180,14 @@ class EventStream:
             await self._write(b"".join(chunks))
         if events and stream == STANDALONE:
             last = events[-1]
-            await _noted(self._dispatcher.standalone.delivered(self._session, last.epoch, last.offset))
+            await _noted(self._process.standalone.delivered(self._session, last.epoch, last.offset))
         return closed
 
     async def _is_silenced(self, event: Event) -> bool:
         """CAN-02: the stream still has to end, with the answer or, if so set, without it."""
         if self._settings.answer_cancelled:
             return False
-        return await silenced.covers(self._dispatcher.streams, self._session.id, event.data)
+        return await silenced.covers(self._process.streams, self._session.id, event.data)
 
     async def _prime(self, reference: StreamReference) -> None:
         """T-POLL-01, T-POLL-02: an id to resume from before anything happened, but only for 2025-11-25."""
@@ -215,29 +215,25 @@ class EventStream:
     async def _announce_catalogue(self) -> None:
         """Tell of what changed since this client was last told; while Redis is away, later."""
         try:
-            messages, revision = await notices.due(self._dispatcher.streams, self._session)
+            messages, revision = await notices.due(self._process.streams, self._session)
         except StreamsError:
             return
         if revision == self._session.announced:
             return
         if messages:
             await self._write(b"".join(self._encode(message) for message in messages))
-            notices.note(self._dispatcher.log, self._session, messages)
-        await _noted(self._dispatcher.sessions.announced(self._session, revision))
+            notices.note(self._process.log, self._session, messages)
+        await _noted(self._process.sessions.announced(self._session, revision))
 
     async def _check(self, connection: Connection) -> bool:
         """Ask again who is there, however busy the stream is; False to end it (S5, AUTH-18)."""
         self._checked = asyncio.get_running_loop().time()
         connection.stale = False
         try:
-            principal = await self._dispatcher.authenticator.authenticate(
-                self._authorization, local=self._local
-            )
-            self._session = await self._dispatcher.sessions.load(self._session.id, principal.key)
+            principal = await self._process.authenticator.authenticate(self._authorization, local=self._local)
+            self._session = await self._process.sessions.load(self._session.id, principal.key)
             self._note_seen()
-            if connection.token and not await self._dispatcher.standalone.renew(
-                self._session, connection.token
-            ):
+            if connection.token and not await self._process.standalone.renew(self._session, connection.token):
                 return False
         except (StreamsError, Unavailable):
             return True  # Nobody can be asked now: a short outage must not send every reader away.
@@ -250,7 +246,7 @@ class EventStream:
         now = asyncio.get_running_loop().time()
         if now - self._noted >= SEEN_SECONDS:
             self._noted = now
-            self._dispatcher.log.fact("session.seen", sessions=[self._session.id])
+            self._process.log.fact("session.seen", sessions=[self._session.id])
 
     async def _write(self, data: bytes) -> None:
         message: MutableMapping[str, Any] = {"type": "http.response.body", "body": data, "more_body": True}

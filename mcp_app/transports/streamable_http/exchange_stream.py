@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.process import Process
 from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import V2026_07_28
@@ -32,7 +32,7 @@ class ExchangeStream:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        process: Process,
         connections: Connections,
         reply: ExchangeReply,
         principal: Principal,
@@ -40,8 +40,8 @@ class ExchangeStream:
         *,
         local: bool,
     ) -> None:
-        self._settings = dispatcher.settings
-        self._dispatcher = dispatcher
+        self._settings = process.settings
+        self._process = process
         self._connections = connections
         self._reply = reply
         self._principal = principal
@@ -153,7 +153,7 @@ class ExchangeStream:
         self._checked = asyncio.get_running_loop().time()
         expires = self._principal.expires_at
         try:
-            self._principal = await self._dispatcher.authenticator.authenticate(
+            self._principal = await self._process.authenticator.authenticate(
                 self._authorization, local=self._local
             )
         except Unavailable:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current import current
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.running.reply import ACCEPTED, Answered, StreamReference
+from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
 from mcp_app.protocol.features.subscriptions import CANCELLED
@@ -37,10 +37,11 @@ Fields = dict[bytes, bytes]
 class Legacy:
     """Decides what a request of the legacy era means."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-        self._sessions = dispatcher.sessions
-        routing = dispatcher.settings.routing_headers
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._dispatcher = process.dispatcher
+        self._sessions = process.sessions
+        routing = process.settings.routing_headers
         self._compares = routing != dialects.OFF
         self._strict = routing == dialects.STRICT
 
@@ -68,8 +69,8 @@ class Legacy:
                 raise InvalidRequest("Batches belong to revision 2025-03-26 only: send one message per POST.")
             return await dispatcher.batch(session, principal, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
-            if message.method == CANCELLED and not dispatcher.settings.answer_cancelled:
-                await silenced.note(dispatcher.streams, session.id, message.params.get("requestId"))
+            if message.method == CANCELLED and not self._process.settings.answer_cancelled:
+                await silenced.note(self._process.streams, session.id, message.params.get("requestId"))
             await dispatcher.notification(session, message, body)
         else:
             await dispatcher.response(session, message, body)
@@ -139,22 +140,22 @@ class Legacy:
         if last is not None:
             return await self._resume(session, last)
         token = secrets.token_hex(8)
-        if not await self._dispatcher.standalone.listen(session, token, take_over=False):
+        if not await self._process.standalone.listen(session, token, take_over=False):
             raise Conflict("This session's standalone stream is already open; resume it with Last-Event-ID.")
         async with self._lease(session, token):
-            position = await self._dispatcher.standalone.position(session)
+            position = await self._process.standalone.position(session)
         return session, StreamReference(STANDALONE, *position), token
 
     async def _resume(self, session: Session, last: bytes) -> tuple[Session, StreamReference, str]:
         """T-RES-03 to T-RES-05: the stream the event id names, if it is one of this session's."""
         position = event_id.parse(last.decode("latin-1"))
-        head = await self._dispatcher.streams.log.head(session.id, position.stream)
+        head = await self._process.streams.log.head(session.id, position.stream)
         known = head is not None and head.epoch == position.epoch and head.offset >= position.offset
         if not known and position.stream == STANDALONE:
             return await self._afresh(session)
         if head is None or head.epoch != position.epoch:
             return await self._restored(session, position.stream)
-        if await self._dispatcher.services.background.complete(session.id, position.stream):
+        if await self._process.background.complete(session.id, position.stream):
             # Redis may have been set back in time: what this client saw last is then beyond the end (R12).
             position = replace(position, offset=min(position.offset, head.offset))
         elif head.offset < position.offset:
@@ -163,8 +164,8 @@ class Legacy:
         if position.stream == STANDALONE:
             token = secrets.token_hex(8)
             async with self._lease(session, token):
-                await self._dispatcher.standalone.listen(session, token, take_over=True)
-                await self._dispatcher.standalone.catch_up(session)
+                await self._process.standalone.listen(session, token, take_over=True)
+                await self._process.standalone.catch_up(session)
         self._note_resumed(session, last, head.offset - position.offset)
         reference = StreamReference(position.stream, position.epoch, position.offset, head.offset)
         return session, reference, token
@@ -177,14 +178,14 @@ class Legacy:
         """
         token = secrets.token_hex(8)
         async with self._lease(session, token):
-            await self._dispatcher.standalone.listen(session, token, take_over=True)
-            position = await self._dispatcher.standalone.position(session)
+            await self._process.standalone.listen(session, token, take_over=True)
+            position = await self._process.standalone.position(session)
         return session, StreamReference(STANDALONE, *position, gap=True), token
 
     def _note_resumed(self, session: Session, last: bytes, replayed: int) -> None:
         """A mark in the message log: here the client had lost its connection and came back for the rest."""
         mark = jsonrpc.encode({"Last-Event-ID": last.decode("latin-1"), "replayed": replayed})
-        self._dispatcher.log.single(session.id, session.principal_key, "in", "resumed", mark, "")
+        self._process.log.single(session.id, session.principal_key, "in", "resumed", mark, "")
 
     async def _restored(self, session: Session, stream: str) -> tuple[Session, StreamReference, str]:
         """A stream that Redis lost: of a background call, whose answer is in the database (R12), or one that
@@ -192,9 +193,9 @@ class Legacy:
         """
         if (session.id, stream) in self._dispatcher.writing:
             owner = session.principal_key
-            epoch, _ = await self._dispatcher.streams.log.open(session.id, stream, owner=owner)
+            epoch, _ = await self._process.streams.log.open(session.id, stream, owner=owner)
             return session, StreamReference(stream, epoch, 0, gap=True), ""
-        found = await self._dispatcher.services.background.lost_stream(session.id, stream)
+        found = await self._process.background.lost_stream(session.id, stream)
         if found is None:
             raise event_id.InvalidEventId(UNKNOWN_EVENT)
         name, start = found
@@ -206,7 +207,7 @@ class Legacy:
         try:
             yield
         except StreamsError:
-            await self._dispatcher.standalone.leave(session, token)
+            await self._process.standalone.leave(session, token)
             raise
 
     async def delete(self, fields: Fields, principal: Principal) -> None:

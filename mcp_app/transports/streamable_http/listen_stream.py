@@ -13,7 +13,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
@@ -47,9 +47,9 @@ class ListenStream:
         "_checked",
         "_connection",
         "_connections",
-        "_dispatcher",
         "_local",
         "_nap",
+        "_process",
         "_seen",
         "_send",
         "_subscription",
@@ -60,14 +60,14 @@ class ListenStream:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        process: Process,
         connections: Connections,
         subscriptions: Subscriptions,
         authorization: bytes | None,
         *,
         local: bool,
     ) -> None:
-        self._dispatcher = dispatcher
+        self._process = process
         self._connections = connections
         self._subscriptions = subscriptions
         self._authorization = authorization
@@ -159,7 +159,7 @@ class ListenStream:
     def _pause(self) -> float:
         """Seconds until the next keep-alive, the next check or the end of the credential."""
         since = min(self._written, self._checked)
-        pause = since + self._dispatcher.settings.keep_alive_seconds - asyncio.get_running_loop().time()
+        pause = since + self._process.settings.keep_alive_seconds - asyncio.get_running_loop().time()
         expires_at = self._subscription.principal.expires_at
         if expires_at is not None:
             pause = min(pause, expires_at - time.time())
@@ -172,17 +172,15 @@ class ListenStream:
         expires_at = subscription.principal.expires_at
         if expires_at is not None and expires_at <= time.time():
             return False
-        recent = now - self._checked < self._dispatcher.settings.keep_alive_seconds
+        recent = now - self._checked < self._process.settings.keep_alive_seconds
         if recent and not self._connection.stale:
             return True
         self._checked, self._connection.stale = now, False
         if now - self._seen >= SEEN_SECONDS:
             self._seen = now
-            self._dispatcher.log.fact("session.seen", sessions=[subscription.id])
+            self._process.log.fact("session.seen", sessions=[subscription.id])
         try:
-            principal = await self._dispatcher.authenticator.authenticate(
-                self._authorization, local=self._local
-            )
+            principal = await self._process.authenticator.authenticate(self._authorization, local=self._local)
         except Unavailable:
             return True  # Nobody can be asked now: a short outage must not send every listener away.
         except McpError:
@@ -192,7 +190,7 @@ class ListenStream:
 
     async def _write(self, data: bytes) -> None:
         try:
-            async with asyncio.timeout(self._dispatcher.settings.stall_seconds):
+            async with asyncio.timeout(self._process.settings.stall_seconds):
                 await self._send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
             raise Stalled from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current import current
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.protocol.errors import (
     HeaderMismatch,
     InvalidRequest,
@@ -38,11 +38,12 @@ Body = jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
 class Modern:
     """Decides what a message of the modern era means."""
 
-    def __init__(self, dispatcher: Dispatcher, connections: Connections) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, process: Process, connections: Connections) -> None:
+        self._process = process
+        self._dispatcher = process.dispatcher
         self._connections = connections
-        self._subscriptions = Subscriptions(dispatcher)
-        self._versions = dispatcher.settings.versions
+        self._subscriptions = Subscriptions(process)
+        self._versions = process.settings.versions
         self._served = frozenset(filter(is_modern, self._versions))
 
     def takes(self, fields: Fields, message: Body) -> bool:
@@ -64,7 +65,7 @@ class Modern:
         exchange = self._admit(fields, message, principal)
         answer = self._dispatcher.quick(exchange, principal, message, body)
         if answer is not None:
-            self._dispatcher.clients.seen(exchange, principal.user_id, address)
+            self._process.clients.seen(exchange, principal.user_id, address)
         return answer
 
     async def post(
@@ -98,10 +99,10 @@ class Modern:
         if message.method == LISTEN:
             await listener.run(scope, receive, send, extra)
             return
-        self._dispatcher.clients.seen(exchange, principal.user_id, address_of(scope))
+        self._process.clients.seen(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
         stream = ExchangeStream(
-            self._dispatcher,
+            self._process,
             self._connections,
             reply,
             principal,
@@ -121,9 +122,7 @@ class Modern:
 
     def _listener(self, fields: Fields, *, local: bool) -> ListenStream:
         authorization = fields.get(b"authorization")
-        return ListenStream(
-            self._dispatcher, self._connections, self._subscriptions, authorization, local=local
-        )
+        return ListenStream(self._process, self._connections, self._subscriptions, authorization, local=local)
 
     def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
@@ -149,7 +148,7 @@ class Modern:
             raise HeaderMismatch("The header MCP-Protocol-Version is missing.")
         if version not in self._served:
             raise UnsupportedVersion(requested=version, supported=self._versions)
-        self._dispatcher.log.single(None, principal.key, "in", "notification", body, message.method)
+        self._process.log.single(None, principal.key, "in", "notification", body, message.method)
 
     async def _refuse(
         self, send: Send, error: McpError, message: Body, body: bytes, principal: Principal, extra: Headers

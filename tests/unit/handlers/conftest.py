@@ -33,4 +33,4 @@ async def desk(streams: Streams) -> AsyncIterator[Desk]:
     made = Desk(streams)
     await made.open()
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)

@@ -45,14 +45,14 @@ class CoreDesk(Desk):
     ) -> Session:
         """Open a confirmed session, which requests belong to from now on."""
         self.principal = principal
-        self.session = await self.dispatcher.sessions.create(
+        self.session = await self.process.sessions.create(
             version=version,
             principal_key=principal.key,
             client_info=CLIENT,
             capabilities=CAPABILITIES if capabilities is None else capabilities,
             announced=1,
         )
-        await self.dispatcher.sessions.change(self.session, initialized="1")
+        await self.process.sessions.change(self.session, initialized="1")
         return self.session
 
     async def say(self, method: str, **params: Any) -> Any:
@@ -77,7 +77,7 @@ class CoreDesk(Desk):
     async def wait(self, task_id: str, request_id: Any) -> str:
         """Begin to wait for the result of a task; the stream that it will be on."""
         message = jsonrpc.Request(request_id, "tasks/result", {"taskId": task_id})
-        outcome = await self.dispatcher.request(self.session, self.principal, message, b"{}")
+        outcome = await self.process.dispatcher.request(self.session, self.principal, message, b"{}")
         assert isinstance(outcome, StreamReference)
         return outcome.stream
 
@@ -93,7 +93,7 @@ class CoreDesk(Desk):
     async def respond(self, question: dict[str, Any], **answer: Any) -> None:
         """Answer a question of the server, as the client of the session."""
         response = jsonrpc.Response(question["id"], answer.get("result"), answer.get("error"))
-        await self.dispatcher.response(self.session, response, b"{}")
+        await self.process.dispatcher.response(self.session, response, b"{}")
 
     async def work(self, task_id: str, **answer: Any) -> bool:
         """Do what a worker does with a task: a result, an error or, with ``asks``, questions by key."""

@@ -1,4 +1,4 @@
-"""A dispatcher on in-memory streams with one session: hand it a message, see what it answers."""
+"""A process on in-memory streams with one session: hand it a message, see what it answers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.catalogue.serving import current
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
-from mcp_app.dispatcher import Dispatcher
 from mcp_app.execution.running.reply import Answered, StreamReference
+from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
@@ -33,14 +33,14 @@ class Desk:
 
     def __init__(self, streams: Streams, **settings: Any) -> None:
         self.streams = streams
-        self.dispatcher = Dispatcher(streams, replace(SETTINGS, **settings))
-        self.dispatcher.sessions.start()
+        self.process = Process(streams, replace(SETTINGS, **settings))
+        self.process.sessions.start()
         self.principal: Principal = LOOPBACK
         self.session: Session
 
     async def open(self, version: str = "2025-11-25") -> Session:
         """Open the session that requests belong to."""
-        self.session = await self.dispatcher.sessions.create(
+        self.session = await self.process.sessions.create(
             version=version,
             principal_key=self.principal.key,
             client_info=CLIENT,
@@ -53,19 +53,19 @@ class Desk:
         """The answer to one request."""
         message = jsonrpc.Request(request_id, method, params or {})
         async with asyncio.timeout(10):
-            outcome = await self.dispatcher.request(self.session, self.principal, message, b"{}")
+            outcome = await self.process.dispatcher.request(self.session, self.principal, message, b"{}")
             self.status = outcome.status if isinstance(outcome, Answered) else 200
             return (await self._messages(outcome))[-1]
 
     async def batch(self, *members: Any) -> list[Any]:
         """The messages that answer a batch."""
         async with asyncio.timeout(10):
-            outcome = await self.dispatcher.batch(self.session, self.principal, list(members))
+            outcome = await self.process.dispatcher.batch(self.session, self.principal, list(members))
             return await self._messages(outcome)
 
     async def initialize(self, params: dict[str, Any]) -> Any:
         """The answer to ``initialize``."""
-        outcome = await self.dispatcher.initialize(
+        outcome = await self.process.dispatcher.initialize(
             self.principal, jsonrpc.Request(1, "initialize", params), b"{}", "127.0.0.1"
         )
         self.status, self.opened = outcome.status, outcome.session_id
@@ -73,7 +73,9 @@ class Desk:
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Tell something."""
-        await self.dispatcher.notification(self.session, jsonrpc.Notification(method, params or {}), b"{}")
+        await self.process.dispatcher.notification(
+            self.session, jsonrpc.Notification(method, params or {}), b"{}"
+        )
 
     async def _messages(self, outcome: Answered | StreamReference) -> list[Any]:
         if isinstance(outcome, Answered):

@@ -44,7 +44,7 @@ class ModernDesk(Desk):
         self.exchange = Exchange(Envelope(VERSION, declared, {}, ""), principal.key)
         request = jsonrpc.Request(1, method, params)
         async with asyncio.timeout(10):
-            self.reply: ExchangeReply = await self.dispatcher.exchange(
+            self.reply: ExchangeReply = await self.process.dispatcher.exchange(
                 self.exchange, principal, request, b"{}"
             )
             await self.reply.changed(5)

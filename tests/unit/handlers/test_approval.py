@@ -86,7 +86,7 @@ async def test_without_a_worker_the_call_is_refused_on_every_way(
         assert answer["result"]["isError"]
         assert "needs an operator's approval" in answer["result"]["content"][0]["text"]
     asked = jsonrpc.Request(4, "tools/call", params)
-    assert desk.dispatcher.quick(desk.session, LOOPBACK, asked, b"{}") is None
+    assert desk.process.dispatcher.quick(desk.session, LOOPBACK, asked, b"{}") is None
 
 
 @pytest.mark.parametrize("redis", ["", "redis://nowhere.invalid"])

@@ -38,7 +38,7 @@ async def core(streams: Streams) -> AsyncIterator[CoreDesk]:
     await made.enter()
     offer(tools=[tool_entry(work, background=True)])
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 async def _statuses(core: CoreDesk) -> list[str]:
@@ -56,7 +56,7 @@ async def test_who_waits_is_asked_once_and_the_task_goes_on_with_the_last_answer
     assert (await core.get(task_id))["status"] == "input_required"
     stream = stream or await core.wait(task_id, "result")
     # Come back for the rest: nothing is asked again.
-    assert await core.dispatcher.services.background.complete(core.session.id, stream)
+    assert await core.process.background.complete(core.session.id, stream)
     asked = await core.told(stream)
     assert [message["method"] for message in asked] == ["elicitation/create", "roots/list"]
     assert [message["params"]["_meta"] for message in asked] == [{RELATED: {"taskId": task_id}}] * 2
@@ -119,7 +119,7 @@ async def test_a_session_is_only_asked_what_it_declared(core: CoreDesk) -> None:
     assert asked == {"nothing": 0, "forms": 1, "links": 1, "more": 2}
     over = core.session
     stream = await core.wait(task_id, "another")
-    await core.dispatcher.end_session(over, "ended")
+    await core.process.dispatcher.end_session(over, "ended")
     await core.enter()
     assert len(await core.told(await core.wait(task_id, "last"))) == 4
     assert await core.told(stream, over) == []

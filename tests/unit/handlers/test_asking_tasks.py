@@ -52,7 +52,7 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
         ]
     )
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 @pytest.mark.requirement("TASKX-08", "TASKX-06", "CEL-02")

@@ -51,7 +51,7 @@ async def core(streams: Streams) -> AsyncIterator[CoreDesk]:
         ]
     )
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 async def _capabilities(desk: CoreDesk, version: str = VERSION) -> dict[str, Any]:
@@ -193,7 +193,7 @@ async def test_integers_of_any_length_survive(core: CoreDesk) -> None:
     encoded = b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"n":%d}}}' % 10**30
     await sync_to_async(records.finish)(call.id, call.attempt, State.COMPLETED, "ok", encoded)
     request = jsonrpc.Request(1, "tasks/result", {"taskId": task_id})
-    outcome = await core.dispatcher.request(core.session, ADA, request, b"{}")
+    outcome = await core.process.dispatcher.request(core.session, ADA, request, b"{}")
     assert isinstance(outcome, Answered)
     assert b'"n":%d' % 10**30 in outcome.body
 
@@ -257,7 +257,7 @@ async def test_a_task_outlives_its_session(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     waiting = await core.wait(task_id, 50)
     before = core.session
-    await core.dispatcher.end_session(before, "ended by the client")
+    await core.process.dispatcher.end_session(before, "ended by the client")
     await core.enter()
     assert (await core.get(task_id))["status"] == "working"
     stream = await core.wait(task_id, 51)
@@ -339,7 +339,7 @@ async def test_a_lost_stream_of_who_waits_is_made_again(core: CoreDesk) -> None:
     task_id = (await core.make())["taskId"]
     stream = await core.wait(task_id, "waiting")
     await core.streams.log.drop(core.session.id, stream)
-    background = core.dispatcher.services.background
+    background = core.process.background
     assert await background.lost_stream(core.session.id, stream) is not None
     assert await background.lost_stream(core.session.id, "wait-unknown") is None
     await core.end(task_id)

@@ -63,7 +63,7 @@ def _extensions() -> Iterator[None]:
 async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
     made = ModernDesk(streams)
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 async def old(streams: Streams, version: str, declared: dict[str, Any] | None = None) -> Desk:
@@ -171,7 +171,7 @@ async def test_a_notification_goes_to_clients_that_know_its_extension_only(moder
     assert "result" in await desk.ask("loud/say", {}, with_extensions({}))
     assert not desk.reply.take()
     assert "No extension has" in told[0]
-    await desk.dispatcher.services.calls.close(0.01)
+    await desk.process.calls.close(0.01)
 
 
 @pytest.mark.requirement("EXT-01")
@@ -197,7 +197,7 @@ async def test_an_app_can_serve_pages_to_clients_that_show_them_and_text_to_othe
     for declared, words in (({ui: {"mimeTypes": [kind]}}, "See the view."), ({}, "It is sunny.")):
         result = (await desk.ask("tools/call", {"name": "weather"}, with_extensions(declared)))["result"]
         assert result["content"][0]["text"] == words
-    await desk.dispatcher.services.calls.close(0.01)
+    await desk.process.calls.close(0.01)
 
 
 def _speaker(told: list[Any]) -> Any:

@@ -53,7 +53,7 @@ async def test_the_revision_is_negotiated(asked: str, given: str, desk: Desk) ->
     answer = await desk.initialize({**HELLO, "protocolVersion": asked})
     assert answer["result"]["protocolVersion"] == given
     assert desk.opened is not None
-    assert (await desk.dispatcher.sessions.load(desk.opened, "loopback")).version == given
+    assert (await desk.process.sessions.load(desk.opened, "loopback")).version == given
 
 
 async def test_the_server_says_of_itself_what_the_revision_knows(streams: Streams) -> None:
@@ -80,7 +80,7 @@ async def test_nothing_that_a_client_chose_the_size_of_is_kept_with_its_session(
     assert stored is not None
     assert sum(map(len, stored.values())) < 1500
     assert orjson.loads(stored["capabilities"]) == {"roots": {}, "sampling": {"tools": {}}, "elicitation": {}}
-    session = await desk.dispatcher.sessions.load(desk.opened or "", "loopback")
+    session = await desk.process.sessions.load(desk.opened or "", "loopback")
     assert session.capabilities.roots
     assert session.capabilities.sampling_tools
     assert not session.capabilities.sampling_context

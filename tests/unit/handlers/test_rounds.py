@@ -92,7 +92,7 @@ async def test_a_person_may_say_no(action: str, desk: Desk) -> None:
 
     offer(tools=[tool_entry(sure)])
     assert await call(desk, "sure").text({"elicitation-1": {"action": action}}) == action
-    assert desk.dispatcher.services.calls.running == 0
+    assert desk.process.calls.running == 0
 
 
 @pytest.mark.requirement("MRTR-11", "MRTR-12")

@@ -52,7 +52,7 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
         ]
     )
     yield made
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 @pytest.mark.requirement(
@@ -81,7 +81,7 @@ async def test_without_the_extension_or_without_background_there_is_no_task(mode
     assert small["result"]["content"] == RESULT["content"]
     exchange = Exchange(Envelope(VERSION, {}, {}, ""), LOOPBACK.key)
     request = jsonrpc.Request(1, "tools/call", {"name": "work", "task": {"ttl": 5}})
-    reply = await modern.dispatcher.exchange(exchange, LOOPBACK, request, b"{}")
+    reply = await modern.process.dispatcher.exchange(exchange, LOOPBACK, request, b"{}")
     assert not reply.answered
     row = await Call.objects.aget()
     assert row.task_until is None
@@ -185,7 +185,7 @@ async def test_cancel_is_acknowledged_whatever_the_task_does(modern: ModernDesk)
 async def test_what_is_not_one_s_own_task_does_not_exist(method: str, modern: ModernDesk) -> None:
     own, expired = [(await modern.make())["taskId"] for _ in range(2)]
     foreign = (await modern.make(principal=OTHER))["taskId"]
-    no_task = await modern.dispatcher.services.background.accept_call(new_call())
+    no_task = await modern.process.background.accept_call(new_call())
     await Call.objects.filter(pk=expired).aupdate(task_until=timezone.now() - timedelta(seconds=1))
     unknown = (str(uuid4()), "x", "", own.upper(), own.replace("-", ""), foreign, expired, str(no_task[0].id))
     for task_id in unknown:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcp_app.conf import Settings
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -22,7 +22,7 @@ LOOPBACK = Settings(auth="loopback", loopback=True)
 @pytest.mark.parametrize(("method", "path"), [("GET", "/sse"), ("POST", "/messages/"), ("POST", "/message")])
 async def test_switched_off_it_is_not_there_and_says_where_to_go(method: str, path: str) -> None:
     settings = replace(LOOPBACK, http_sse=False)
-    dispatcher = Dispatcher(Streams.in_memory(settings), settings)
+    process = Process(Streams.in_memory(settings), settings)
     sent: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:
@@ -33,6 +33,6 @@ async def test_switched_off_it_is_not_there_and_says_where_to_go(method: str, pa
 
     headers = [(b"host", b"127.0.0.1:8000")]
     scope = {"type": "http", "method": method, "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
-    await HttpSse(dispatcher, Endpoint(dispatcher))(scope, receive, send)
+    await HttpSse(process, Endpoint(process))(scope, receive, send)
     assert sent[0]["status"] == 404
     assert "/mcp" in orjson.loads(sent[1]["body"])["error"]["message"]

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_app.conf import Settings
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.streams.base import Totals
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.metrics.endpoint import Metrics
@@ -96,7 +96,7 @@ async def test_switched_off_it_is_404_for_everybody(headers: list[tuple[bytes, b
         sent.append(message)
 
     settings = replace(LOOPBACK, metrics=False)
-    metrics = Metrics(Dispatcher(Streams.in_memory(settings), settings))
+    metrics = Metrics(Process(Streams.in_memory(settings), settings))
     scope = {"method": "GET", "headers": [(b"host", b"127.0.0.1:8000"), *headers], "client": ("127.0.0.1", 1)}
     await metrics(scope, None, send)
     assert sent[0]["status"] == 404

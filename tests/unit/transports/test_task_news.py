@@ -41,7 +41,7 @@ class Listener:
 
     def __init__(self, desk: ModernDesk) -> None:
         self.desk = desk
-        self.all = Subscriptions(desk.dispatcher)
+        self.all = Subscriptions(desk.process)
         self.woken = asyncio.Event()
         self.subscription: Subscription
 
@@ -75,7 +75,7 @@ async def listener() -> AsyncIterator[Listener]:
     desk = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.05)
     yield Listener(desk)
     current.replace(before)
-    await desk.dispatcher.services.calls.close(0.01)
+    await desk.process.calls.close(0.01)
 
 
 @pytest.mark.requirement("TASKX-16")

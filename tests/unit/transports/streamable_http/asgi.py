@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app.conf import Settings
-from mcp_app.dispatcher import Dispatcher
+from mcp_app.process import Process
 from mcp_app.protocol.http import sse
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -105,9 +105,9 @@ class Server:
     """One process; several may share streams."""
 
     def __init__(self, streams: Streams, settings: Settings = LOOPBACK, **changes: Any) -> None:
-        self.dispatcher = Dispatcher(streams, replace(settings, **changes))
-        self.dispatcher.sessions.start()
-        self.endpoint = Endpoint(self.dispatcher)
+        self.process = Process(streams, replace(settings, **changes))
+        self.process.sessions.start()
+        self.endpoint = Endpoint(self.process)
 
     def send(
         self,

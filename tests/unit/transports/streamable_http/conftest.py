@@ -33,4 +33,4 @@ async def server(streams: Streams) -> AsyncIterator[Server]:
     made = Server(streams)
     yield made
     made.endpoint.connections.drain()
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)

@@ -51,18 +51,18 @@ async def test_an_accept_header_has_to_be_there_where_that_is_switched_on(
 async def test_older_notifications_mean_nothing_where_they_are_switched_off(
     server: Server, published: Server
 ) -> None:
-    for switched_on, process in ((True, server), (False, published)):
-        headers = await process.initialize(ready=False)
+    for switched_on, asked in ((True, server), (False, published)):
+        headers = await asked.initialize(ready=False)
         session_id = str(headers["mcp-session-id"])
         for name in ("initialized", "$/cancelRequest"):
             told = {"jsonrpc": "2.0", "method": name, "params": {"id": 5}}
-            assert (await process.send(message=told, headers=headers).done()).status == 202
-        session = await process.dispatcher.sessions.load(session_id, "loopback")
+            assert (await asked.send(message=told, headers=headers).done()).status == 202
+        session = await asked.process.sessions.load(session_id, "loopback")
         assert session.initialized == switched_on
         assert (
-            await process.send(message={"jsonrpc": "2.0", "method": "exit"}, headers=headers).done()
+            await asked.send(message={"jsonrpc": "2.0", "method": "exit"}, headers=headers).done()
         ).status == 202
-        ping = await process.send(message=request("ping"), headers=headers).done()
+        ping = await asked.send(message=request("ping"), headers=headers).done()
         assert ping.status == (404 if switched_on else 200)
 
 

@@ -167,7 +167,7 @@ async def test_a_fault_becomes_one_documented_answer_that_tells_nothing_of_us(
     async def failing(*args: Any) -> Any:
         raise fault()
 
-    streams = server.dispatcher.streams
+    streams = server.process.streams
     streams.log.open = failing  # type: ignore[method-assign]
     streams.sessions.end = failing  # type: ignore[method-assign]
     streams.hub.publish = failing  # type: ignore[method-assign]

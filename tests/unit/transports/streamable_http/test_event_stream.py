@@ -54,7 +54,7 @@ async def test_a_stream_begins_with_a_position_where_clients_understand_it(
 @pytest.mark.requirement("T-GET-09")
 async def test_what_came_while_nobody_listened_is_sent_once_and_then_what_comes(server: Server) -> None:
     headers = await server.initialize()
-    streams = server.dispatcher.streams
+    streams = server.process.streams
     await tell(streams, headers, b'{"n":1}')
     first = server.listen(headers)
     await first.until(b'"n":1')
@@ -81,7 +81,7 @@ async def test_a_changed_list_is_announced_once_however_often_it_changed(server:
     server.endpoint.connections.wake_standalone()
     await stream.until(b"prompts/list_changed")
     server.endpoint.connections.wake_standalone()
-    await tell(server.dispatcher.streams, headers)
+    await tell(server.process.streams, headers)
     await stream.until(b'"n":1')
     await leave(stream)
     assert [message.get("method", "") for message in stream.messages] == [
@@ -127,14 +127,14 @@ async def test_a_busy_stream_checks_its_reader_too(streams: Streams) -> None:
     stream = server.listen(headers)
     await stream.until(b"id:")
     checked: list[bytes | None] = []
-    authenticate = server.dispatcher.authenticator.authenticate
+    authenticate = server.process.authenticator.authenticate
 
     async def noting(authorization: bytes | None, *, local: bool) -> Any:
         checked.append(authorization)
         return await authenticate(authorization, local=local)
 
     # The class has slots, so its object is exchanged for one that notes.
-    server.dispatcher.authenticator = Noting(noting)  # type: ignore[assignment]
+    server.process.authenticator = Noting(noting)  # type: ignore[assignment]
     async with asyncio.timeout(5):
         while len(checked) < 3:
             await tell(streams, headers)
@@ -153,7 +153,7 @@ async def test_a_stream_ends_when_its_credential_is_no_longer_good(streams: Stre
     server = Server(streams, keep_alive_seconds=0.01)
     stream = server.listen(await server.initialize())
     await stream.until(b"id:")
-    server.dispatcher.authenticator._loopback = False  # As if the key had been revoked.
+    server.process.authenticator._loopback = False  # As if the key had been revoked.
     await stream.done()
     assert stream.is_complete
 
@@ -168,7 +168,7 @@ async def test_a_stream_ends_at_the_very_expiry_of_its_credential(
     stream = await server.listen(headers).done()
     assert time.time() >= (expiring.expires_at or 0)
     assert stream.is_complete
-    assert stream.events[-1].retry == server.dispatcher.settings.stream_retry_ms
+    assert stream.events[-1].retry == server.process.settings.stream_retry_ms
 
 
 async def test_a_stream_survives_a_short_outage_of_redis(streams: Streams) -> None:
@@ -184,7 +184,7 @@ async def test_a_stream_survives_a_short_outage_of_redis(streams: Streams) -> No
         raise StreamsUnavailable("away")
 
     streams.sessions.update = streams.sessions.load = away  # type: ignore[method-assign]
-    server.dispatcher.sessions._cache.clear()
+    server.process.sessions._cache.clear()
     await tell(streams, headers, b'{"n":1}')
     publish(9, tools=9)
     server.endpoint.connections.wake_standalone()
@@ -216,7 +216,7 @@ async def test_a_second_listener_is_refused_and_one_that_resumes_takes_over(stre
 
 async def test_a_listener_that_failed_to_begin_does_not_keep_the_next_one_out(server: Server) -> None:
     headers = await server.initialize()
-    streams = server.dispatcher.streams
+    streams = server.process.streams
     opening = streams.log.open
 
     async def away(*args: Any) -> Any:
@@ -291,7 +291,7 @@ async def test_a_connection_that_breaks_while_written_to_is_no_incident(
     stream = server.listen(headers)
     await stream.until(b"id:")
     stream.broken = True
-    await tell(server.dispatcher.streams, headers)
+    await tell(server.process.streams, headers)
     await stream.done()
     gone = server.send(message=request("ping"), headers=headers)
     gone.broken = True
@@ -302,10 +302,10 @@ async def test_a_connection_that_breaks_while_written_to_is_no_incident(
 
 async def test_a_gap_is_told_before_what_is_left(streams: Streams) -> None:
     server = Server(Streams.in_memory(replace(LOOPBACK, max_stream_events=2)))
-    await server.dispatcher.streams.start()
+    await server.process.streams.start()
     headers = await server.initialize()
     for number in range(5):
-        await tell(server.dispatcher.streams, headers, b'{"n":%d}' % number)
+        await tell(server.process.streams, headers, b'{"n":%d}' % number)
     stream = server.listen(headers)
     await stream.until(b'"n":4')
     await leave(stream)

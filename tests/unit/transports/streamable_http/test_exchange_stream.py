@@ -131,7 +131,7 @@ async def test_a_client_that_goes_away_has_cancelled(name: str, server: Server, 
     assert b'"result"' not in exchange.body[sent:]
     assert not server.endpoint.connections.open
     await asyncio.sleep(0)
-    assert not server.dispatcher.services.calls.running
+    assert not server.process.calls.running
 
 
 @pytest.mark.requirement("T-MOD-05")
@@ -203,7 +203,7 @@ class Doorman:
         self.error: Exception | None = None
         self.asked = 0
         # The class has slots, so its object is exchanged for one that can be told.
-        server.dispatcher.authenticator = self  # type: ignore[assignment]
+        server.process.authenticator = self  # type: ignore[assignment]
 
     def known(self, *_: Any, **__: Any) -> Any:
         return self.known_as

@@ -59,7 +59,7 @@ def resource(uri: str, permission: str = "") -> ResourceEntry:
 def publish(server: Server, revision: int, **kinds: int) -> None:
     """Another catalogue is in use, and everybody in this process is told so."""
     current.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
-    for callback in server.dispatcher.upkeep.on_change:
+    for callback in server.process.upkeep.on_change:
         callback()
 
 
@@ -83,7 +83,7 @@ async def quick_looks(streams: Streams) -> AsyncIterator[Server]:
     made = Server(streams, keep_alive_seconds=0.02)
     yield made
     made.endpoint.connections.drain()
-    await made.dispatcher.services.calls.close(0.01)
+    await made.process.calls.close(0.01)
 
 
 @pytest.mark.requirement("SUB-01", "SUB-02", "SUB-14", "SUB-15", "T-MOD-11")
@@ -200,7 +200,7 @@ async def test_an_updated_resource_is_told_to_its_subscribers_who_may_still_read
 async def test_after_a_lost_connection_to_redis_everything_may_have_changed(server: Server) -> None:
     offer(resource("a://1"), resource("a://2"))
     stream = await acknowledged(server, {"resourceSubscriptions": ["a://1", "a://2"]})
-    await server.dispatcher.streams.hub.publish("resource", {"resync": True})
+    await server.process.streams.hub.publish("resource", {"resync": True})
     await stream.until(b'"uri":"a://2"')
     await leave(stream)
     assert methods(stream)[1:] == ["notifications/resources/updated"] * 2
@@ -279,7 +279,7 @@ async def test_a_credential_that_is_revoked_ends_it_with_its_answer(
     async def refuse(*args: Any, **more: Any) -> Principal:
         raise Unauthorized
 
-    monkeypatch.setattr(quick_looks.dispatcher, "authenticator", Asked(refuse))
+    monkeypatch.setattr(quick_looks.process, "authenticator", Asked(refuse))
     await stream.done()
     assert stream.is_complete
     assert stream.messages[-1]["id"] == 0
@@ -308,7 +308,7 @@ async def test_while_nobody_can_tell_who_is_there_it_goes_on_and_then_knows_new_
             raise Unavailable
         return replace(LOCAL, permissions=frozenset({"app.secret"}))
 
-    monkeypatch.setattr(quick_looks.dispatcher, "authenticator", Asked(away))
+    monkeypatch.setattr(quick_looks.process, "authenticator", Asked(away))
     async with asyncio.timeout(10):
         while "app.secret" not in subscription.principal.permissions:
             await asyncio.sleep(0)
@@ -413,7 +413,7 @@ async def test_the_log_has_the_request_its_notifications_and_its_end(streams: St
     await stream.until(b"list_changed")
     server.endpoint.connections.drain()
     await stream.done()
-    log = server.dispatcher.log
+    log = server.process.log
     lines = [(line[3], line[4], line[9][0], line[8]) for line in log._pending]
     assert lines == [
         ("in", "request", METHOD, "ok"),

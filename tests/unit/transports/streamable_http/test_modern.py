@@ -185,9 +185,9 @@ async def test_a_fault_of_ours_is_told_with_its_status_and_the_id(server: Server
     async def away(*_: Any) -> Any:
         raise StreamsUnavailable("10.0.0.1:6379 refused")
 
-    server.dispatcher.services.background.accept = away  # type: ignore[method-assign]
-    server.dispatcher.streams.windows.hit = away  # type: ignore[method-assign]
-    full = Server(server.dispatcher.streams, max_running_calls_per_principal=0)
+    server.process.background.accept = away  # type: ignore[method-assign]
+    server.process.streams.windows.hit = away  # type: ignore[method-assign]
+    full = Server(server.process.streams, max_running_calls_per_principal=0)
     exchange = await modern(full, "tools/call", {"name": "in_thread"}).done()
     assert (exchange.status, exchange.json["id"], exchange.json["error"]["code"]) == (429, 1, -32600)
     assert b"retry-after" in exchange.headers
@@ -227,7 +227,7 @@ async def test_many_clients_may_use_one_id_at_once(server: Server) -> None:
     desk.go_on.set()
     for exchange in waiting:
         assert (await exchange.done()).json["result"]["content"][0]["text"] == "done"
-    assert not server.dispatcher.services.calls.running
+    assert not server.process.calls.running
 
 
 @pytest.mark.requirement("TOOL-05", "PROMPT-08")

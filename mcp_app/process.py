@@ -1,0 +1,161 @@
+"""One process: its long-lived parts, what each of them hears of, its start and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from django.db import DatabaseError
+
+from mcp_app import database, database_clock
+from mcp_app.auth.bearer import Authenticator
+from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
+from mcp_app.conf import Settings
+from mcp_app.dispatcher import Dispatcher
+from mcp_app.execution.background import answer_streams, reaper
+from mcp_app.execution.background.service import Background
+from mcp_app.execution.metrics import Metrics
+from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.runner import Runner
+from mcp_app.handlers.context import Services
+from mcp_app.observability import spans
+from mcp_app.observability.counts import Counts
+from mcp_app.sessions import resource_updates
+from mcp_app.sessions.client_requests import ClientRequests
+from mcp_app.sessions.clients import Clients
+from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.standalone import Standalone
+from mcp_app.streams.gateway import Streams
+
+Told = Callable[[], None]
+# Is given what another process has broadcast.
+Heard = Callable[[dict[str, Any]], None]
+
+
+class OpenStreams(Protocol):
+    """The event streams of clients that a transport holds open."""
+
+    @property
+    def open(self) -> int: ...
+
+    def wake_standalone(self) -> None: ...
+
+    def recheck(self, changed: Mapping[str, Any], /) -> None: ...
+
+    def stop_session(self, session_id: str, /) -> None: ...
+
+    def wake_session(self, session_id: str, /) -> None: ...
+
+    def take_over(self, session_id: str, token: str, /) -> None: ...
+
+
+class Process(Services):
+    """Everything one process needs to serve messages; its transports hold exactly one."""
+
+    def __init__(self, streams: Streams, settings: Settings) -> None:
+        log, counts = MessageLog(streams, settings), Counts()
+        requests = ClientRequests(streams, log, settings.client_request_seconds)
+        super().__init__(
+            settings=settings,
+            streams=streams,
+            sessions=Sessions(streams, settings),
+            requests=requests,
+            calls=Calls(streams, requests, Runner(settings.sync_threads), log, counts, settings),
+            background=Background(streams, settings, log),
+            log=log,
+            counts=counts,
+        )
+        self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
+        # Told when a credential was taken away, after it was forgotten.
+        self.on_credentials: list[Heard] = []
+        self.clients = Clients(log)
+        self.standalone = Standalone(streams, settings.keep_alive_seconds)
+        self.upkeep = Upkeep()
+        self.metrics = Metrics("web", streams, counts, log)
+        self.dispatcher = Dispatcher(self)
+        self._stop_sweeping = threading.Event()
+        self._connect_parts()
+
+    def _connect_parts(self) -> None:
+        self.upkeep.on_change.append(lambda: self.log.keep_secret(catalogue.current().secret_names))
+        self.log.before_flush.append(self._note_used_keys)
+        self.metrics.gauges["running_calls"] = lambda: self.calls.running
+        self.metrics.gauges["sessions"] = lambda: self.sessions.held
+
+    def _listen(self) -> None:
+        """Hear what other processes broadcast."""
+        hub = self.streams.hub
+        hub.subscribe("catalogue", self.upkeep.heard)
+        hub.subscribe("cancel", self.calls.on_cancel)
+        hub.subscribe("credentials", self._credentials_changed)
+        hub.subscribe("watching", self.log.on_watching)
+        self.sessions.start()
+
+    def attach_streams(self, streams: OpenStreams) -> None:
+        """Have the event streams that a transport holds open hear of all that concerns them."""
+        self.metrics.gauges["open_streams"] = lambda: streams.open
+        self.upkeep.on_change.append(streams.wake_standalone)
+        self.on_credentials.append(streams.recheck)
+        self.sessions.on_end.append(streams.stop_session)
+        self.sessions.on_change.append(streams.wake_session)
+        self.sessions.on_take_over.append(streams.take_over)
+
+    def attach_subscriptions(
+        self, catalogue_changed: Told, resource_updated: Heard, task_changed: Heard
+    ) -> None:
+        """Have the subscriptions of a transport's clients hear of what they may have subscribed to."""
+        self.upkeep.on_change.append(catalogue_changed)
+        self.streams.hub.subscribe(resource_updates.TOPIC, resource_updated)
+        self.streams.hub.subscribe(answer_streams.TASKS, task_changed)
+
+    def attach_report(self, somebody_watches: Heard) -> None:
+        """Have what reports on this process hear that somebody watches."""
+        self.streams.hub.subscribe("watching", somebody_watches)
+
+    async def start(self) -> None:
+        """Connect, load the catalogue and listen to the other processes."""
+        database.watch()
+        with suppress(DatabaseError):
+            await database.aquery(database_clock.read)
+        self._listen()
+        await self.upkeep.start()
+        await self.streams.start()
+        self.log.start()
+        spans.start()
+        if spans.active() is not None:
+            self.dispatcher.run_every_call_with_its_span()
+        if self.settings.metrics:
+            self.metrics.start()
+        if self.background.available:
+            # Here too, because the whole worker may be what died.
+            self._stop_sweeping.clear()
+            threading.Thread(
+                target=reaper.run_forever, args=(self._stop_sweeping,), name="reaper", daemon=True
+            ).start()
+
+    async def close(self) -> None:
+        """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
+        self._stop_sweeping.set()
+        self.upkeep.close()
+        await self.calls.close(seconds=3)
+        await self.metrics.close()
+        await self.log.close()
+        await self.streams.close()
+        # A connection left open would keep a test's database from being dropped.
+        await asyncio.to_thread(database.close)
+
+    def _credentials_changed(self, what: dict[str, Any]) -> None:
+        self.authenticator.forget(what)
+        for callback in self.on_credentials:
+            callback(what)
+
+    def _note_used_keys(self) -> None:
+        used = self.authenticator.used
+        if used:
+            self.authenticator.used = {}
+            self.log.fact("key.used", keys={str(key): at for key, at in used.items()})
