@@ -1,0 +1,1 @@
+"""How much of our code each path enters: functions and files, counted on real calls."""

@@ -1,0 +1,324 @@
+"""Counts the functions and files of ours that each path enters: ``python -m benchmarks.hops``.
+
+A web process and a worker's child live in this one process, on an embedded Redis and SQLite. Each path is
+taken several times; what counts is what every time entered, so that timers which fire meanwhile do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Coroutine, MutableMapping
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+OURS = (f"{ROOT}/mcp_app/", f"{ROOT}/mcpsite/")
+ROUNDS = 6
+TIMED_CALLS, TIMED_ROUNDS = 5_000, 9
+HEADERS = [
+    (b"host", b"127.0.0.1:8000"),
+    (b"content-type", b"application/json"),
+    (b"accept", b"application/json, text/event-stream"),
+]
+SCOPE = {"type": "http", "method": "POST", "path": "/mcp", "client": ("127.0.0.1", 9)}
+
+Entered = set[CodeType]
+
+
+class Recorder:
+    """Notes the code that threads enter, those apart that the web process runs its loop in."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.web: Entered = set()
+        self.rest: Entered = set()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        if self.on and event == "call" and frame.f_code.co_filename.startswith(OURS):
+            (self.web if threading.current_thread().name == "web" else self.rest).add(frame.f_code)
+
+    def record(self, path: Callable[[], Any]) -> tuple[Entered, Entered]:
+        """What ``path`` enters every time: in the loop of the web process, and elsewhere."""
+        path()  # What is made at the first use is no part of the path.
+        webs, rests = [], []
+        for _ in range(ROUNDS):
+            self.web, self.rest, self.on = set(), set(), True
+            path()
+            time.sleep(0.02)  # What comes after the answer belongs to the path, too.
+            self.on = False
+            webs.append(self.web)
+            rests.append(self.rest)
+        return set.intersection(*webs), set.intersection(*rests)
+
+
+class Web:
+    """A web process: its loop runs in a thread of its own, which is asked from outside."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="web", daemon=True).start()
+        self._ids = iter(range(1, 1_000_000))
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def start(self) -> None:
+        from mcp_app.transports.application import mcp
+
+        self.run(mcp.start())
+        assert mcp.endpoint is not None
+        self.endpoint = mcp.endpoint
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "hops", "version": "1"},
+        }
+        head, _ = self.post({"method": "initialize", "id": 0, "params": params}, HEADERS)
+        named = dict(head["headers"])[b"mcp-session-id"]
+        self.headers = [*HEADERS, (b"mcp-session-id", named), (b"mcp-protocol-version", b"2025-11-25")]
+        self.post({"method": "notifications/initialized"})
+
+    def close(self) -> None:
+        from mcp_app.transports.application import mcp
+
+        self.run(mcp.close())
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        if tool == "report":
+            params["_meta"] = {"progressToken": 1}
+        return {"method": "tools/call", "id": next(self._ids), "params": params}
+
+    def post(self, message: dict[str, Any], headers: Any = None) -> tuple[Any, bytes]:
+        """The start and the body of the answer; of a stream, what it begins with."""
+        return self.run(self._post(message, headers or self.headers))
+
+    async def _post(self, message: dict[str, Any], headers: Any) -> tuple[Any, bytes]:
+        sent: list[MutableMapping[str, Any]] = []
+        bodies = iter([{"type": "http.request", "body": json.dumps({"jsonrpc": "2.0", **message}).encode()}])
+        gone = asyncio.Event()
+
+        async def receive() -> MutableMapping[str, Any]:
+            found = next(bodies, None)
+            if found is None:
+                await gone.wait()
+            return found or {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message)
+            if message.get("more_body"):
+                gone.set()
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/mcp",
+            "headers": headers,
+            "client": ("127.0.0.1", 9),
+        }
+        await self.endpoint(scope, receive, send)
+        assert sent[0]["status"] in (200, 202), sent
+        return sent[0], sent[1]["body"]
+
+    def quick(self, message: dict[str, Any]) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+
+        async def ask() -> bytes | None:
+            return self.endpoint.quick(self.headers, body, "127.0.0.1")
+
+        answer = self.run(ask())
+        assert answer is not None
+        assert b"hello" in answer, answer
+
+    def microseconds(self, message: dict[str, Any]) -> tuple[float, float]:
+        """The time of one call by the short cut, and by ASGI: the best of some rounds, without a profile."""
+        return min(self.run(self._timed(message, quick=True)) for _ in range(TIMED_ROUNDS)), min(
+            self.run(self._timed(message, quick=False)) for _ in range(TIMED_ROUNDS)
+        )
+
+    async def _timed(self, message: dict[str, Any], *, quick: bool) -> float:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        found = {"type": "http.request", "body": body}
+
+        async def receive() -> MutableMapping[str, Any]:
+            return found
+
+        async def send(_: MutableMapping[str, Any]) -> None:
+            return
+
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            for _ in range(TIMED_CALLS // 5):
+                if quick:
+                    self.endpoint.quick(self.headers, body, "127.0.0.1")
+                else:
+                    await self.endpoint({**SCOPE, "headers": self.headers}, receive, send)
+            times.append((time.perf_counter() - started) / (TIMED_CALLS // 5) * 1e6)
+        return statistics.median(times)
+
+
+class Paths:
+    """The measured paths: each takes one call from its beginning to its end."""
+
+    def __init__(self, web: Web, worker: Any) -> None:
+        self._web, self._worker = web, worker
+        self._answered: set[str] = set()
+
+    def short_cut(self) -> None:
+        self._web.quick(self._web.call("echo", text="hello"))
+
+    def echo(self) -> None:
+        self._web.post(self._web.call("echo", text="hello"))
+
+    def echo_in_task(self) -> None:
+        self._web.post(self._web.call("echo_in_task", text="hello"))
+
+    def accept(self) -> None:
+        self._web.post(self._web.call("report"))
+
+    def work(self) -> None:
+        assert self._worker.run(_newest().id) == "ok"
+
+    def question(self) -> None:
+        client = threading.Thread(target=self._answer)
+        client.start()
+        self.work()
+        client.join()
+
+    def _answer(self) -> None:
+        """Answer the question as the client, as soon as it is on its call's stream."""
+        import redis
+
+        with redis.Redis.from_url(os.environ["REDIS_URL"]) as client:
+            while not (found := self._questions(client) - self._answered):
+                time.sleep(0.01)
+        self._answered |= found
+        (question,) = found
+        self._web.post({"id": question, "result": {"action": "accept", "content": {"value": True}}})
+
+    def _questions(self, client: Any) -> set[str]:
+        streams = client.scan_iter(match="*", _type="stream")
+        values = [value for key in streams for _, fields in client.xrange(key) for value in fields.values()]
+        asked = [json.loads(value) for value in values if value.startswith(b'{"jsonrpc"')]
+        return {message["id"] for message in asked if message.get("method") == "elicitation/create"}
+
+
+def _newest() -> Any:
+    from mcp_app.models import Call
+
+    return Call.objects.filter(state="accepted").latest("accepted_at")
+
+
+def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]]:
+    paths = Paths(web, worker)
+    rows: list[tuple[str, Entered]] = []
+    for name, path in (
+        ("echo: short cut", paths.short_cut),
+        ("echo: ordinary", paths.echo),
+        ("echo with a context, in a task", paths.echo_in_task),
+    ):
+        rows.append((name, set.union(*recorder.record(path))))
+    rows.append(("background call: accepted", set.union(*recorder.record(paths.accept))))
+    _make(web, "report")
+    rows.append(("worker: run with 2 progress reports", recorder.record(paths.work)[1]))
+    _make(web, "ask")
+    answered, asked = recorder.record(paths.question)
+    rows.append(("worker: run with a question", asked))
+    rows.append(("the answer to that question", answered))
+    return rows
+
+
+def _make(web: Web, tool: str) -> None:
+    """Have calls of one tool wait, and none else."""
+    from mcp_app.models import Call
+
+    Call.objects.filter(state="accepted").delete()
+    for _ in range(ROUNDS + 1):
+        web.post(web.call(tool))
+
+
+def _print(rows: list[tuple[str, Entered]], *, names: bool) -> None:
+    print(f"{'path':<38}{'functions':>10}{'files':>7}   of them in stores: functions, files")
+    for name, entered in rows:
+        print(f"{name:<38}{_counts(entered)}{_counts({code for code in entered if _is_store(code)})}")
+        if names:
+            for code in sorted(entered, key=lambda code: (code.co_filename, code.co_firstlineno)):
+                print(f"    {code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_qualname}")
+
+
+def _counts(entered: Entered) -> str:
+    return f"{len(entered):>10}{len({code.co_filename for code in entered}):>7}"
+
+
+def _is_store(code: CodeType) -> bool:
+    """Whether it is about how Redis and the database are reached: the same for whoever needs them."""
+    return code.co_filename.removeprefix(f"{ROOT}/mcp_app/").startswith(
+        ("streams/", "database", "postgresql/")
+    )
+
+
+def main() -> None:
+    """Set up, take every path, print the table; ``-v`` names the functions."""
+    recorder = Recorder()
+    threading.setprofile(recorder)  # For threads to come: their loops and those of the database.
+    sys.setprofile(recorder)
+    with tempfile.TemporaryDirectory(prefix="hops-") as folder:
+        from mcpsite.redis_server import RedisServer
+
+        redis_folder = Path(folder, "redis")
+        redis_folder.mkdir()
+        server = RedisServer(redis_folder, append_only=False)
+        server.start()
+        try:
+            os.environ |= {
+                "DATA_DIR": folder,
+                "REDIS_URL": server.url,
+                "DJANGO_SETTINGS_MODULE": "benchmarks.hops.settings",
+                "SECRET_KEY": "only for the hop table, which nobody can reach",
+            }
+            os.environ.pop("DATABASE_URL", None)
+            _measure(recorder, names="-v" in sys.argv)
+        finally:
+            server.stop()
+
+
+def _measure(recorder: Recorder, *, names: bool) -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0)
+    logging.disable(logging.INFO)
+    from mcp_app import conf
+    from mcp_app.execution.worker.worker import Worker
+
+    web = Web()
+    web.start()
+    worker = Worker(conf.get(), may_exit=False)
+    try:
+        rows = _rows(web, worker, recorder)
+    finally:
+        worker.close()
+        web.close()
+    _print(rows, names=names)
+    threading.setprofile(None)  # type: ignore[arg-type]
+    sys.setprofile(None)
+    timed = Web()
+    timed.start()
+    quick, ordinary = timed.microseconds(timed.call("echo", text="hello"))
+    print(f"one echo: {quick:.1f} µs by the short cut, {ordinary:.1f} µs by ASGI")
+    timed.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""The measured installation: the project as it is, with one tool for each path in place of the demo."""
+
+from __future__ import annotations
+
+from benchmarks.settings import *  # noqa: F403
+from benchmarks.settings import INSTALLED_APPS as _APPS
+
+INSTALLED_APPS = [*(name for name in _APPS if name != "benchmarks.catalogue"), "benchmarks.hops"]
