@@ -13,11 +13,10 @@ from django.db import transaction
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.definitions.definition import Definition, ResourceDefinition, ToolDefinition
 from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.tool_limits import SWITCHES
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 
 _STEP = 10
-# What an administrator may switch on, and not off when code has switched it on.
-CODE_SWITCHES = ("background", "needs_approval", "four_eyes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def _values(definition: Definition) -> dict[str, Any]:
         values["annotations"] = wire.get("annotations", {})
         # An administrator may send any tool to the background, or have it wait for approval; what code asks
         # for stays.
-        values |= {name: True for name in CODE_SWITCHES if getattr(definition, name)}
+        values |= {name: True for name in SWITCHES if getattr(definition, name)}
     elif isinstance(definition, ResourceDefinition):
         values["uri_template" if definition.is_template else "uri"] = definition.uri
         values["mime_type"] = wire.get("mimeType", "")

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import F, Q, QuerySet
 
 from mcp_app.catalogue.changing.announce import announce_on_commit
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.models import (
     CatalogueChange,
@@ -27,18 +28,7 @@ KEY_OF = {Tool: "name", Prompt: "name", Resource: "uri", ResourceTemplate: "uri_
 _LIST_OF = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
 # What an administrator may set, in the order it is shown in: of any entry, of tools, of one's own entries.
 DRESS: Final = ("title", "description", "enabled", "permission", "position", "icons", "meta")
-LIMITS: Final = (
-    "timeout_seconds",
-    "calls_per_minute",
-    "background",
-    "retries",
-    "queue",
-    "priority",
-    "max_running",
-    "needs_approval",
-    "approval_minutes",
-    "four_eyes",
-)
+LIMITS: Final = tuple(COLUMNS.values())
 OWN: Final[dict[type[Any], tuple[str, ...]]] = {
     Tool: ("name", "preset_of", "fixed_arguments"),
     Prompt: ("name", "template", "arguments"),

@@ -12,7 +12,8 @@ from django.core.exceptions import ValidationError
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.definitions.tool_definitions import (
+from mcp_app.catalogue.definitions.tool_limits import (
+    COLUMNS,
     MAX_APPROVAL_MINUTES,
     MAX_PRIORITY,
     MAX_RETRIES,
@@ -31,12 +32,6 @@ Errors = dict[str, list[str]]
 MAX_TEXT: Final = 100_000
 MAX_ARGUMENTS: Final = 50
 
-# What code switched on stays on.
-_CODE_SWITCHES: Final = {
-    "background": "runs this tool in the background",
-    "needs_approval": "has each call of this tool approved",
-    "four_eyes": "has somebody else than who asked approve",
-}
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _PERMISSION: Final = re.compile(r"\w+\.\w+")
 _MIME_TYPE: Final = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}(;\s*[\w-]+=[\w.\"-]+)*")
@@ -55,15 +50,8 @@ def check(row: Tool | Prompt | Resource | ResourceTemplate, *, own: bool) -> Non
     _collect(errors, "permission", lambda: _check_permission(row.permission))
     _collect(errors, "description", lambda: _check_length(row.description))
     if isinstance(row, Tool):
-        _collect(errors, "timeout_seconds", lambda: _check_timeout(row.timeout_seconds))
-        _collect(errors, "calls_per_minute", lambda: _check_rate(row.calls_per_minute))
-        for name, what in _CODE_SWITCHES.items():
-            _collect(errors, name, partial(_check_switch, row, name, what))
-        _collect(errors, "retries", lambda: _check_retries(row))
-        _collect(errors, "queue", lambda: _check_queue(row.queue))
-        _collect(errors, "priority", lambda: _check_priority(row.priority))
-        _collect(errors, "max_running", lambda: _check_rate(row.max_running))
-        _collect(errors, "approval_minutes", lambda: _check_approval_minutes(row.approval_minutes))
+        for limit, column in COLUMNS.items():
+            _collect(errors, column, partial(_LIMIT_CHECKS[limit], row))
     if own:
         _OWN_CHECKS[type(row)](row, errors)
     if errors:
@@ -109,27 +97,39 @@ def _check_length(text: str) -> None:
         raise UnfitError(f"This has {len(text)} characters: use at most {MAX_TEXT}.")
 
 
-def _check_timeout(seconds: float | None) -> None:
-    limit = conf.get().tool_timeout_max_seconds
+def _check_timeout(row: Tool) -> None:
+    limit, seconds = conf.get().tool_timeout_max_seconds, row.timeout_seconds
     if seconds is not None and not 0 < seconds <= limit:
         raise UnfitError(f"This must be more than 0 and at most {limit:g} seconds.")
 
 
-def _check_rate(rate: int | None) -> None:
-    if rate is not None and rate < 1:
-        raise UnfitError("This must be at least 1; leave it empty for no limit.")
+def _is_positive(column: str) -> Callable[[Tool], None]:
+    def check(row: Tool) -> None:
+        number = getattr(row, column)
+        if number is not None and number < 1:
+            raise UnfitError("This must be at least 1; leave it empty for no limit.")
+
+    return check
 
 
-def _check_switch(row: Tool, name: str, what: str) -> None:
-    base = row.preset_of or row
-    definition = registry.tools.get(base.name)
-    if definition is not None and getattr(definition, name) and base is row and not getattr(row, name):
-        raise UnfitError(f"The code {what}; that cannot be switched off here.")
+def _is_within(column: str, least: int, most: int) -> Callable[[Tool], None]:
+    def check(row: Tool) -> None:
+        number = getattr(row, column)
+        if number is not None and not least <= number <= most:
+            raise UnfitError(f"This must be {least} to {most}.")
+
+    return check
 
 
-def _check_approval_minutes(minutes: int | None) -> None:
-    if minutes is not None and not 1 <= minutes <= MAX_APPROVAL_MINUTES:
-        raise UnfitError(f"This must be 1 to {MAX_APPROVAL_MINUTES}.")
+def _is_as_in_code(switch: str, what: str) -> Callable[[Tool], None]:
+    """What code switched on stays on."""
+
+    def check(row: Tool) -> None:
+        definition = None if row.preset_of else registry.tools.get(row.name)
+        if definition is not None and getattr(definition, switch) and not getattr(row, switch):
+            raise UnfitError(f"The code {what}; that cannot be switched off here.")
+
+    return check
 
 
 def _check_retries(row: Tool) -> None:
@@ -145,14 +145,23 @@ def _check_retries(row: Tool) -> None:
         )
 
 
-def _check_queue(queue: str) -> None:
-    if queue and not QUEUE_NAME.fullmatch(queue):
+def _check_queue(row: Tool) -> None:
+    if row.queue and not QUEUE_NAME.fullmatch(row.queue):
         raise UnfitError("A queue is named by letters, digits and _.- only.")
 
 
-def _check_priority(priority: int | None) -> None:
-    if priority is not None and not 0 <= priority <= MAX_PRIORITY:
-        raise UnfitError(f"This must be 0 to {MAX_PRIORITY}.")
+_LIMIT_CHECKS: Final[dict[str, Callable[[Tool], None]]] = {
+    "timeout": _check_timeout,
+    "calls_per_minute": _is_positive("calls_per_minute"),
+    "background": _is_as_in_code("background", "runs this tool in the background"),
+    "retries": _check_retries,
+    "queue": _check_queue,
+    "priority": _is_within("priority", 0, MAX_PRIORITY),
+    "max_running": _is_positive("max_running"),
+    "needs_approval": _is_as_in_code("needs_approval", "has each call of this tool approved"),
+    "approval_minutes": _is_within("approval_minutes", 1, MAX_APPROVAL_MINUTES),
+    "four_eyes": _is_as_in_code("four_eyes", "has somebody else than who asked approve"),
+}
 
 
 def _check_prompt(row: Prompt, errors: Errors) -> None:

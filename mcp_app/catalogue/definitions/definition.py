@@ -12,6 +12,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.definitions.tool_limits import ToolLimits
 
 Wire = dict[str, Any]
 CompletionSource = (
@@ -55,22 +56,12 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolDefinition(Definition):
+class ToolDefinition(Definition, ToolLimits):
     """A code-defined tool; ``wraps_result`` says that ``{"result": value}`` travels (TOOL-18)."""
 
     name: str
-    timeout: float | None = None
-    calls_per_minute: int | None = None
-    background: bool = False
     task_required: bool = False
     asks_first: ToolFunction | None = None
-    retries: int = 0
-    queue: str = ""
-    priority: int = 0
-    max_running: int | None = None
-    needs_approval: bool = False
-    approval_minutes: int | None = None
-    four_eyes: bool = False
     wraps_result: bool = False
 
 

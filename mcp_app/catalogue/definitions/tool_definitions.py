@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mcp_app.catalogue.definitions import outputs, signatures
 from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition, ToolFunction, Wire
+from mcp_app.catalogue.definitions.tool_limits import (
+    MAX_APPROVAL_MINUTES,
+    MAX_PRIORITY,
+    MAX_RETRIES,
+    QUEUE_NAME,
+    LimitKeywords,
+    ToolLimits,
+)
 from mcp_app.catalogue.definitions.wire_parts import (
     EntryKeywords,
     EntryOptions,
@@ -19,32 +26,16 @@ from mcp_app.catalogue.definitions.wire_parts import (
 from mcp_app.catalogue.schemas import json_schema, schema_bounds
 from mcp_app.protocol.http import param_headers
 
-MAX_RETRIES = 10
-MAX_PRIORITY = 9
-APPROVAL_MINUTES = 60
-# A session, and with it the way back for the answer, lives no longer than a day.
-MAX_APPROVAL_MINUTES = 24 * 60
-QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
-
-class TaskKeywords(EntryKeywords, total=False):
+class TaskKeywords(EntryKeywords, LimitKeywords, total=False):
     """The options of an exposed Celery task, which always runs in the background, for the type checker."""
 
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
-    timeout: float | None
-    calls_per_minute: int | None
     task_required: bool
     asks_first: Callable[..., Any] | None
-    retries: int
-    queue: str
-    priority: int
-    max_running: int | None
-    needs_approval: bool
-    approval_minutes: int | None
-    four_eyes: bool
     input_schema: Wire | None
     output_schema: Wire | None
 
@@ -56,25 +47,15 @@ class ToolKeywords(TaskKeywords, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOptions(EntryOptions):
+class ToolOptions(EntryOptions, ToolLimits):
     """What was told about a tool; a hint (TOOL-19) that is None leaves the protocol's default."""
 
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
-    timeout: float | None = None
-    calls_per_minute: int | None = None
-    background: bool = False
     task_required: bool = False
     asks_first: Callable[..., Any] | None = None
-    retries: int = 0
-    queue: str = ""
-    priority: int = 0
-    max_running: int | None = None
-    needs_approval: bool = False
-    approval_minutes: int | None = None
-    four_eyes: bool = False
     input_schema: Wire | None = None
     output_schema: Wire | None = None
 
@@ -109,19 +90,10 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
         function=signature.callable_with(bind),
         code_path=where,
         permission=check_permission(where, told.permission),
-        timeout=told.timeout,
-        calls_per_minute=told.calls_per_minute,
-        background=told.background or told.needs_approval or told.task_required,
         task_required=told.task_required,
         asks_first=_asks_first(where, told, signature),
-        retries=told.retries,
-        queue=told.queue,
-        priority=told.priority,
-        max_running=told.max_running,
-        needs_approval=told.needs_approval,
-        approval_minutes=told.approval_minutes,
-        four_eyes=told.four_eyes,
         wraps_result=output.wraps,
+        **{**told.limits(), "background": _is_queued(told)},
     )
 
 
@@ -179,6 +151,10 @@ def _refuse_open_arguments(where: str, signature: signatures.Signature) -> None:
         raise DefinitionError(f"{where}: **arguments needs an input_schema that describes them.")
 
 
+def _is_queued(told: ToolOptions) -> bool:
+    return told.background or told.needs_approval or told.task_required
+
+
 def _check_limits(where: str, told: ToolOptions) -> None:
     if told.timeout is not None and told.timeout <= 0:
         raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {told.timeout!r}.")
@@ -187,8 +163,7 @@ def _check_limits(where: str, told: ToolOptions) -> None:
 
 
 def _check_queueing(where: str, told: ToolOptions) -> None:
-    queued = told.background or told.needs_approval or told.task_required
-    if not queued and (told.retries or told.queue or told.priority or told.max_running):
+    if not _is_queued(told) and (told.retries or told.queue or told.priority or told.max_running):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
     if told.retries and told.idempotent is not True:
         # R6: what may not happen twice must not be started twice.

@@ -16,7 +16,7 @@ from mcp_app.catalogue.definitions.definition import (
     ToolFunction,
     Wire,
 )
-from mcp_app.catalogue.definitions.tool_definitions import APPROVAL_MINUTES
+from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS, SWITCHES
 from mcp_app.catalogue.schemas import json_schema
 from mcp_app.catalogue.serving import static_content
 from mcp_app.catalogue.serving.entries import Order, PromptEntry, ResourceEntry, ToolEntry
@@ -86,67 +86,61 @@ def _tool(
     base: Tool | None = None,
 ) -> ToolEntry:
     settings = conf.get()
-    asked = row.timeout_seconds or (base and base.timeout_seconds) or definition.timeout
-    rows = [row] if base is None else [row, base]
-    # What one of them asks for, nobody can switch off below it: a preset needs approval if its tool does.
-    needs_approval = definition.needs_approval or any(each.needs_approval for each in rows)
-    background = needs_approval or definition.background or any(each.background for each in rows)
+    limits = _limits([row] if base is None else [row, base], definition)
     # A background tool is long by nature: only the hard limit ends it when nothing else was asked for.
-    usual = settings.tool_timeout_max_seconds if background else settings.tool_timeout_seconds
+    usual = settings.tool_timeout_max_seconds if limits["background"] else settings.tool_timeout_seconds
+    limits["timeout"] = min(limits["timeout"] or usual, settings.tool_timeout_max_seconds)
     output = wire.get("outputSchema")
     return ToolEntry(
         name=name,
-        wire=_announced(wire, definition, background=background, needs_approval=needs_approval),
+        wire=_announced(wire, definition, limits),
         function=function,
         input=json_schema.compile_schema(wire["inputSchema"]),
         output=None if output is None else json_schema.compile_schema(output),
-        timeout=min(asked or usual, settings.tool_timeout_max_seconds),
-        calls_per_minute=row.calls_per_minute
-        or (base and base.calls_per_minute)
-        or definition.calls_per_minute,
-        background=background,
         task_required=definition.task_required,
         asks_first=definition.asks_first,
-        retries=_retries(rows, definition),
-        queue=next((each.queue for each in rows if each.queue), definition.queue),
-        priority=_chosen(rows, "priority", definition.priority),
-        max_running=_chosen(rows, "max_running", definition.max_running),
-        needs_approval=needs_approval,
-        approval_minutes=_chosen(rows, "approval_minutes", definition.approval_minutes) or APPROVAL_MINUTES,
-        four_eyes=definition.four_eyes or any(each.four_eyes for each in rows),
         wraps_result=definition.wraps_result,
         param_headers=param_headers.read(wire["inputSchema"]),
         permission=row.permission or (base.permission if base else "") or definition.permission,
         fixed_arguments=fixed or {},
         whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,
         order=order_of(row),
+        **limits,
     )
 
 
-def _announced(wire: Wire, definition: ToolDefinition, *, background: bool, needs_approval: bool) -> Wire:
+def _limits(rows: Sequence[Tool], definition: ToolDefinition) -> dict[str, Any]:
+    """The administrator's, of the preset before its tool, else the code's.
+
+    What one of them switched on stays on: a preset needs approval if its tool does.
+    """
+    limits = definition.limits()
+    for name, column in COLUMNS.items():
+        chosen = [value for row in rows if (value := getattr(row, column)) not in (None, "")]
+        if name in SWITCHES:
+            limits[name] = limits[name] or any(chosen)
+        elif chosen:
+            limits[name] = chosen[0]
+    limits["background"] = limits["background"] or limits["needs_approval"]
+    limits["approval_minutes"] = limits["approval_minutes"] or APPROVAL_MINUTES
+    if definition.wire.get("annotations", {}).get("idempotentHint") is not True:
+        # Also when it was idempotent while an administrator allowed some (R6).
+        limits["retries"] = 0
+    return limits
+
+
+def _announced(wire: Wire, definition: ToolDefinition, limits: Mapping[str, Any]) -> Wire:
     """The definition with what clients should know of how it is run.
 
     That a call waits for a person, perhaps for long; and whether it may be a core task (TASK4-02), which
     only clients of 2025-11-25 are shown.
     """
     settings, announced = conf.get(), dict(wire)
-    if needs_approval:
+    if limits["needs_approval"]:
         announced["_meta"] = {**wire.get("_meta", {}), APPROVAL_HINT: True}
-    if background and settings.core_tasks and settings.redis_url:
+    if limits["background"] and settings.core_tasks and settings.redis_url:
         announced["execution"] = {"taskSupport": "required" if definition.task_required else "optional"}
     return announced
-
-
-def _chosen(rows: Sequence[Tool], name: str, in_code: Any) -> Any:
-    """The administrator's number, of the preset before its tool, else the code's."""
-    chosen = (getattr(row, name) for row in rows)
-    return next((value for value in chosen if value is not None), in_code)
-
-
-def _retries(rows: Sequence[Tool], definition: ToolDefinition) -> int:
-    """None for a tool that is not idempotent, also when it was while an administrator allowed some (R6)."""
-    idempotent = definition.wire.get("annotations", {}).get("idempotentHint") is True
-    return int(_chosen(rows, "retries", definition.retries)) if idempotent else 0
 
 
 def code_prompt(row: Prompt, definition: PromptDefinition) -> PromptEntry:

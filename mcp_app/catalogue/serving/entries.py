@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_app.catalogue.definitions.definition import CompletionSource, ToolFunction, Wire
+from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, ToolLimits
 from mcp_app.catalogue.schemas.json_schema import Validator
 from mcp_app.catalogue.serving.rendering import render
 from mcp_app.protocol.errors import InvalidParams
@@ -25,29 +26,21 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolEntry(Entry):
-    """A tool; ``timeout`` is in seconds, ``calls_per_minute`` counts per caller (None: no limit).
+class ToolEntry(Entry, ToolLimits):
+    """A tool, with the limits that hold for it.
 
-    A tool that ``needs_approval`` is a background one: what waits for a person must survive any process.
-    So is one whose calls have to be tasks (``task_required``). ``asks_first`` is run before one is made.
+    One whose calls have to be tasks (``task_required``) is a background one; ``asks_first`` is run before a
+    task is made.
     """
 
     name: str
     function: ToolFunction
     input: Validator
     output: Validator | None
-    timeout: float
-    calls_per_minute: int | None = None
-    background: bool = False
+    timeout: float = field()
+    approval_minutes: int = APPROVAL_MINUTES
     task_required: bool = False
     asks_first: ToolFunction | None = None
-    retries: int = 0
-    queue: str = ""
-    priority: int = 0
-    max_running: int | None = None
-    needs_approval: bool = False
-    approval_minutes: int = 60
-    four_eyes: bool = False
     wraps_result: bool = False
     param_headers: tuple[ParamHeader, ...] = ()
     fixed_arguments: Mapping[str, Any] = field(default_factory=dict)
