@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import DatabaseError, connection
 
 from mcp_app.conf import Settings
-from mcp_app.database import aquery
+from mcp_app.database import P, T, aquery
 from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
 from mcp_app.execution.background.backlog import Backlog
@@ -87,10 +87,10 @@ class Background:
             self._streams.sessions.update(new.session_id, {HAD_CALLS: "1"}),
         )
         try:
-            call, is_new = await aquery(_accept, new, self._backlog, self._most_waiting)
-        except DatabaseError as error:
-            log.warning("A call was not accepted: %s", error)
-            raise Unavailable(NO_DATABASE) from error
+            call, is_new = await _ask(_accept, new, self._backlog, self._most_waiting)
+        except Unavailable as error:
+            log.warning("A call was not accepted: %s", error.__cause__)
+            raise
         except TooManyRequests:
             await self._streams.log.drop(new.session_id, new.stream)
             raise
@@ -103,10 +103,7 @@ class Background:
 
     async def _present(self, new: NewCall) -> CallRecord | None:
         """The call that was accepted by the same request before."""
-        try:
-            return await aquery(records.find_request, new.session_id, new.request_id)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        return await _ask(records.find_request, new.session_id, new.request_id)
 
     async def _attached(self, call: CallRecord, new: NewCall) -> tuple[CallRecord, Position]:
         """The call that a repeated request attaches to, if it asks for the same work."""
@@ -135,31 +132,19 @@ class Background:
         self, task_id: str, principal: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
         """See ``client_tasks.find``; raises Unavailable."""
-        try:
-            return await aquery(client_tasks.find, task_id, principal, core=core)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        return await _ask(client_tasks.find, task_id, principal, core=core)
 
     async def seen_task(self, task_id: str) -> Task | None:
         """See ``client_tasks.seen``; raises Unavailable."""
-        try:
-            return await aquery(client_tasks.seen, task_id)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        return await _ask(client_tasks.seen, task_id)
 
     async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
         """See ``client_tasks.page``; raises Unavailable."""
-        try:
-            return await aquery(client_tasks.page, principal, after, size)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        return await _ask(client_tasks.page, principal, after, size)
 
     async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
         """Take answers to what a task asked; what answers nothing is ignored: False. Raises Unavailable."""
-        try:
-            changed = await aquery(_answer_task, call.id, responses)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        changed = await _ask(_answer_task, call.id, responses)
         if changed is not None:
             await tell_of_task(self._streams, changed)
         return changed is not None
@@ -170,32 +155,25 @@ class Background:
         if asked is None:
             return None
         stream, name = asked
-        try:
+        with _stored():
             call = await self.results.asked_on(session_id, stream)
             if call is None or not await self.answer_task(call, {name: core_tasks.taken(response)}):
                 return False
             await core_tasks.withdraw(self._streams, call, stream, name)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
         return True
 
     async def wait_for_task(
         self, call: CallRecord, session_id: str, request_id: str | int
     ) -> tuple[str, Position]:
         """See ``TaskResults.begin``; raises Unavailable."""
-        try:
+        with _stored():
             return await self.results.begin(call, session_id, request_id)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
 
     async def end_task(self, call: CallRecord, reason: str) -> bool:
         """End a core task as cancelled, whatever its worker does; False when it is over (TASK4-07)."""
         encoded = stored_answers.cancelled(call)
-        try:
-            if not await aquery(_end_cancelled, call.id, encoded, reason):
-                return False
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        if not await _ask(_impatient(records.end_cancelled), call.id, encoded, reason):
+            return False
         await self._stop_worker(call, reason)
         # What cannot be said now is by a later sweep.
         with suppress(DatabaseError):
@@ -204,10 +182,7 @@ class Background:
 
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
         """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
-        try:
-            call = await aquery(_request_cancel_of, call_id, reason)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        call = await _ask(_impatient(records.request_cancel_of), call_id, reason)
         if call is not None:
             await self._stop(call, reason)
 
@@ -221,14 +196,12 @@ class Background:
 
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
         """A stream that is no longer in Redis but belongs to a stored call, or waits for one; else None."""
-        try:
-            if stream.startswith(WAIT):
+        if stream.startswith(WAIT):
+            with _stored():
                 return await self.results.restore(session_id, stream)
-            if not stream.startswith(PREFIX):
-                return None
-            call = await aquery(records.find_by_stream, session_id, stream)
-        except DatabaseError as error:
-            raise Unavailable(NO_DATABASE) from error
+        if not stream.startswith(PREFIX):
+            return None
+        call = await _ask(records.find_by_stream, session_id, stream)
         return None if call is None else (call.stream, await self.restore(call))
 
     async def complete(self, session_id: str, stream: str) -> bool:
@@ -250,7 +223,7 @@ class Background:
         if not self.available or not await self._had_calls(session_id):
             return False
         try:
-            call = await aquery(_request_cancel, session_id, request_id, reason)
+            call = await aquery(_impatient(records.request_cancel), session_id, request_id, reason)
             if call is None:
                 return await self.results.give_up(session_id, request_id)
         except DatabaseError as error:
@@ -317,14 +290,8 @@ def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallReco
     return call, is_new
 
 
-def _request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
-    with _impatience():
-        return records.request_cancel(session_id, request_id, reason)
-
-
 def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRecord | None:
-    with _impatience():
-        changed = task_records.answer(call_id, responses)
+    changed = _impatient(task_records.answer)(call_id, responses)
     if changed is None:
         return None
     call, goes_on = changed
@@ -333,14 +300,22 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
     return call
 
 
-def _end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
-    with _impatience():
-        return records.end_cancelled(call_id, answer, reason)
+@contextmanager
+def _stored() -> Iterator[None]:
+    """Around what needs the database: raises Unavailable while that is away."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise Unavailable(NO_DATABASE) from error
 
 
-def _request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
-    with _impatience():
-        return records.request_cancel_of(call_id, reason)
+async def _ask(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    with _stored():
+        return await aquery(function, *args, **kwargs)
+
+
+def _impatient(function: Callable[P, T]) -> Callable[P, T]:
+    return _impatience()(function)
 
 
 @contextmanager
