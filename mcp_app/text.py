@@ -104,8 +104,3 @@ def indented_json(text: str, limit: int) -> str:
 def json_text(value: Any) -> str:
     """A stored JSON value as indented text with stable order; characters beyond ASCII stay readable."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
-
-
-def pretty_json(value: Any) -> SafeString:
-    """A stored JSON value as escaped, indented text for a ``pre``."""
-    return visible_block(json_text(value))

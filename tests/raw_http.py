@@ -1,6 +1,6 @@
 """A raw HTTP, SSE and MCP client for tests: sees every byte, cuts a connection anywhere, reaches any process.
 
-Uses none of the server's code but the SSE parser.
+Uses none of the server's code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-from mcp_app.protocol.http import sse
+from tests.event_parser import Parser, ServerSentEvent
 from tests.raw_wire import (
     PATIENCE,
     Answer,
@@ -27,9 +27,9 @@ from tests.raw_wire import (
 __all__ = ["Answer", "EventStream", "Mcp", "NotHttp", "RawClient", "Wire", "events_of", "is_stream"]
 
 
-def events_of(body: bytes) -> list[sse.ServerSentEvent]:
+def events_of(body: bytes) -> list[ServerSentEvent]:
     """The events of an SSE body, or of the part of it that was read."""
-    return list(sse.Parser().feed(body))
+    return list(Parser().feed(body))
 
 
 def is_stream(answer: Answer) -> bool:
@@ -46,8 +46,8 @@ class EventStream:
         self.raw = b""
         self.last_event_id: str | None = None
         self._wire = wire
-        self._parser = sse.Parser()
-        self._waiting: list[sse.ServerSentEvent] = []
+        self._parser = Parser()
+        self._waiting: list[ServerSentEvent] = []
 
     def _read(self, deadline: float) -> None:
         """Read what comes next into the parser; notes the end."""
@@ -58,7 +58,7 @@ class EventStream:
         self.raw += piece
         self._waiting += self._parser.feed(piece)
 
-    def next(self, timeout: float = PATIENCE) -> sse.ServerSentEvent | None:
+    def next(self, timeout: float = PATIENCE) -> ServerSentEvent | None:
         """The next event, None when the server ended the stream; TimeoutError after ``timeout`` s."""
         deadline = time.monotonic() + timeout
         while not self._waiting:
@@ -70,7 +70,7 @@ class EventStream:
             self.last_event_id = str(event.id)
         return event
 
-    def __iter__(self) -> Iterator[sse.ServerSentEvent]:
+    def __iter__(self) -> Iterator[ServerSentEvent]:
         while (event := self.next()) is not None:
             yield event
 

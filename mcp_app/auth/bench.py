@@ -83,13 +83,8 @@ def bench_key(actor_id: Any, user_id: Any) -> str:
     return own if str(actor_id) == str(user_id) else f"{own}{ACTOR}{actor_id}"
 
 
-def may_try_as(actor: Any, user: Any) -> bool:
-    """Whether ``actor`` may try entries as ``user``: nobody acts as a superuser without being one."""
-    return not _refusal(actor, user)
-
-
 def _refusal(actor: Any, user: Any) -> str:
-    """Why ``actor`` may not act as ``user``; empty when they may."""
+    """Why ``actor`` may not act as ``user``; empty when they may. Only a superuser acts as one."""
     if not (actor.is_active and getattr(actor, "is_staff", False) and actor.has_perm(TRY)):
         return "You may not try entries."
     if user.pk == actor.pk:

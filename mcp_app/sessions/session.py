@@ -12,6 +12,7 @@ from mcp_app import database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.features.tasks import related
+from mcp_app.protocol.messages.logging import DEFAULT_LEVEL
 
 STANDALONE = "standalone"
 # The member of a stored session that says it may have background calls.
@@ -66,7 +67,7 @@ class Session:
         """Take over the members that change during a session's life."""
         if "version" in fields:
             self._learn(fields["version"], fields["client"], fields["capabilities"])
-        self.log_level = fields.get("log_level", "info")
+        self.log_level = fields.get("log_level", DEFAULT_LEVEL)
         self.initialized = fields.get("initialized") == "1"
         self.announced = int(fields.get("announced", "0"))
         self.checked_at = time.monotonic()
@@ -167,6 +168,6 @@ def stored_fields(
         "transport": transport,
         "created": repr(database_clock.timestamp()),
         "initialized": "0",
-        "log_level": "info",
+        "log_level": DEFAULT_LEVEL,
         "announced": str(announced),
     }

@@ -7,4 +7,3 @@ from mcp_app import text
 register = template.Library()
 register.filter(text.visible)
 register.filter(text.visible_block)
-register.filter(text.pretty_json)

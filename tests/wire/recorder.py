@@ -19,11 +19,11 @@ from urllib.parse import parse_qs
 import orjson
 
 from mcp_app import testing
-from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
 from mcp_app.transports.streamable_http.endpoint import Endpoint
+from tests.event_parser import Parser, ServerSentEvent
 
 STDIO = "stdio/"
 MODERN_META = "io.modelcontextprotocol/protocolVersion"
@@ -69,7 +69,7 @@ class Exchange:
         self._version = fields.get(b"mcp-protocol-version", "")
         self._body = b""
         self._answer = b""
-        self._parser: sse.Parser | None = None
+        self._parser: Parser | None = None
         self._json = False
         self._revision: str | None = None
 
@@ -93,7 +93,7 @@ class Exchange:
     def _begin(self, headers: dict[bytes, bytes]) -> None:
         kind = headers.get(b"content-type", b"")
         self._json = kind.startswith(b"application/json")
-        self._parser = sse.Parser() if kind.startswith(b"text/event-stream") else None
+        self._parser = Parser() if kind.startswith(b"text/event-stream") else None
         session = headers.get(b"mcp-session-id")
         if session is not None:
             self._speaker = session.decode()
@@ -104,7 +104,7 @@ class Exchange:
         if asked:
             self._recorder.write(self._speaker, self._revision, asked)
 
-    def _event(self, event: sse.ServerSentEvent) -> None:
+    def _event(self, event: ServerSentEvent) -> None:
         if event.event == "endpoint" and event.data:
             self._speaker = event.data.decode().rpartition("=")[2]
         elif event.data:

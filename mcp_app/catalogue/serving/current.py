@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from mcp_app.catalogue.serving import loading
-from mcp_app.catalogue.serving.snapshot import EMPTY, KINDS, Catalogue
+from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.database import thread_connection
 
 
@@ -41,11 +41,6 @@ def refresh_now(*, force: bool = False) -> Catalogue:
 async def refresh(force: bool = False) -> Catalogue:
     """As ``refresh_now``, in a thread; many callers at once share the next load that has not begun."""
     return await asyncio.wrap_future(_queue(force))
-
-
-def changed_kinds(old: Catalogue, new: Catalogue) -> tuple[str, ...]:
-    """The lists ("tools", "prompts", "resources") that differ between two snapshots."""
-    return tuple(kind for kind in KINDS if old.revisions[kind] != new.revisions[kind])
 
 
 def replace(catalogue: Catalogue) -> Catalogue:

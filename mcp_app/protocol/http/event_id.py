@@ -8,9 +8,6 @@ from typing import Final
 
 from mcp_app.protocol.errors import Refused
 
-MAX_EPOCH: Final = 2**48 - 1
-MAX_OFFSET: Final = 10**15 - 1
-
 # One spelling for each position, so that two ids are the same exactly when their texts are.
 _PATTERN: Final = re.compile(
     r"(?P<stream>[a-z0-9-]{1,40})\.(?P<epoch>0|[1-9a-f][0-9a-f]{0,11})\.(?P<offset>0|[1-9][0-9]{0,14})"

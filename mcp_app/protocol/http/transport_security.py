@@ -119,10 +119,6 @@ class HostPolicy:
                 "The Origin header is not allowed. An administrator can add it to ALLOWED_ORIGINS."
             )
 
-    def is_allowed_origin(self, host: bytes | None, origin: bytes | None) -> bool:
-        """Whether a browser page of this origin may read answers (CORS); False without an Origin."""
-        return origin is not None and self._verdict(host, origin) is _Verdict.ALLOWED
-
     def _add_host(self, entry: str) -> None:
         if entry == "*":
             self._any_host = True

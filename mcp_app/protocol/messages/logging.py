@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mcp_app.protocol.errors import InvalidParams
-
 LEVELS: Final[tuple[str, ...]] = (
     "debug",
     "info",
@@ -19,13 +17,6 @@ LEVELS: Final[tuple[str, ...]] = (
 DEFAULT_LEVEL: Final = "info"
 
 _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
-
-
-def check_level(level: object) -> str:
-    """A level a client sent. Raises InvalidParams listing the levels (LOG-01)."""
-    if isinstance(level, str) and level in _RANK:
-        return level
-    raise InvalidParams(f"The level must be one of {', '.join(LEVELS)}.")
 
 
 def at_least(level: str, threshold: str) -> bool:

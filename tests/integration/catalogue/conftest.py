@@ -46,12 +46,11 @@ def registered() -> Iterator[Registry]:
 
 
 @pytest.fixture(autouse=True)
-def announced() -> Iterator[list[int]]:
+def announced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The revisions announced so far."""
     heard: list[int] = []
-    announce.set_announcer(heard.append)
-    yield heard
-    announce.set_announcer(None)
+    monkeypatch.setattr(announce, "broadcast", heard.append)
+    return heard
 
 
 @pytest.fixture(autouse=True)

@@ -114,10 +114,9 @@ def test_saving_without_a_difference_is_no_revision(announced: list[int]) -> Non
 
 
 def test_only_the_list_that_changed_gets_the_new_revision() -> None:
-    before = current.refresh_now()
+    assert set(current.refresh_now().revisions.values()) == {1}
     save_prompt()
     after = current.refresh_now()
-    assert current.changed_kinds(before, after) == ("prompts",)
     assert after.revisions == {"tools": 1, "prompts": 2, "resources": 1}
 
 

@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 
 from mcp_app.protocol.http.sse import (
     KEEP_ALIVE,
-    Parser,
-    ServerSentEvent,
     encode_event,
     encode_priming,
     encode_retry,
 )
-
-Event = ServerSentEvent
+from tests.event_parser import Parser
+from tests.event_parser import ServerSentEvent as Event
 
 
 @pytest.mark.requirement("T-SSE-01")

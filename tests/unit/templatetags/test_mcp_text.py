@@ -11,7 +11,6 @@ from mcp_app.text import (
     indented_json,
     json_text,
     marked,
-    pretty_json,
     visible,
     visible_block,
 )
@@ -85,4 +84,3 @@ def test_indenting_hostile_text_is_quick_and_bounded(text: str) -> None:
 
 def test_a_stored_value_reads_the_same_whatever_the_order_of_its_members() -> None:
     assert json_text({"b": 1, "a": "é"}) == json_text({"a": "é", "b": 1}) == '{\n  "a": "é",\n  "b": 1\n}'
-    assert pretty_json({"a": "<b>"}) == "{\n  &quot;a&quot;: &quot;&lt;b&gt;&quot;\n}"

@@ -11,9 +11,9 @@ import orjson
 
 from mcp_app.conf import Settings
 from mcp_app.process import Process
-from mcp_app.protocol.http import sse
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.streamable_http.endpoint import Endpoint
+from tests.event_parser import Parser, ServerSentEvent
 
 LOOPBACK = Settings(auth="loopback", loopback=True, message_log=False)
 Pairs = list[tuple[bytes, bytes]]
@@ -81,8 +81,8 @@ class Exchange:
         return orjson.loads(self.body)
 
     @property
-    def events(self) -> list[sse.ServerSentEvent]:
-        return sse.Parser().feed(self.body)
+    def events(self) -> list[ServerSentEvent]:
+        return Parser().feed(self.body)
 
     @property
     def messages(self) -> list[Any]:
