@@ -4,15 +4,21 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-postgres chaos browser corpus conformance wheel bench lint format clean
+.PHONY: run test test-system test-postgres chaos browser corpus conformance wheel bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
 
-# In the order of the files: by their sizes, a few long tests would come last, beside an idle core.
+# What this process can test alone: units, and the server inside the test process.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not chaos" --ignore=tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not process and not chaos" --ignore=tests/browser $(ARGS)
+
+# Real processes, sockets and clients, and the short selection of the chaos suite. A file's tests share servers.
+# In the order of the files: by their sizes, a few long tests would come last, beside an idle core.
+test-system: .venv/test.stamp
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "process and not chaos" \
+	  --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
 	$(BIN)/python -m tests.postgres $(ARGS)

@@ -15,6 +15,7 @@ from django.db.models.signals import post_migrate
 from mcpsite.redis_server import RedisServer
 from tests import wire
 
+pytest_plugins = ["tests.kinds"]
 pytest.register_assert_rewrite("tests.streams_contract")
 
 

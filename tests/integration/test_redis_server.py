@@ -15,6 +15,7 @@ from redis.retry import Retry
 from mcp_app.streams import Streams
 from mcpsite.redis_server import Program, RedisServer, RedisServerError, find_program
 
+pytestmark = pytest.mark.process
 PROGRAMS = [find_program(), Program("fakeredis", "")]
 
 

@@ -60,7 +60,7 @@ def checkout(tmp_path: Path) -> Path:
         "conformance:\n\tcat conformance.txt\n"
         "%:\n\t.venv/bin/python -m pytest -n 2 --dist loadfile suite_$@.py $(ARGS)\n"
     )
-    for target in ("test", "test-postgres", "wheel", "browser"):
+    for target in ("test", "test-system", "test-postgres", "wheel", "browser"):
         (tmp_path / f"suite_{target}.py").write_text(PASSES)
     return tmp_path
 
@@ -87,6 +87,8 @@ def test_a_run_in_which_all_passes_is_green(checkout: Path) -> None:
     status, said = ci(checkout)
     assert status == 0, said
     assert "unstable" not in said
+    for target in ("test", "test-system", "test-postgres", "conformance", "wheel", "browser"):
+        assert f"passed  make {target}\n" in said
 
 
 @pytest.mark.process
@@ -123,7 +125,7 @@ def test_a_run_is_red(checkout: Path, suite: str, why: str) -> None:
 
 @pytest.mark.process
 def test_unstable_tests_of_all_suites_are_counted_together(checkout: Path) -> None:
-    for target in ("test", "browser"):
+    for target in ("test-system", "browser"):
         (checkout / f"suite_{target}.py").write_text(ONCE.format(count=3).replace("seen-", f"{target}-"))
     status, said = ci(checkout)
     assert status == 1, said

@@ -145,6 +145,7 @@ print(*sorted(found.id for found in run_checks() if found.id.startswith("mcp_app
 ELSEWHERE = "thread = threading.Thread(target=make); thread.start(); thread.join()"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("celery", "reported"),
     [

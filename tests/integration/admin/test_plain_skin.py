@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 
 
+@pytest.mark.process
 def test_every_admin_test_holds_without_unfold() -> None:
     environment = {
         name: value

@@ -29,6 +29,7 @@ from tests.live import ROOT, LiveServer, eventually
 from tests.process.installation import free_port
 from tests.raw_http import RawClient
 
+pytestmark = pytest.mark.process
 PATIENCE = 60.0
 
 

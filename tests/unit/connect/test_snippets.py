@@ -51,6 +51,7 @@ def words_as_a_shell_reads_them(line: str) -> list[str]:
     return done.stdout.split("\0")[:-1]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("client", "start"),
     [
@@ -79,6 +80,7 @@ def test_an_ordinary_command_line_holds_no_single_quotes_which_windows_would_sen
         assert "'" not in one("inspector", Connection("django-mcp", url)).text
 
 
+@pytest.mark.process
 def test_curl_sends_a_request_to_initialize(connection: Connection) -> None:
     words = words_as_a_shell_reads_them(one("curl", connection).text)
     assert words[:3] == ["curl", "-i", connection.url]

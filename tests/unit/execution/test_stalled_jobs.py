@@ -44,6 +44,7 @@ def test_a_job_that_was_begun_is_not_lost(jobs: LostJobs, pid: int | None) -> No
     assert jobs.among([begun], [begun]) == []
 
 
+@pytest.mark.process
 def test_a_job_that_a_dead_child_had_begun_is_lost(jobs: LostJobs) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         child.wait()

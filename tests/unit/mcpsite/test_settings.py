@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[3]
 PUBLIC = {
     "HOST": "0.0.0.0",

@@ -194,10 +194,12 @@ TRAIL = (
 )
 
 
+@pytest.mark.process
 def test_nothing_is_imported_when_nobody_asks_for_traces() -> None:
     assert started(START + TRAIL + IMPORTED).strip() == "False"
 
 
+@pytest.mark.process
 def test_a_provider_is_made_as_the_environment_says() -> None:
     printed = started(START + TRAIL, OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="shop")
     assert '"name": "tools/call add"' in printed
@@ -205,6 +207,7 @@ def test_a_provider_is_made_as_the_environment_says() -> None:
     assert '"parent_id": "0x00f067aa0ba902b7"' in printed
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("exporter_name", ["no-such", "otlp"])
 def test_a_missing_exporter_is_told_and_stops_nothing(exporter_name: str) -> None:
     code = "import importlib.metadata as m; m.entry_points = lambda **_: []\n" + START + TRAIL
@@ -212,6 +215,7 @@ def test_a_missing_exporter_is_told_and_stops_nothing(exporter_name: str) -> Non
     assert "requirements-otel.txt" in printed
 
 
+@pytest.mark.process
 def test_a_missing_library_is_told_and_stops_nothing() -> None:
     code = "import sys; sys.modules['opentelemetry'] = None\n" + START + TRAIL
     printed = started(code, OTEL_TRACES_EXPORTER="otlp")

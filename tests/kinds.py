@@ -1,0 +1,78 @@
+"""The two halves of the suite: tests that need this process alone, and tests of real processes.
+
+``make test`` runs the first half, ``make test-system`` the tests marked ``process``. The folders below have
+that mark on every test; a single module or test elsewhere carries it itself. A test of the first half that
+starts a program fails, so that none is in the wrong half.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+OF_PROCESSES = tuple(
+    TESTS / folder
+    for folder in (
+        "chaos",
+        "fuzz",
+        "integration/calls",
+        "integration/features",
+        "integration/http",
+        "integration/metrics",
+        "integration/oauth",
+        "integration/tracing",
+        "interop",
+        "process",
+    )
+)
+# Tests of the first half have a Redis of their own: one of these programs, or our module with fakeredis.
+REDIS = frozenset({"redis-server", "valkey-server", "redis_server.py"})
+
+
+class _Running:
+    """The test that runs now."""
+
+    may_start_programs = True
+
+
+def _refuse_programs(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "subprocess.Popen" or _Running.may_start_programs:
+        return
+    executable, command = arguments[:2]
+    words = [executable] if isinstance(command, str | bytes) else [executable, *command]
+    if not REDIS.intersection(Path(str(word)).name for word in words):
+        pytest.fail(f"This test starts {executable}: mark it `process`.")
+
+
+def pytest_configure() -> None:
+    """Audit hooks cannot be taken away; this one looks at nothing but the start of a program."""
+    sys.addaudithook(_refuse_programs)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import tests of processes when the marks will deselect all of them."""
+    unwanted = "not process" in config.option.markexpr and collection_path in OF_PROCESSES
+    return True if unwanted else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests in folders of processes."""
+    for item in items:
+        if any(folder in item.path.parents for folder in OF_PROCESSES):
+            item.add_marker(pytest.mark.process)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let only tests with the mark start programs."""
+    _Running.may_start_programs = any(item.iter_markers("process")) or any(item.iter_markers("browser"))
+    try:
+        return (yield)
+    finally:
+        _Running.may_start_programs = True
