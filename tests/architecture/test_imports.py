@@ -8,6 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,6 +23,7 @@ print(sorted(unwanted & {name.partition(".")[0] for name in sys.modules}))
 """
 
 
+@pytest.mark.process
 def test_every_import_goes_to_a_lower_layer_and_every_library_has_one_home() -> None:
     program = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -36,6 +38,7 @@ def test_no_modules_import_each_other_in_a_circle_hints_included() -> None:
     TopologicalSorter({name: found - {"mcp_app"} for name, found in modules.items()}).prepare()
 
 
+@pytest.mark.process
 def test_the_protocol_package_loads_without_any_framework() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=60
