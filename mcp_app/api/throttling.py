@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from ipaddress import ip_address, ip_network
 from typing import Any
 
 from rest_framework.exceptions import Throttled
@@ -11,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from mcp_app import conf
+from mcp_app.protocol.rate_window import client_network
 from mcp_app.streams.blocking.counting import count
 
 WINDOW_SECONDS = 60.0
@@ -30,18 +30,12 @@ class Throttle(BaseThrottle):
 
 def count_address(request: Request) -> None:
     """Count a request of somebody unknown; raises Throttled."""
-    _count(f"api/from/{_origin(request.META.get('REMOTE_ADDR') or '')}", conf.get().api_refusals_per_minute)
+    _count(
+        f"api/from/{client_network(request.META.get('REMOTE_ADDR') or 'unknown')}",
+        conf.get().api_refusals_per_minute,
+    )
 
 
 def _count(key: str, limit: int) -> None:
     if limit and (wait := count(key, limit, WINDOW_SECONDS)):
         raise Throttled(math.ceil(wait))
-
-
-def _origin(address: str) -> str:
-    """Whom an address stands for: with IPv6 a whole network belongs to one line."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return "unknown"
-    return str(parsed) if parsed.version == 4 else str(ip_network(f"{parsed}/64", strict=False))

@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 import time
 from hashlib import sha256
-from ipaddress import ip_address
 
 from mcp_app.protocol.errors import TooManyRequests
-from mcp_app.protocol.rate_window import RateWindow
+from mcp_app.protocol.rate_window import RateWindow, client_network
 
 TOO_MANY = "Too many wrong API keys from your address: wait before you try another one."
 # A key that was wrong a moment ago is not looked up again; after this it may have become right.
@@ -29,7 +28,7 @@ class WrongKeys:
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._tally = RateWindow(60.0)
+        self._tally = RateWindow()
         self._until: dict[bytes, float] = {}
 
     def repeated(self, authorization: bytes, address: str) -> bool:
@@ -42,7 +41,7 @@ class WrongKeys:
         if not self._per_minute or not address:
             return
         now = time.monotonic()
-        number, rest = self._tally.hit(_network(address), now)
+        number, rest = self._tally.hit(client_network(address), now)
         if number <= self._per_minute:
             return
         if number == self._per_minute + 1:
@@ -60,15 +59,3 @@ class WrongKeys:
 def _digest(authorization: bytes, address: str) -> bytes:
     """Not the key itself: it may be right elsewhere, and memory is written to disk when a process dies."""
     return sha256(b"%b\0%b" % (address.encode(), authorization)).digest()
-
-
-def _network(address: str) -> str:
-    """Who is counted together: of IPv6 a /64, for everybody has as many addresses as that."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address[:64]
-    if found.version == 4:
-        return address
-    mapped = getattr(found, "ipv4_mapped", None)
-    return str(mapped) if mapped else str(int(found) >> 64)

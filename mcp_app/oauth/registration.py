@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import Any, Final
 
 import orjson
@@ -15,6 +14,7 @@ from mcp_app import database_clock
 from mcp_app.oauth import redirects, secrets
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.models import Client
+from mcp_app.protocol.rate_window import client_network
 
 MAX_URIS: Final = 10
 MAX_BODY: Final = 8 * 1024
@@ -94,7 +94,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
     The same words from the same network within a day give the same public client: some programs register at
     each start. Raises RegistrationRefused when too many come.
     """
-    network = network_of(address)
+    network = client_network(address)
     digest = hashlib.sha256(
         orjson.dumps([network, metadata.name, metadata.redirect_uris, metadata.auth_method])
     ).hexdigest()
@@ -161,15 +161,3 @@ def answer(client: Client, secret: str) -> dict[str, Any]:
         "token_endpoint_auth_method": client.token_auth_method,
     }
     return {**told, "client_secret": secret, "client_secret_expires_at": 0} if secret else told
-
-
-def network_of(address: str) -> str:
-    """Who is counted together: of IPv6 a /64."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address[:64]
-    if found.version == 4:
-        return address
-    mapped = getattr(found, "ipv4_mapped", None)
-    return str(mapped) if mapped else f"{ip_address(int(found) >> 64 << 64)}/64"

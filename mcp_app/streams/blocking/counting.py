@@ -11,6 +11,7 @@ from typing import Any
 import redis
 
 from mcp_app import conf
+from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import window_key
@@ -50,23 +51,18 @@ def _client(url: str) -> redis.Redis:
 
 
 class OwnCounts:
-    """The windows of one process; those that are over are forgotten when another begins."""
+    """The windows of one process, for all its threads."""
 
     def __init__(self) -> None:
-        self._windows: dict[str, tuple[float, int]] = {}
+        self._windows = RateWindow()
         self._away_until = 0.0
         self._lock = threading.Lock()
 
     def count(self, key: str, limit: int, seconds: float) -> float:
         """See ``count``."""
-        now = time.monotonic()
         with self._lock:
-            ends, counted = self._windows.get(key, (0.0, 0))
-            if ends <= now:
-                self._windows = {name: window for name, window in self._windows.items() if window[0] > now}
-                ends, counted = now + seconds, 0
-            self._windows[key] = (ends, counted + 1)
-        return 0.0 if counted < limit else ends - now
+            counted, rest = self._windows.hit(key, time.monotonic(), seconds)
+        return 0.0 if counted <= limit else rest
 
     def redis_went_away(self) -> None:
         """Do not ask it for a while."""

@@ -72,10 +72,3 @@ def test_a_redis_that_is_away_is_not_asked_again_at_once(settings: Any) -> None:
     assert not counting._own.redis_is_away()
     count("api/a", 2, 60)
     assert counting._own.redis_is_away()
-
-
-def test_windows_that_are_over_are_forgotten() -> None:
-    own = OwnCounts()
-    for number in range(100):
-        own.count(f"key {number}", 1, 0.0)
-    assert len(own._windows) == 1

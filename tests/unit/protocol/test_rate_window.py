@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from mcp_app.protocol.rate_window import RateWindow
+import pytest
+
+from mcp_app.protocol.rate_window import RateWindow, client_network
 
 
 def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
-    tally = RateWindow(60.0)
+    tally = RateWindow()
     assert tally.hit("a", 100.0) == (1, 60.0)
     assert tally.hit("a", 130.0) == (2, 30.0)
     assert tally.hit("b", 130.0) == (1, 60.0)
@@ -14,9 +16,23 @@ def test_a_window_counts_each_key_by_itself_and_ends_after_its_time() -> None:
 
 
 def test_of_too_many_keys_the_oldest_are_forgotten() -> None:
-    tally = RateWindow(60.0, keys=3)
+    tally = RateWindow(keys=3)
     for number in range(100):
         tally.hit(f"k{number}", 1.0)
     assert len(tally._windows) == 3
     assert tally.hit("k99", 1.0)[0] == 2
     assert tally.hit("k0", 1.0)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8:0:1:2:3:4:5", "2001:db8:0:1::/64"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("no address", "no address"),
+        ("x" * 100, "x" * 64),
+    ],
+)
+def test_all_addresses_of_an_ipv6_network_are_one_client(address: str, network: str) -> None:
+    assert client_network(address) == network
