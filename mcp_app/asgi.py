@@ -1,4 +1,4 @@
-"""The door into a project: answers MCP, /metrics and health checks itself and hands on everything else.
+"""The ASGI entry point of a project: serves MCP, /metrics and health checks, and passes everything else on.
 
 In the ``asgi.py`` of a project::
 
@@ -34,7 +34,7 @@ log = logging.getLogger("mcp.asgi")
 
 
 def get_application(project: Any, *, prefix: str = "") -> Application:
-    """An ASGI application that serves MCP beside ``project``, which gets whatever is not ours.
+    """An ASGI application that serves MCP and passes all other requests to ``project``.
 
     ``project`` is what ``django.core.asgi.get_asgi_application()`` returned, or an application around it.
     With ``prefix`` ("/ai") the addresses are ``/ai/mcp``, ``/ai/healthz`` and so on. Raises
@@ -50,7 +50,8 @@ def get_application(project: Any, *, prefix: str = "") -> Application:
 class Application:
     """Routes by exact path, before any middleware; starts and stops the MCP service with the server.
 
-    Most servers announce start and stop (lifespan). Daphne does not: there the first request is the start.
+    Most servers announce start and stop (lifespan). Daphne does not: there the first request starts the
+    service.
     """
 
     def __init__(self, project: Any, prefix: str = "") -> None:
@@ -100,7 +101,7 @@ class Application:
         self._long_poll.stop()
 
     async def _http_below(self, root: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """A request to a project that is not at the top of its site, or that has MCP below a prefix."""
+        """A request to a project that is mounted below a path, or that has MCP below a prefix."""
         # The specification has the root in the path; some servers leave it out.
         inner = scope["path"].removeprefix(root)
         path = inner.removeprefix(self._prefix)
@@ -113,7 +114,7 @@ class Application:
     async def _first_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The first request of a server without lifespan events: Daphne, which ``runserver`` uses.
 
-        It may be the first since the developer's last edit, so the catalogue is brought up to date here.
+        It may be the first since the developer's last edit, so the catalogue is updated here.
         """
         from mcp_app.catalogue.changing.mirror import mirror
 
@@ -126,11 +127,11 @@ class Application:
         self.routes.update({"/mcp": self._mcp.endpoint or self._mcp, **self._others})
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The live console; what it needs is loaded when somebody watches for the first time."""
+        """The live console; its libraries are loaded when its first page connects."""
         from mcp_app.console import address
 
         if not address.is_socket(scope):
-            # Django's own handler knows no WebSockets; what a project has around it may.
+            # Django's own handler knows no WebSockets; the project's application around it may.
             is_plain = isinstance(self._project, ASGIHandler)
             await (address.refuse(receive, send) if is_plain else self._project(scope, receive, send))
             return
@@ -179,20 +180,20 @@ class Application:
 
 
 def _tell_what_is_not_offered() -> None:
-    """Somebody who added a tool and forgot `migrate` looks for it in vain: the log says why."""
+    """Log which tools are not offered yet because `migrate` has not run since they were added."""
     from mcp_app.catalogue.changing.mirror import not_in_database
 
     try:
         absent = not_in_database()
     except DatabaseError:
-        return  # It may be away at a start; all else waits for it.
+        return  # The database may be away at start; everything else waits for it.
     if absent:
         names = ", ".join(absent)
         log.warning("Clients are not offered what code defines: %s. Run `manage.py migrate`.", names)
 
 
 class _ProjectLifespan:
-    """Start and stop of the project's own application, when there is more around it than Django's handler."""
+    """Start and stop of the project's own application, if it handles more than Django does."""
 
     def __init__(self, project: Endpoint, scope: Scope) -> None:
         self._told: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
@@ -220,10 +221,10 @@ class _ProjectLifespan:
 
 
 def _before_stopping(drain: Callable[[], None]) -> None:
-    """Have open event streams ended as soon as the process is asked to stop.
+    """End open event streams as soon as the process is asked to stop.
 
-    Servers wait for open answers before they tell of their end (lifespan), and an event stream is open for
-    minutes. Their own handler of the signal runs as before.
+    Servers wait for open responses before they announce their end (lifespan), and an event stream is open for
+    minutes. The server's own signal handler runs as before.
     """
     if threading.current_thread() is not threading.main_thread():
         return

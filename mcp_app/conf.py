@@ -1,4 +1,4 @@
-"""The typed view of ``settings.MCP``: every knob of the server with its default and bounds."""
+"""The typed view of ``settings.MCP``: every setting of the server with its default and bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.core.signals import setting_changed
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
 from mcp_app.protocol.versions import SERVED
 
-# As long as Django wants its own secret to be, or nearly.
+# Nearly the length that Django requires of its own secret key.
 MIN_KEY = 32
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 
@@ -23,7 +23,7 @@ MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 class Settings:
     """Times are seconds and sizes are bytes unless the name says otherwise."""
 
-    # Who may connect.
+    # Access.
     auth: str = "required"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Settings:
     metrics: bool = True
     http_sse: bool = True
 
-    # What the server says of itself.
+    # What the server announces about itself.
     server_name: str = "django-mcp"
     server_title: str = ""
     server_version: str = "0.1.0"
@@ -48,11 +48,11 @@ class Settings:
     # The tasks of revision 2025-11-25, experimental there; those of 2026-07-28 have no switch.
     core_tasks: bool = True
 
-    # What early clients say differently.
+    # Accepted deviations of early clients.
     dialects: tuple[str, ...] = ALL
     routing_headers: str = PRESENT
 
-    # What seals the state of calls that ask; Django's secret keys if there are none.
+    # Keys that seal the state of calls that ask; default: Django's secret keys.
     state_keys: tuple[str, ...] = ()
 
     # Stores.
@@ -60,7 +60,7 @@ class Settings:
     upload_directory: str = ""
     resource_directories: tuple[str, ...] = ()
 
-    # Limits of what comes in.
+    # Limits of input.
     max_body_bytes: int = 4 * 1024 * 1024
     max_unknown_body_bytes: int = 16 * 1024
     body_seconds: float = 30.0
@@ -81,7 +81,7 @@ class Settings:
     # Of one worker.
     max_waiting_children: int = 8
     max_held_questions_per_principal: int = 4
-    # "group=weight": how many turns a member of the group has for one of anybody else.
+    # "group=weight": how many turns a member of the group gets for each turn of others.
     background_weights: tuple[str, ...] = ()
     max_subscriptions: int = 100
     completions_per_minute: int = 600
@@ -90,7 +90,7 @@ class Settings:
     api_requests_per_minute: int = 600
     api_refusals_per_minute: int = 60
 
-    # Limits of what goes out.
+    # Limits of output.
     max_result_bytes: int = 8 * 1024 * 1024
     max_stream_events: int = 1_000
     max_stream_bytes: int = 1024 * 1024
@@ -147,10 +147,11 @@ class Settings:
 
     @property
     def tombstone_seconds(self) -> int:
-        """How long Redis knows that a session was ended.
+        """How long Redis remembers that a session was ended.
 
-        Its row may say so late, or never if that was lost, and would be restored until it looks idle. The row
-        looks used for as long as a process that heard nothing of the end trusts its copy; the rest is slack.
+        The session's row may record the end late, or never if that write was lost; until the row looks idle,
+        the session could be restored from it. The row looks used for as long as a process that missed the end
+        trusts its copy; the rest is slack.
         """
         return self.session_idle_seconds + math.ceil(self.session_recheck_seconds) + 60
 

@@ -1,6 +1,6 @@
 """Changes that wait: a draft is checked and kept, then published or discarded; clients never see it.
 
-A caller hands in the draft as it saw it: when somebody saved it again meanwhile, ChangedMeanwhile is raised.
+Callers pass the draft as they saw it: if it was saved again since, ChangedMeanwhile is raised.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def publish_draft(*, draft: Draft, actor: Any, why: str = "", seen: int | None =
 
 
 def discard_draft(*, draft: Draft, actor: Any) -> None:
-    """Forget a draft; history never knew of it, the audit trail says who did it."""
+    """Delete a draft; it was never in the history, so only the audit trail records this."""
     with transaction.atomic():
         revisions.lock()
         stored = _as_seen(draft)
@@ -110,7 +110,7 @@ def states_of(draft: Draft, row: Row | None) -> tuple[dict[str, Any] | None, dic
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that say something: a form gives the stored file, or None, when nobody chose another."""
+    """The values that were set: without a new upload, a form gives the stored file or None."""
     given = {name: value for name, value in values.items() if not isinstance(value, FieldFile)}
     if given.get("file", "") is None:
         del given["file"]

@@ -35,7 +35,7 @@ def mirror() -> Mirrored:
     missing and comes back as it was.
     """
     with transaction.atomic():
-        # Whoever comes second waits here, then finds nothing left to do.
+        # A second process waits here, then finds nothing left to do.
         revisions.lock()
         changes: list[tuple[Any, str, dict[str, Any] | None]] = []
         refused: list[str] = []

@@ -1,9 +1,10 @@
 """The only writers of catalogue entries by people: each checks, writes, keeps history, audits and announces.
 
-They take keyword arguments and raise ValidationError with field names. ``actor`` is who asks, or None for the
-installation itself; whoever alters what is offered needs ``mcp_app.publish_entries`` (else PermissionDenied).
-``why`` is kept with the change. ``seen`` is the revision of the entry (``revisions.last_revision``) that the
-caller looked at: when another change came in between, ChangedMeanwhile is raised and nothing is written.
+They take keyword arguments and raise ValidationError with field names. ``actor`` is the acting user, or None
+for the installation itself; changing what clients see needs ``mcp_app.publish_entries`` (else
+PermissionDenied). ``why`` is kept with the change. ``seen`` is the revision of the entry
+(``revisions.last_revision``) that the caller looked at: when another change came in between, ChangedMeanwhile
+is raised and nothing is written.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ CONTENT: Final = frozenset({"text", "file"})
 
 
 class ChangedMeanwhile(ValidationError):
-    """Somebody else changed what the caller looked at; the caller has to look again."""
+    """The object changed after the caller read it; the caller has to read it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeAuthor:
-    """Who changes entries, under which name history and audit trail keep it, and why."""
+    """The author of a change, the event name for history and audit trail, and the reason."""
 
     actor: Any
     action: str
@@ -65,7 +66,7 @@ def may_publish(actor: Any) -> bool:
 
 
 def refuse_unless_publisher(actor: Any) -> None:
-    """Raise PermissionDenied for who may only save drafts."""
+    """Raise PermissionDenied for users who may only save drafts."""
     if not may_publish(actor):
         raise PermissionDenied(f"{actor} needs {PUBLISH}: without it changes can only be saved as drafts.")
 

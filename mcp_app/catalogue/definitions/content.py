@@ -1,6 +1,6 @@
-"""What a tool, prompt or resource may return: public content classes, each knowing its own wire block.
+"""The public content classes that tools, prompts and resources may return; each builds its own content block.
 
-Knows the wire form of revision 2025-11-25 only; other revisions are reached by the protocol's down-levelling.
+Blocks have the form of revision 2025-11-25; the protocol package converts them for other revisions.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ Role = Literal["user", "assistant"]
 
 
 class ToolError(Exception):
-    """The tool failed; the model is shown this text, so it must be fit to leave the server."""
+    """The tool failed; the model is shown this text, so it must contain nothing internal."""
 
 
 class CannotAsk(ToolError):
-    """The client did not declare what a question needs.
+    """The client did not declare the capability that a question needs.
 
-    Catch it where the tool can go on without an answer. Else clients of 2026-07-28 are told what to declare.
+    Catch it if the tool can continue without an answer. Otherwise the error tells clients of 2026-07-28 what
+    to declare.
     """
 
     def __init__(self, text: str, needed: tuple[str, ...] = ()) -> None:
@@ -52,7 +53,7 @@ class Annotations:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text block; a plain ``str`` says the same when no annotations are needed."""
+    """A text block; without annotations a plain ``str`` is equivalent."""
 
     text: str
     annotations: Annotations | None = None
@@ -64,7 +65,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Picture bytes with their MIME type."""
+    """Image bytes with their MIME type."""
 
     data: bytes
     mime_type: str = "image/png"
@@ -78,7 +79,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Sound bytes with their MIME type."""
+    """Audio bytes with their MIME type."""
 
     data: bytes
     mime_type: str = "audio/wav"
@@ -95,7 +96,7 @@ class File:
     """A document with its content: ``str`` travels as text, ``bytes`` as base64.
 
     In a tool or prompt result it becomes an embedded resource and ``uri`` is needed; a resource function may
-    leave ``uri`` out, the URI that was read is used then.
+    leave ``uri`` out; then the URI that was read is used.
     """
 
     data: str | bytes
@@ -117,7 +118,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A pointer to a resource that the client may read when it wants the content."""
+    """A link to a resource that the client may read."""
 
     uri: str
     name: str
@@ -143,7 +144,7 @@ CONTENT_CLASSES = (Text, Image, Audio, File, Link)
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Full control of a tool's answer: content blocks, structured content, the error mark and ``_meta``."""
+    """Full control of a tool's result: content blocks, structured content, ``isError`` and ``_meta``."""
 
     content: str | ContentObject | Mapping[str, Any] | Sequence[str | ContentObject | Mapping[str, Any]] = ()
     structured: Any = None

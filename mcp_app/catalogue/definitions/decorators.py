@@ -1,7 +1,7 @@
-"""``@tool``, ``@prompt`` and ``@resource``: they check a function and enter it in the registry.
+"""``@tool``, ``@prompt`` and ``@resource``: they validate a function and register it.
 
-A wrong definition is a DefinitionError at import that names the function, an unknown option a TypeError. The
-function itself is returned unchanged, so it can be called and tested as before.
+An invalid definition raises a DefinitionError at import that names the function, an unknown option a
+TypeError. The function itself is returned unchanged, so it can be called and tested as before.
 """
 
 from __future__ import annotations
@@ -32,22 +32,21 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
 
     ``name``, ``title``, ``description``, ``input_schema`` and ``output_schema`` come from the function, its
     docstring and type hints unless given here. ``icons``, ``tags`` and ``meta`` are shown by some clients,
-    ``read_only``, ``destructive``, ``idempotent`` and ``open_world`` are hints for their warnings.
+    ``read_only``, ``destructive``, ``idempotent`` and ``open_world`` are hints that clients use for warnings.
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.
     ``background`` runs it in a Celery worker, from ``queue``, higher ``priority`` (0 to 9) first, at most
-    ``max_running`` calls at once. When its worker is lost an idempotent one is started again, up to
-    ``retries`` times. With ``task_required`` it runs there, too, and clients of 2025-11-25 and 2026-07-28
-    must take a task for an answer; older ones wait. ``asks_first`` is a function that asks what shall be
-    known before there is a task; it takes the context, and arguments of the tool.
-    With ``needs_approval`` each call first waits, at most ``approval_minutes``, until somebody approves it;
-    with ``four_eyes`` that is not who asked.
-    ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
+    ``max_running`` calls at once. If the worker is lost, an idempotent tool is retried up to ``retries``
+    times. With ``task_required`` it also runs in a worker, and clients of 2025-11-25 and 2026-07-28 must call
+    it as a task; older ones wait. ``asks_first`` is a function that asks questions before the task is
+    created; it takes the context, and arguments of the tool. With ``needs_approval`` each call first waits,
+    at most ``approval_minutes``, until an operator approves it; with ``four_eyes`` the caller may not be that
+    operator. ``input_schema`` replaces the type hints: arguments then arrive exactly as the client sent them.
     Raises DefinitionError, TypeError for an unknown option.
     """
 
     def register(decorated: F) -> F:
-        told = read_options(ToolOptions, decorated, options)
-        registry.add_tool(define_tool(decorated, told))
+        parsed = read_options(ToolOptions, decorated, options)
+        registry.add_tool(define_tool(decorated, parsed))
         return decorated
 
     return register if function is None else register(function)
@@ -77,8 +76,8 @@ def prompt(
     """
 
     def register(decorated: F) -> F:
-        told = read_options(EntryOptions, decorated, options)
-        registry.add_prompt(define_prompt(decorated, told, completions or {}))
+        parsed = read_options(EntryOptions, decorated, options)
+        registry.add_prompt(define_prompt(decorated, parsed, completions or {}))
         return decorated
 
     return register if function is None else register(function)
@@ -102,11 +101,11 @@ def resource(
     """
 
     def register(decorated: F) -> F:
-        told = read_options(EntryOptions, decorated, options)
+        parsed = read_options(EntryOptions, decorated, options)
         definition = define_resource(
             decorated,
             uri,
-            told,
+            parsed,
             mime_type=mime_type,
             annotations=annotations or {},
             size=size,

@@ -1,6 +1,6 @@
 """What code defines, as immutable records: tool, prompt, resource or template with function and wire form.
 
-Knows nothing of the database, of requests, or of who may see an entry.
+Independent of the database, of requests and of permissions.
 """
 
 from __future__ import annotations

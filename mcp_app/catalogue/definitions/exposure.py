@@ -1,8 +1,8 @@
-"""Turns existing code into tools in one line; knows what a Celery task looks like, but not Celery.
+"""Turns existing code into tools in one line; knows the interface of a Celery task, but not Celery.
 
 A call runs the task's own function inside the call's job, on a copy of the task made for it. So the task
-object that the rest of the installation uses stays as it is, and what the task reports during one call
-reaches the client of that call and nobody else.
+object that the rest of the installation uses is unchanged, and what the task reports during a call reaches
+only the client of that call.
 """
 
 from __future__ import annotations
@@ -29,18 +29,20 @@ class Expose:
 
     @staticmethod
     def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
-        """Offer a Celery task as a background tool; its options are those of ``tool`` but ``background``.
+        """Offer a Celery task as a background tool; its options are those of ``tool`` except ``background``.
 
         Its signature becomes the input schema (without ``self``; a parameter without type hint takes any JSON
         value), ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress. The
         timeout is the task's own time limit unless given. Raises DefinitionError, TypeError for an unknown
         option.
         """
-        told = ToolOptions(**options, background=True)
+        parsed = ToolOptions(**options, background=True)
         run = _function_of(task)
-        name = told.name or task.name.rpartition(".")[2]
-        timeout = told.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
-        definition = define_tool(_stand_in(task, run), replace(told, name=name, timeout=timeout))
+        name = parsed.name or task.name.rpartition(".")[2]
+        timeout = (
+            parsed.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
+        )
+        definition = define_tool(_stand_in(task, run), replace(parsed, name=name, timeout=timeout))
         registry.add_tool(replace(definition, function=replace(definition.function, context_name=CONTEXT)))
 
 
@@ -78,7 +80,7 @@ def _stand_in(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
 def _copy(task: Any, context: Any) -> Any:
     """The task with another ``update_state``, for one call.
 
-    Not ``copy.copy``: a task pickles, and so copies, to itself.
+    Not ``copy.copy``: a task pickles, and therefore copies, to itself.
     """
     # A shared task is a proxy to the task of whichever Celery application is current.
     original = task._get_current_object() if hasattr(task, "_get_current_object") else task
@@ -102,12 +104,12 @@ def _run(task: Any, arguments: dict[str, Any]) -> Any:
 def _report(context: Any, task_id: Any = None, state: Any = None, meta: Any = None, **_: Any) -> None:
     """What ``update_state`` does during a call: progress if it has a number, otherwise a log message.
 
-    Raises Cancelled when nobody waits for the call any more, so a task that reports can be stopped gently.
+    Raises Cancelled after the call was cancelled, so a task that reports progress stops cleanly.
     """
     context.raise_if_cancelled()
-    told = meta if isinstance(meta, Mapping) else {}
-    message = next((str(told[name]) for name in ("message", "status") if told.get(name)), None)
-    current, total = _number(told.get("current")), _number(told.get("total"))
+    report = meta if isinstance(meta, Mapping) else {}
+    message = next((str(report[name]) for name in ("message", "status") if report.get(name)), None)
+    current, total = _number(report.get("current")), _number(report.get("total"))
     if current is not None:
         context.progress(current, total, message)
     elif message or state:

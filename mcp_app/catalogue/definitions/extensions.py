@@ -1,7 +1,7 @@
-"""What an app adds to the protocol itself: an extension, its settings and the methods that belong to it.
+"""Extensions of the protocol that apps define: settings, methods and notifications.
 
-Like tools they are defined in an app's ``mcp.py``; a wrong definition is a DefinitionError at import. Which
-revision and which client may use one is decided by the handlers.
+Like tools they are defined in an app's ``mcp.py``; an invalid definition raises a DefinitionError at import.
+The handlers decide which revisions and clients may use an extension.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_app.protocol.messages.meta import is_reserved_key, is_valid_key
 from mcp_app.protocol.messages.methods import check_own_notification
 from mcp_app.protocol.versions import SERVED
 
-# Extensions of the protocol's makers, which anybody may serve.
+# Extensions published by the authors of the protocol, which any server may serve.
 OFFICIAL: Final = "io.modelcontextprotocol/"
 
 
@@ -33,10 +33,10 @@ def extension(
 ) -> Extension:
     """Offer an extension of the protocol: ``shelves = extension("com.example/shelves")``.
 
-    ``settings`` is what clients are told with its id, in ``capabilities.extensions`` on 2026-07-28 and in
+    ``settings`` are announced to clients with the id, in ``capabilities.extensions`` on 2026-07-28 and in
     ``capabilities.experimental`` before. ``versions`` are the revisions that have it. Unless
-    ``declared_only`` is false its methods are refused to clients that do not declare it. ``notifications``
-    are the names it may send by ``Context.notify``.
+    ``declared_only`` is false, clients that do not declare the extension cannot call its methods.
+    ``notifications`` are the names that ``Context.notify`` may send.
     Raises DefinitionError.
     """
     where = f"The extension {id!r}"
@@ -60,7 +60,7 @@ def extension(
 
 
 def _checked_id(name: str) -> str:
-    """CAP-05: a prefix that is somebody's domain, and a name."""
+    """CAP-05: a reverse-domain prefix and a name."""
     if type(name) is not str or "/" not in name or not is_valid_key(name):
         raise DefinitionError(
             f"{name!r} is no id for an extension: it needs a prefix of your own and a name, "
@@ -76,7 +76,7 @@ def _checked_id(name: str) -> str:
 
 
 def _checked_settings(where: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What JSON makes of them, so that nothing can go wrong when they are sent."""
+    """The settings converted to JSON and back, so that they can always be encoded later."""
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):

@@ -1,4 +1,4 @@
-"""Tells from a return type hint whether a tool has structured output, and of which schema."""
+"""Derives from a return type hint whether a tool has structured output, and its schema."""
 
 from __future__ import annotations
 

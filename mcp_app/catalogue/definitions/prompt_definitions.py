@@ -1,4 +1,4 @@
-"""Builds a prompt's definition from a function and what its decorator was told."""
+"""Builds a prompt's definition from a function and the options of its decorator."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mcp_app.catalogue.definitions.wire_parts import EntryOptions, check_name, c
 
 
 def define_prompt(
-    function: Callable[..., Any], told: EntryOptions, completions: Mapping[str, CompletionSource]
+    function: Callable[..., Any], options: EntryOptions, completions: Mapping[str, CompletionSource]
 ) -> PromptDefinition:
     """The definition; raises DefinitionError naming the function."""
     signature = signatures.read(function, hints_required=False)
     where = signatures.code_path(function)
-    name = check_name(where, told.name or getattr(function, "__name__", ""))
+    name = check_name(where, options.name or getattr(function, "__name__", ""))
     if signature.takes_any:
         raise DefinitionError(f"{where}: a prompt names its arguments; replace ** by parameters.")
     choices = {item.name: _choices(where, item) for item in signature.parameters}
-    wire = shared_wire(where, name, told, signature.description)
+    wire = shared_wire(where, name, options, signature.description)
     if signature.parameters:
         wire["arguments"] = [_argument(item) for item in signature.parameters]
     check_completions(where, completions, (item.name for item in signature.parameters))
@@ -31,7 +31,7 @@ def define_prompt(
         wire=wire,
         function=signature.callable_with(dict),
         code_path=where,
-        permission=check_permission(where, told.permission),
+        permission=check_permission(where, options.permission),
         completions={**limited, **completions},
         choices=limited,
     )

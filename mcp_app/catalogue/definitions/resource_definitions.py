@@ -1,4 +1,4 @@
-"""Builds the definition of a resource or template from a function and what its decorator was told."""
+"""Builds the definition of a resource or template from a function and the options of its decorator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mcp_app.protocol.messages import uri_template
 def define_resource(
     function: Callable[..., Any],
     uri: str,
-    told: EntryOptions,
+    options: EntryOptions,
     *,
     mime_type: str,
     annotations: Mapping[str, Any],
@@ -34,8 +34,8 @@ def define_resource(
     _check_parameters(where, signature, variables)
     check_completions(where, completions, variables)
     is_template = bool(variables)
-    name = told.name or getattr(function, "__name__", "")
-    shared = shared_wire(where, name, told, signature.description)
+    name = options.name or getattr(function, "__name__", "")
+    shared = shared_wire(where, name, options, signature.description)
     wire: Wire = {"uriTemplate" if is_template else "uri": uri, **shared}
     own_size = None if is_template else size
     optional = {"mimeType": mime_type, "annotations": dict(annotations), "size": own_size}
@@ -46,7 +46,7 @@ def define_resource(
         wire=wire,
         function=signature.callable_with(signatures.text_binder(signature)),
         code_path=where,
-        permission=check_permission(where, told.permission),
+        permission=check_permission(where, options.permission),
         completions=completions,
     )
 

@@ -1,4 +1,4 @@
-"""Builds a tool's definition from a function and what its decorator was told."""
+"""Builds a tool's definition from a function and the options of its decorator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ToolKeywords(TaskKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions(EntryOptions, ToolLimits):
-    """What was told about a tool; a hint (TOOL-19) that is None leaves the protocol's default."""
+    """The options of a tool; a hint (TOOL-19) that is None leaves the protocol's default."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -60,16 +60,16 @@ class ToolOptions(EntryOptions, ToolLimits):
     output_schema: Wire | None = None
 
 
-def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefinition:
+def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefinition:
     """The definition; raises DefinitionError naming the function."""
-    input_schema, output_schema = told.input_schema, told.output_schema
+    input_schema, output_schema = options.input_schema, options.output_schema
     signature = signatures.read(function, hints_required=input_schema is None)
     where = signatures.code_path(function)
-    name = check_name(where, told.name or getattr(function, "__name__", ""))
-    _check_limits(where, told)
-    _check_queueing(where, told)
-    _check_approval(where, told)
-    wire = shared_wire(where, name, told, signature.description)
+    name = check_name(where, options.name or getattr(function, "__name__", ""))
+    _check_limits(where, options)
+    _check_queueing(where, options)
+    _check_approval(where, options)
+    wire = shared_wire(where, name, options, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
         wire["inputSchema"] = signatures.input_schema(signature)
@@ -80,7 +80,7 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
     output = _output(signature, output_schema)
     if output.schema is not None:
         wire["outputSchema"] = output.schema
-    if annotations := _annotations(told):
+    if annotations := _annotations(options):
         wire["annotations"] = annotations
     _check_schema(where, wire, "inputSchema", is_written=input_schema is not None)
     _check_schema(where, wire, "outputSchema", is_written=output_schema is not None)
@@ -89,21 +89,21 @@ def define_tool(function: Callable[..., Any], told: ToolOptions) -> ToolDefiniti
         wire=wire,
         function=signature.callable_with(bind),
         code_path=where,
-        permission=check_permission(where, told.permission),
-        task_required=told.task_required,
-        asks_first=_asks_first(where, told, signature),
+        permission=check_permission(where, options.permission),
+        task_required=options.task_required,
+        asks_first=_asks_first(where, options, signature),
         wraps_result=output.wraps,
-        **{**told.limits(), "background": _is_queued(told)},
+        **{**options.limits(), "background": _is_queued(options)},
     )
 
 
-def _asks_first(where: str, told: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:
+def _asks_first(where: str, options: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:
     """What asks before a call becomes a task; it takes those arguments of the tool that it names."""
-    if told.asks_first is None:
+    if options.asks_first is None:
         return None
-    if not (told.background or told.task_required):
+    if not (options.background or options.task_required):
         raise DefinitionError(f"{where}: asks_first needs background=True or task_required=True.")
-    signature = signatures.read(told.asks_first)
+    signature = signatures.read(options.asks_first)
     names = frozenset(item.name for item in signature.parameters)
     known = {item.name for item in tool.parameters}
     if signature.context_name is None:
@@ -116,13 +116,13 @@ def _asks_first(where: str, told: ToolOptions, tool: signatures.Signature) -> To
     )
 
 
-def _annotations(told: ToolOptions) -> Wire:
+def _annotations(options: ToolOptions) -> Wire:
     """The hints (TOOL-19) without what was not said."""
     wire = {
-        "readOnlyHint": told.read_only,
-        "destructiveHint": told.destructive,
-        "idempotentHint": told.idempotent,
-        "openWorldHint": told.open_world,
+        "readOnlyHint": options.read_only,
+        "destructiveHint": options.destructive,
+        "idempotentHint": options.idempotent,
+        "openWorldHint": options.open_world,
     }
     return {name: value for name, value in wire.items() if value is not None}
 
@@ -151,37 +151,43 @@ def _refuse_open_arguments(where: str, signature: signatures.Signature) -> None:
         raise DefinitionError(f"{where}: **arguments needs an input_schema that describes them.")
 
 
-def _is_queued(told: ToolOptions) -> bool:
-    return told.background or told.needs_approval or told.task_required
+def _is_queued(options: ToolOptions) -> bool:
+    return options.background or options.needs_approval or options.task_required
 
 
-def _check_limits(where: str, told: ToolOptions) -> None:
-    if told.timeout is not None and told.timeout <= 0:
-        raise DefinitionError(f"{where}: timeout is in seconds and must be positive, got {told.timeout!r}.")
-    if told.calls_per_minute is not None and told.calls_per_minute <= 0:
-        raise DefinitionError(f"{where}: calls_per_minute must be positive, got {told.calls_per_minute!r}.")
+def _check_limits(where: str, options: ToolOptions) -> None:
+    if options.timeout is not None and options.timeout <= 0:
+        raise DefinitionError(
+            f"{where}: timeout is in seconds and must be positive, got {options.timeout!r}."
+        )
+    if options.calls_per_minute is not None and options.calls_per_minute <= 0:
+        raise DefinitionError(
+            f"{where}: calls_per_minute must be positive, got {options.calls_per_minute!r}."
+        )
 
 
-def _check_queueing(where: str, told: ToolOptions) -> None:
-    if not _is_queued(told) and (told.retries or told.queue or told.priority or told.max_running):
+def _check_queueing(where: str, options: ToolOptions) -> None:
+    if not _is_queued(options) and (
+        options.retries or options.queue or options.priority or options.max_running
+    ):
         raise DefinitionError(f"{where}: retries, queue, priority and max_running need background=True.")
-    if told.retries and told.idempotent is not True:
+    if options.retries and options.idempotent is not True:
         # R6: what may not happen twice must not be started twice.
         raise DefinitionError(
             f"{where}: retries need idempotent=True, as a lost attempt may have done its work."
         )
-    if not 0 <= told.retries <= MAX_RETRIES or not 0 <= told.priority <= MAX_PRIORITY:
+    if not 0 <= options.retries <= MAX_RETRIES or not 0 <= options.priority <= MAX_PRIORITY:
         raise DefinitionError(f"{where}: retries are 0 to {MAX_RETRIES} and priority is 0 to {MAX_PRIORITY}.")
-    if told.max_running is not None and told.max_running < 1:
-        raise DefinitionError(f"{where}: max_running must be at least 1, got {told.max_running!r}.")
-    if told.queue and not QUEUE_NAME.fullmatch(told.queue):
+    if options.max_running is not None and options.max_running < 1:
+        raise DefinitionError(f"{where}: max_running must be at least 1, got {options.max_running!r}.")
+    if options.queue and not QUEUE_NAME.fullmatch(options.queue):
         raise DefinitionError(f"{where}: a queue is named by letters, digits and _.- only.")
 
 
-def _check_approval(where: str, told: ToolOptions) -> None:
-    if not told.needs_approval and (told.approval_minutes is not None or told.four_eyes):
+def _check_approval(where: str, options: ToolOptions) -> None:
+    if not options.needs_approval and (options.approval_minutes is not None or options.four_eyes):
         raise DefinitionError(f"{where}: approval_minutes and four_eyes need needs_approval=True.")
-    if told.approval_minutes is not None and not 1 <= told.approval_minutes <= MAX_APPROVAL_MINUTES:
+    if options.approval_minutes is not None and not 1 <= options.approval_minutes <= MAX_APPROVAL_MINUTES:
         raise DefinitionError(f"{where}: approval_minutes are 1 to {MAX_APPROVAL_MINUTES}.")
 
 

@@ -62,5 +62,5 @@ class ToolLimits:
 COLUMNS: Final = {
     limit.name: {"timeout": "timeout_seconds"}.get(limit.name, limit.name) for limit in fields(ToolLimits)
 }
-# Whoever switches one of these on, code or administrator, the others cannot switch it off.
+# If code or an administrator switches one of these on, the other cannot switch it off.
 SWITCHES: Final = tuple(limit.name for limit in fields(ToolLimits) if limit.default is False)

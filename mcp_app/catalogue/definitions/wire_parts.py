@@ -32,7 +32,7 @@ class EntryKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryOptions:
-    """What a decorator was told about any kind of entry; an unknown option is a TypeError."""
+    """The decorator options common to all kinds of entries; an unknown option is a TypeError."""
 
     name: str = ""
     title: str = ""
@@ -47,7 +47,7 @@ Options = TypeVar("Options", bound=EntryOptions)
 
 
 def read_options(kind: type[Options], function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
-    """What a decorator was told about ``function``; an unknown option is a TypeError that names both."""
+    """The decorator options of ``function``; an unknown option is a TypeError that names both."""
     known = {option.name for option in fields(kind)}
     for name in options:
         if name not in known:
@@ -78,14 +78,14 @@ def display_title(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def shared_wire(where: str, name: str, told: EntryOptions, documented: str) -> Wire:
+def shared_wire(where: str, name: str, options: EntryOptions, documented: str) -> Wire:
     """``name``, ``title``, ``description``, ``icons`` and ``_meta`` as far as they are known."""
-    wire: Wire = {"name": name, "title": told.title or display_title(name)}
-    if description := told.description or documented:
+    wire: Wire = {"name": name, "title": options.title or display_title(name)}
+    if description := options.description or documented:
         wire["description"] = description
-    if icons := [_icon(where, icon) for icon in told.icons]:
+    if icons := [_icon(where, icon) for icon in options.icons]:
         wire["icons"] = icons
-    if meta := _meta(where, told):
+    if meta := _meta(where, options):
         wire["_meta"] = meta
     return wire
 
@@ -99,14 +99,14 @@ def _icon(where: str, icon: Icon) -> dict[str, Any]:
     return wire
 
 
-def _meta(where: str, told: EntryOptions) -> dict[str, Any]:
-    meta = dict(told.meta or {})
+def _meta(where: str, options: EntryOptions) -> dict[str, Any]:
+    meta = dict(options.meta or {})
     try:
         check_own_keys(meta)
     except ValueError as error:
         raise DefinitionError(f"{where}: {error}") from error
-    if isinstance(told.tags, str):
-        raise DefinitionError(f"{where}: tags is a list of words, got the string {told.tags!r}.")
-    if tags := sorted(told.tags):
+    if isinstance(options.tags, str):
+        raise DefinitionError(f"{where}: tags is a list of words, got the string {options.tags!r}.")
+    if tags := sorted(options.tags):
         meta["tags"] = tags
     return meta

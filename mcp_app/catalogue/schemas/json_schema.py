@@ -79,7 +79,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _explanations(error: jsonschema_rs.ValidationError) -> Iterator[str]:
-    """One, or one for each argument that nobody knows."""
+    """One message, or one for each unknown argument."""
     kind = error.kind.name
     path = [str(part) for part in error.instance_path]
     if kind == "required":

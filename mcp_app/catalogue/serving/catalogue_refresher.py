@@ -32,7 +32,7 @@ class Upkeep:
     def heard(self, payload: dict[str, Any]) -> None:
         """A broadcast named the newest revision."""
         present = catalogue.current().revision
-        # What a request of this process has loaded by itself is in use, but was told to nobody.
+        # A snapshot loaded by a request of this process is in use, but has not been announced.
         if payload.get("revision") != present or self._told not in (-1, present):
             task = asyncio.create_task(self._refresh())
             self._refreshing.add(task)
@@ -44,7 +44,7 @@ class Upkeep:
             task.cancel()
 
     async def _refresh(self) -> None:
-        """TOOL-23: the new lists are in use before anyone is told that they changed."""
+        """TOOL-23: the new lists are in use before any client is notified of the change."""
         revision = await _refreshed()
         if revision != self._told:
             self._told = revision
@@ -61,6 +61,7 @@ async def _refreshed() -> int:
         try:
             return (await catalogue.refresh()).revision
         except DatabaseFault as error:
-            # Nobody says it again: without the new lists this process would serve the old ones for ever.
+            # The broadcast is not repeated: without the new lists this process would serve the old ones for
+            # ever.
             log.warning("The catalogue changed but cannot be read: %s", error)
             await asyncio.sleep(REFRESH_RETRY_SECONDS)

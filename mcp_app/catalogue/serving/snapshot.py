@@ -63,7 +63,7 @@ class Catalogue:
         )
         self._prompts = {entry.name: entry for entry in prompts}
         self._exact = {entry.uri: entry for entry in resources}
-        # The newest first: who asks was told of all but a few.
+        # The newest first: callers usually know all but a few.
         contents = ((entry.content_revision, entry.uri) for entry in self._exact.values())
         self._contents = sorted((each for each in contents if each[0]), reverse=True)
         self._templates = sorted(templates, key=lambda entry: entry.order)

@@ -62,8 +62,8 @@ def import_catalogue(
 ) -> Imported:
     """Read a catalogue file and bring the catalogue to it; clients hear of it once, after the commit.
 
-    ``actor`` is who asks, or None. An entry in the file becomes what the file says: fields it leaves out
-    are empty, or as in code. Entries missing in the file stay, unless ``prune``.
+    ``actor`` is the user who imports, or None. An entry in the file becomes what the file says: fields it
+    leaves out are empty, or as in code. Entries missing in the file stay, unless ``prune``.
 
     ``may`` says whether the actor has a permission (None: all), ``at_revision`` where the catalogue must be.
     Raises TransferRefused with every problem of the file, ImportForbidden and CatalogueMoved, and changes
@@ -74,7 +74,7 @@ def import_catalogue(
         at = loading.revision_number()
         return _imported(0, at, plan(document, prune=prune))
     with transaction.atomic():
-        # Nobody may change what the plan was made from.
+        # The rows that the plan was made from must not change.
         revisions.lock()
         at = loading.revision_number()
         if at_revision not in (None, at):

@@ -190,13 +190,15 @@ class _Planner:
         try:
             check_change(change)
         except ValidationError as error:
-            told = error.message_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.messages}
-            for name, messages in told.items():
+            by_field = (
+                error.message_dict if hasattr(error, "error_dict") else {NON_FIELD_ERRORS: error.messages}
+            )
+            for name, messages in by_field.items():
                 if name not in faulty:
                     self._complain(where, "" if name == NON_FIELD_ERRORS else name, " ".join(messages))
 
     def _check_permission(self, where: str, permission: str) -> None:
-        """The admin offers only permissions that exist, for nobody could ever have another."""
+        """The admin offers only permissions that exist, because no user can have another."""
         if "." in permission and not permission_exists(permission):
             text = f"There is no permission {permission!r} here: migrate its app, or correct it."
             self._complain(where, "permission", text)
@@ -235,7 +237,7 @@ def _unknown_field(kind: type[Any], source: str, name: str, known: list[str]) ->
 def _difference(
     row: Any, kind: type[Any], key: str, present: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> Difference:
-    told = (
+    fields = (
         FieldDifference(name, fields.shown(present[name]), fields.shown(new)) for name, new in changed.items()
     )
-    return Difference("changed" if row is not None else "added", revisions.KIND_OF[kind], key, tuple(told))
+    return Difference("changed" if row is not None else "added", revisions.KIND_OF[kind], key, tuple(fields))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Problem:
     """One fault: the entry (empty: the file itself), its field (empty: the whole entry), fault and remedy.
 
-    All three may quote the file: whoever shows them makes hidden characters visible.
+    All three may quote the file: code that displays them must make hidden characters visible.
     """
 
     entry: str

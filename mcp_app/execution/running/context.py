@@ -1,6 +1,7 @@
-"""What tool, prompt and resource code sees of its caller: one API for every revision.
+"""The context that tool, prompt and resource code gets: one API for every revision.
 
-Names come in Django's pairs: the plain name blocks and is for synchronous code, the ``a…`` name is awaited.
+Methods come in pairs, as in Django: the plain name blocks and is for synchronous code, the ``a…`` name is
+awaited.
 ``progress``, ``track``, the log methods and ``cancelled`` never block and have one name.
 """
 
@@ -112,12 +113,12 @@ class Context:
 
     @property
     def traceparent(self) -> str:
-        """The W3C trace context that work for this call continues; empty when it belongs to no trace."""
+        """The W3C trace context that work for this call continues; empty if there is no trace."""
         return self.trace_headers.get("traceparent", "")
 
     @property
     def trace_headers(self) -> dict[str, str]:
-        """``traceparent`` and ``tracestate`` as headers, for services of your own; nobody else's business."""
+        """``traceparent`` and ``tracestate`` as headers, for requests to your own services only."""
         context = self._call.telemetry.context
         return {} if context is None else context.headers
 
@@ -126,7 +127,7 @@ class Context:
         return permission in self._call.principal.permissions
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress; values that do not increase are dropped. Raises Cancelled when nobody waits."""
+        """Report progress; values that do not increase are dropped. Raises Cancelled after a cancel."""
         self.raise_if_cancelled()
         self._call.progress(progress, total, message)
 
@@ -143,7 +144,7 @@ class Context:
             self.progress(total, total)
 
     async def atrack(self, items: Iterable[T], message: str = "") -> AsyncIterator[T]:
-        """As ``track``, for async code; gives way to other requests between items."""
+        """As ``track``, for async code; yields to the event loop between items."""
         for item in self.track(items, message):
             await asyncio.sleep(0)
             yield item
@@ -172,8 +173,8 @@ class Context:
     def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
         """Send a notification of an extension that an app of this installation defines.
 
-        Nothing is sent to a client that does not know the extension. Raises ValueError for a name that no
-        extension has.
+        Clients that do not know the extension get nothing. Raises ValueError for a name that no extension
+        defines.
         """
         owner = next((each for each in registry.extensions.values() if method in each.notifications), None)
         if owner is None:
@@ -183,24 +184,24 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller no longer waits; cheap."""
+        """Whether the call was cancelled; cheap."""
         return self._call.stopped
 
     def raise_if_cancelled(self) -> None:
-        """Raise Cancelled when the caller no longer waits."""
+        """Raise Cancelled if the call was cancelled."""
         if self._call.stopped:
             self._call.raise_if_stopped()
 
     def close_stream(self, retry_ms: int = 1000) -> None:
-        """Let a 2025-11-25 client poll: its connection closes and it comes back after ``retry_ms``."""
+        """Make a 2025-11-25 client poll: its connection is closed and it reconnects after ``retry_ms``."""
         self._call.close_stream(retry_ms)
 
     async def aelicit(self, message: str, form: Any = None, *, key: str = "") -> Answer:
         """Ask the person behind the client to fill in a form.
 
         ``form`` is a JSON Schema of flat simple properties, a simple type, or a model, dataclass or TypedDict
-        of such. Raises CannotAsk when the client cannot be asked, ToolError when it does not answer, or
-        answers wrongly. ``key`` names the question among those of this call: see ``docs/questions.md``.
+        of such. Raises CannotAsk if the client does not support the question, ToolError if it does not answer
+        or sends an invalid answer. ``key`` identifies the question in this call: see ``docs/questions.md``.
         """
         return await self._ask(questions.form(message, form), key)
 
@@ -242,7 +243,7 @@ class Context:
         return self._wait(lambda: self.aroots(key=key))
 
     def gather(self, *asked: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Ask several things at once in synchronous code: give it what the ``a…`` names return.
+        """Ask several questions at once in synchronous code: pass it what the ``a…`` names return.
 
         The answers come in the same order. Async code has ``asyncio.gather``.
         """
@@ -254,11 +255,11 @@ class Context:
                     question.close()
 
     def once(self, key: str, function: Callable[[], Any], *, single_use: bool = False) -> Any:
-        """Run ``function`` once in all rounds of this call; returns its value as JSON has it.
+        """Run ``function`` once in all rounds of this call; returns its value converted to JSON and back.
 
-        Code that asks runs again from its top on 2026-07-28, with the earlier answers: put what must not
-        happen twice, or must stay the same, in here. With ``single_use`` the client may come back with what
-        it was given for the next round only once.
+        Code that asks runs again from its beginning on 2026-07-28, with the earlier answers: use this for
+        effects that must not happen twice and values that must stay the same. With ``single_use`` the
+        ``requestState`` of the next round is accepted only once.
         """
         self.raise_if_cancelled()
         if key not in self._inputs.done:
@@ -277,11 +278,11 @@ class Context:
         return deepcopy(self._inputs.done[key])
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
-        """Read one of this server's resources as the caller may; returns the ``resources/read`` result."""
+        """Read a resource of this server as the caller may; returns the ``resources/read`` result."""
         return await self._read(uri)
 
     def may_read(self, uri: str) -> bool:
-        """Whether there is a resource of this server at ``uri`` that the caller may read."""
+        """Whether ``uri`` is a resource of this server that the caller may read."""
         return current().resource(uri, self._call.principal.permissions) is not None
 
     def read_resource(self, uri: str) -> dict[str, Any]:
@@ -298,7 +299,7 @@ class Context:
         return self._call.inputs
 
     async def _ask(self, question: Question[T], key: str) -> T:
-        """CAP-02: a client is only asked what it declared, in a form that its revision knows."""
+        """CAP-02: a client is asked only what it declared, in a form that its revision knows."""
         if _in_effect.get():
             raise RuntimeError("A question inside of once would be asked anew each time: ask before it.")
         key = self._inputs.key_of(question.method, key)
@@ -322,7 +323,7 @@ class Context:
             raise ToolError(str(error)) from None
 
     async def _look_up(self, question: Question[T], params: dict[str, Any], key: str) -> T:
-        """The answer that came with the request; without a fitting one the request ends here (MRTR-13)."""
+        """The answer that came with the request; without a valid one the request ends here (MRTR-13)."""
         inputs = self._inputs
         answer = inputs.answer(key, question.method, params)
         if answer is not None:
@@ -345,7 +346,7 @@ class Context:
 
     @contextmanager
     def _effect(self) -> Iterator[None]:
-        """While inside, a question that is asked elsewhere does not end the round."""
+        """Within this context, a question asked elsewhere does not end the round."""
         under_way, mark, call = self._inputs.effects, object(), self._call
         under_way.add(mark)
         before = _in_effect.set(True)
