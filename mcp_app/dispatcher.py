@@ -95,6 +95,9 @@ class Dispatcher:
         trace_fields: Mapping[str, str] | None = None,
     ) -> Answered | StreamReference:
         """Serve one request: a quick one at once, others as a stream."""
+        answer = self.quick(session, principal, request, payload)
+        if answer is not None:
+            return Answered(answer)
         reply = Reply(self._streams, session, 1, self.writing)
         error = await self._serve(session, principal, request, payload, reply, trace_fields)
         if error is not None:
@@ -139,12 +142,18 @@ class Dispatcher:
     def quick(
         self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
     ) -> bytes | None:
-        """The answer to a request that needs no waiting; None, and nothing done, for every other."""
+        """The answer to a request that needs no waiting; None, and nothing done, for every other.
+
+        Every transport asks here first, so a request is answered alike however it came.
+        """
         handler = self._quick[session.version].get(request.method)
         if handler is None or request.id in session.in_flight:
             return None
         started = perf_counter()
-        result = handler(Asked(self._services, session, principal), request.params)
+        try:
+            result = handler(Asked(self._services, session, principal), request.params)
+        except McpError:
+            return None  # The ordinary way refuses it again, and logs that.
         if result is None:
             return None
         outcome = "ok"

@@ -71,7 +71,8 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
         return None
     if entry.check(arguments) is not None:
         return None
-    progress_token(request_meta(params))
+    if "_meta" in params:
+        progress_token(request_meta(params))  # One of the wrong type is refused.
     version = context.session.version
     if is_modern(version) and ("requestState" in params or "inputResponses" in params):
         return None

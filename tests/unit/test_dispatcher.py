@@ -37,6 +37,11 @@ async def asking(ctx: Context) -> str:
     return str(await ctx.aroots())
 
 
+async def plain() -> str:
+    """Needs no waiting."""
+    return "done"
+
+
 async def endless() -> str:
     """Never ends."""
     await asyncio.Event().wait()
@@ -52,7 +57,7 @@ def notes() -> str:
 def _offered() -> Iterator[None]:
     before = current.current()
     offer(
-        tools=[tool_entry(chatty), tool_entry(endless, 2), tool_entry(asking, 3)],
+        tools=[tool_entry(chatty), tool_entry(endless, 2), tool_entry(asking, 3), tool_entry(plain, 4)],
         resources=[resource_entry(notes, "notes://all")],
     )
     yield
@@ -75,6 +80,13 @@ def call(name: str, request_id: Any = 1) -> Request:
 
 def ids(messages: list[Any]) -> list[Any]:
     return [message.get("id") for message in messages if "method" not in message]
+
+
+async def test_a_tool_that_needs_no_waiting_is_answered_in_one_step_on_every_transport(desk: Desk) -> None:
+    serving = desk.process.dispatcher.request(desk.session, desk.principal, call("plain"), b"{}")
+    with pytest.raises(StopIteration) as step:
+        serving.send(None)
+    assert orjson.loads(step.value.value.body)["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
 @pytest.mark.requirement("BATCH-04")

@@ -81,6 +81,7 @@ Message = Request | Notification | Response
 
 DEFAULT_LIMITS: Final = Limits()
 _ABSENT: Final = object()
+_WRONG_ID: Final = "The member 'id' must be a string or an integer below 2^53."
 _INT64_MIN: Final = -(2**63)
 _UINT64_MAX: Final = 2**64 - 1
 # From here on a float may be an integer that the decoder rounded.
@@ -218,16 +219,18 @@ def _message(node: Any) -> Message:
         if params is _ABSENT:
             params = {}
         elif type(params) is not dict:
-            raise _wrong_params(params, _readable_id(node))
+            raise _wrong_params(params, _id(node))
         if "id" in node:
-            return Request(_id(node), method, params)
+            if (request_id := _id(node)) is None:
+                raise InvalidRequest(_WRONG_ID)
+            return Request(request_id, method, params)
         return Notification(method, params)
     return _other(node, method)
 
 
 def _other(node: dict[str, Any], method: Any) -> Response:
     """A response, or the reason why this object is no message at all."""
-    request_id = _readable_id(node)
+    request_id = _id(node)
     if node.get("jsonrpc") != "2.0":
         raise InvalidRequest("The member 'jsonrpc' must be \"2.0\".", request_id=request_id)
     if method is not _ABSENT:
@@ -236,7 +239,9 @@ def _other(node: dict[str, Any], method: Any) -> Response:
     if ("result" in node) == ("error" in node):
         problem = "A message needs a 'method', or exactly one of 'result' and 'error'."
         raise InvalidRequest(problem, request_id=request_id)
-    return Response(_id(node), _result(node, request_id), _error(node, request_id))
+    if request_id is None:
+        raise InvalidRequest(_WRONG_ID)
+    return Response(request_id, _result(node, request_id), _error(node, request_id))
 
 
 def _result(node: dict[str, Any], request_id: Id | None) -> dict[str, Any] | None:
@@ -265,18 +270,12 @@ def _wrong_params(params: Any, request_id: Id | None) -> PeerError:
     return InvalidRequest("The member 'params' must be an object.", request_id=request_id)
 
 
-def _readable_id(node: dict[str, Any]) -> Id | None:
+def _id(node: dict[str, Any]) -> Id | None:
+    """The message's id where it can be read."""
     value = node.get("id")
     if type(value) is str or (type(value) is int and -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER):
         return value
     return None
-
-
-def _id(node: dict[str, Any]) -> Id:
-    value = _readable_id(node)
-    if value is None:
-        raise InvalidRequest("The member 'id' must be a string or an integer below 2^53.")
-    return value
 
 
 def encode(value: Any) -> bytes:

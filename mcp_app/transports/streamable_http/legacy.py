@@ -44,6 +44,8 @@ class Legacy:
         routing = process.settings.routing_headers
         self._compares = routing != dialects.OFF
         self._strict = routing == dialects.STRICT
+        # Where a modern revision is served, no message of that era comes here.
+        self._alone = not any(map(is_modern, process.settings.versions))
 
     async def post(
         self,
@@ -54,9 +56,7 @@ class Legacy:
         address: str,
     ) -> tuple[Answered | StreamReference, Session | None]:
         """Serve one POST body (specification: basic/transports, sending messages to the server)."""
-        _refuse_modern(fields, message)
-        if self._routed(fields) and isinstance(message, jsonrpc.Request | jsonrpc.Notification):
-            self._check_routing(fields, message, principal)
+        self._check(fields, message, principal)
         dispatcher = self._dispatcher
         if isinstance(message, jsonrpc.Request) and message.method == "initialize":
             # SES-12: a session id beside it means nothing; initialize always opens a new session.
@@ -80,9 +80,7 @@ class Legacy:
         self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal
     ) -> bytes | None:
         """The answer to a request of a session this process knows, if nothing has to be waited for."""
-        _refuse_modern(fields, message)
-        if self._routed(fields):
-            self._check_routing(fields, message, principal)
+        self._check(fields, message, principal)
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
         if session is None or session.transport:
@@ -92,11 +90,20 @@ class Legacy:
             return None
         return self._dispatcher.quick(session, principal, message, body)
 
-    def _routed(self, fields: Fields) -> bool:
-        """DLG-002-01: whether headers of an interim transport have to be compared."""
-        return self._strict or (
+    def _check(
+        self,
+        fields: Fields,
+        message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
+        principal: Principal,
+    ) -> None:
+        """Raises what a message is refused with whatever its session is (ERA-08, DLG-002-01)."""
+        if self._alone:
+            _refuse_modern(fields, message)
+        routed = self._strict or (
             self._compares and (interim_headers.METHOD in fields or interim_headers.NAME in fields)
         )
+        if routed and isinstance(message, jsonrpc.Request | jsonrpc.Notification):
+            self._check_routing(fields, message, principal)
 
     def _check_routing(
         self, fields: Fields, message: jsonrpc.Request | jsonrpc.Notification, principal: Principal

@@ -62,7 +62,11 @@ class Modern:
         self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
     ) -> bytes | None:
         """The answer to a request that needs no waiting; raises what ``post`` would answer."""
-        exchange = self._admit(fields, message, principal)
+        return self._quick(self._admit(fields, message, principal), message, body, principal, address)
+
+    def _quick(
+        self, exchange: Exchange, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+    ) -> bytes | None:
         answer = self._dispatcher.quick(exchange, principal, message, body)
         if answer is not None:
             self._process.clients.seen(exchange, principal.user_id, address)
@@ -90,6 +94,10 @@ class Modern:
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
             exchange = self._admit(fields, message, principal)
+            answer = self._quick(exchange, message, body, principal, address_of(scope))
+            if answer is not None:
+                await send_body(send, 200, answer, extra)
+                return
             if message.method == LISTEN:
                 listener = self._listener(fields, local=local)
                 await listener.open(exchange, principal, message, body, address_of(scope))
