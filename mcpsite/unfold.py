@@ -26,7 +26,7 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: st
 
 def _waiting() -> int:
     """How many calls wait for approval; called by the template, which shows nothing for 0."""
-    from mcp_app.admin.calls.approvals import waiting_count
+    from mcp_app.admin.calls.approval import waiting_count
 
     return waiting_count()
 

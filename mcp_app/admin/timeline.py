@@ -11,9 +11,9 @@ from django import forms
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.log_pages import TEXT_WINDOW, find
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
+from mcp_app.sessions.log_pages import TEXT_WINDOW, find
 from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50

@@ -19,8 +19,8 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ObjectView
-from mcp_app.admin.calls.approvals import shown as shown_approval
-from mcp_app.admin.calls.approvals import waiting_count
+from mcp_app.admin.calls.approval import shown as shown_approval
+from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.call_page import (
     TONES,
     attempts,

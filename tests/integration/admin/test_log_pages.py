@@ -12,9 +12,9 @@ from django.db.models import Q
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from mcp_app.admin import log_pages
-from mcp_app.admin.log_pages import Found, find
 from mcp_app.models import LogCursor, LogMinute, Message
+from mcp_app.sessions import log_pages
+from mcp_app.sessions.log_pages import Found, find
 from mcp_app.sessions.log_writer import drain_once
 from tests.admin_seed import Seed, call
 from tests.integration.admin.addresses import page

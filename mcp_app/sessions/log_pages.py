@@ -1,4 +1,4 @@
-"""Owns finding one page of the message log: through an index, bounded, however many messages there are.
+"""Finds one page of the message log through an index, with bounded work, however many messages there are.
 
 One filter leads: its index hands out messages in the order of their ids. The other filters are tried on what
 it hands out, and on no more than a window of that, so that no combination of filters reads the whole log.

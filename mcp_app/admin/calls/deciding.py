@@ -1,0 +1,151 @@
+"""Approving and refusing calls: one by a button of its page, many together after a look at what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.calls.askers import actors_of, asked_by
+from mcp_app.admin.timeline import Pane, pane
+from mcp_app.execution.call_log import redactor
+from mcp_app.execution.decisions import DecisionRefused, approve_call, objection_to, refuse_call
+from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
+from mcp_app.models import Approval
+from mcp_app.protocol.call_state import State
+from mcp_app.text import marked
+
+# Longer arguments are read on the call's own page; here fifty of them stand together.
+LONGEST_ARGUMENTS = 20_000
+WHOLE = 1 << 30
+MOST_AT_ONCE = 100
+
+
+class DecidingAdmin(ReadOnlyAdmin[Approval]):
+    """The decisions of the queue: its actions, and the buttons of a call's page."""
+
+    actions = ("approve_calls", "refuse_calls")
+
+    def has_decide_permission(self, request: HttpRequest) -> bool:
+        """Approving and refusing have a permission of their own."""
+        return request.user.has_perm("mcp_app.decide_call")
+
+    def call_url(self, call_id: Any) -> str:
+        """The page of the call, where all about it stands."""
+        return reverse(f"{self.admin_site.name}:mcp_app_call_change", args=[call_id])
+
+    def object_buttons(self) -> dict[str, ObjectView]:
+        """The buttons of a call's page."""
+        return {"approve": self.approve_one, "refuse": self.refuse_one}
+
+    def approve_one(self, request: HttpRequest, call: Approval) -> HttpResponse:
+        """Approve one call."""
+        return self._decide_one(request, call, "approve")
+
+    def refuse_one(self, request: HttpRequest, call: Approval) -> HttpResponse:
+        """Refuse one call."""
+        return self._decide_one(request, call, "refuse")
+
+    def _decide_one(self, request: HttpRequest, call: Approval, verb: str) -> HttpResponse:
+        if not self.has_decide_permission(request):
+            raise PermissionDenied
+        try:
+            _decide(verb, call.pk, request)
+        except DecisionRefused as refused:
+            self.message_user(request, marked(refused), messages.WARNING)
+        else:
+            self.message_user(request, f"The call was {_done(verb)}.", messages.SUCCESS)
+        return HttpResponseRedirect(self.call_url(call.pk))
+
+    @admin.action(description="Approve selected calls", permissions=["decide"])
+    def approve_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
+        """Approve the chosen calls, after a look at what they are."""
+        return self._decide_many(request, queryset, "approve")
+
+    @admin.action(description="Refuse selected calls", permissions=["decide"])
+    def refuse_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
+        """Refuse the chosen calls for one reason."""
+        return self._decide_many(request, queryset, "refuse")
+
+    def _decide_many(
+        self, request: HttpRequest, queryset: QuerySet[Approval], verb: str
+    ) -> HttpResponse | None:
+        asked_before = request.POST.get("decided") == verb
+        if asked_before and verb == "refuse" and not request.POST.get("reason", "").strip():
+            self.message_user(request, "Give a reason: the callers are told it.", messages.WARNING)
+        elif asked_before:
+            self._decide_chosen(request, verb)
+            return None
+        return self._look(request, queryset, verb)
+
+    def _decide_chosen(self, request: HttpRequest, verb: str) -> None:
+        """Decide about the calls that were looked at, also when the list has moved on."""
+        count = 0
+        for text in request.POST.getlist(ACTION_CHECKBOX_NAME)[:MOST_AT_ONCE]:
+            try:
+                _decide(verb, UUID(text), request)
+                count += 1
+            except DecisionRefused as refused:
+                words = f"Left alone: {marked(text)}. {marked(refused)}"
+                self.message_user(request, words, messages.WARNING)
+        if count:
+            self.message_user(request, f"Calls {_done(verb)}: {count}.", messages.SUCCESS)
+
+    def _look(self, request: HttpRequest, queryset: QuerySet[Approval], verb: str) -> HttpResponse | None:
+        """The page on which the chosen calls are looked at before they are decided about together."""
+        chosen = list(queryset.filter(state=State.APPROVAL_NEEDED)[:MOST_AT_ONCE])
+        if not chosen:
+            self.message_user(request, "None of them waits any more.", messages.INFO)
+            return None
+        actors = actors_of(chosen)
+        context = {
+            **self.object_context(request, f"{verb.capitalize()} {len(chosen)} calls"),
+            "verb": verb,
+            "calls": [
+                _Looked(
+                    call,
+                    asked_by(call, actors),
+                    pane(arguments_of(call), LONGEST_ARGUMENTS * 2),
+                    objection_to(call, request.user),
+                )
+                for call in chosen
+            ],
+            "checkbox": ACTION_CHECKBOX_NAME,
+            "longest_reason": LONGEST_REASON,
+            "reason": request.POST.get("reason", ""),
+        }
+        return TemplateResponse(request, "mcp_admin/decide.html", context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """A call on the page where many are decided about; ``arguments`` is None when they are too long."""
+
+    call: Approval
+    asked_by: str
+    arguments: Pane | None
+    objection: str
+
+
+def _decide(verb: str, call_id: UUID, request: HttpRequest) -> None:
+    decide = approve_call if verb == "approve" else refuse_call
+    decide(call_id=call_id, actor=request.user, reason=request.POST.get("reason", ""))
+
+
+def _done(verb: str) -> str:
+    return "approved" if verb == "approve" else "refused"
+
+
+def arguments_of(call: Approval) -> str:
+    """What it is asked to do, without secrets; empty when that is too long for a list."""
+    short: str = getattr(call, "short", "")
+    return redactor().message(short.encode("utf-8", "replace"), WHOLE)
