@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -21,6 +22,8 @@ PR_SET_CHILD_SUBREAPER = 36
 ROUNDS = 50
 ROUND_SECONDS = 0.02
 
+# Who started a program has as long to wait for its end.
+ZOMBIE_SECONDS = 2.0
 # So many looks after it came, nothing is taken for what a child left that died before.
 LOOKS = 3
 
@@ -62,8 +65,7 @@ def end_descendants(spare: Mapping[int, str]) -> list[int]:
         time.sleep(ROUND_SECONDS)
     for pid in ended:
         # Its own parent may have waited for it, and the parent's was perhaps not this process.
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+        _wait_for(pid)
     return ended
 
 
@@ -73,19 +75,45 @@ class Zombies:
     def __init__(self) -> None:
         self._before: Kin = {}
 
-    def collect(self, own: Collection[int] = ()) -> bool:
-        """Collect who was dead at the last look already, but ``own``; True when others are dead by now."""
-        dead: Kin = {}
-        for pid in _children(os.getpid()):
-            state, born = _state(pid)
-            if state == "Z" and pid not in own:
-                dead[pid] = born
+    def collect(self, own: Collection[int] = ()) -> None:
+        """Collect who was dead at the last look already, but ``own``."""
+        dead = {pid: born for pid, (state, born) in _others(own).items() if state == "Z"}
         for pid in [pid for pid, born in dead.items() if self._before.get(pid) == born]:
             del dead[pid]
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+            _wait_for(pid)
         self._before = dead
-        return bool(dead)
+
+
+class Leftovers:
+    """What the calls of this process left behind, collected when it has died, also if no further call comes.
+
+    Programs of the call that runs now are left alone: it may ask for their exit status when it likes.
+    """
+
+    def __init__(self) -> None:
+        self._left: Kin = {}
+        self._dead: Kin = {}
+        self._next: threading.Timer | None = None
+
+    def collect(self) -> None:
+        """A call is over: collect its dead children now, and every ZOMBIE_SECONDS until all of them are."""
+        self._left = {pid: born for pid, (_, born) in _others().items()}
+        if self._next is None:
+            self._look()
+
+    def _look(self) -> None:
+        self._next = None
+        states = {pid: _state(pid) for pid in self._left}
+        self._left = {pid: born for pid, (_, born) in states.items() if self._left[pid] == born}
+        dead = {pid: born for pid, born in self._left.items() if states[pid][0] == "Z"}
+        for pid in [pid for pid, born in dead.items() if self._dead.get(pid) == born]:
+            del self._left[pid], dead[pid]
+            _wait_for(pid)
+        self._dead = dead
+        if self._left:
+            self._next = threading.Timer(ZOMBIE_SECONDS, self._look)
+            self._next.daemon = True
+            self._next.start()
 
 
 class Orphans:
@@ -98,12 +126,7 @@ class Orphans:
 
     def end(self, own: Collection[int]) -> list[int]:
         """Look for them. ``own``: the children that this process started; returns whom it killed."""
-        others = {
-            (pid, born)
-            for pid in _children(os.getpid())
-            for state, born in (_state(pid),)
-            if pid not in own and born and state != "Z"
-        }
+        others = {(pid, born) for pid, (state, born) in _others(own).items() if state != "Z"}
         # Also a substitute says that a child died: one that lived between two looks only was never seen. But
         # who has been here for some looks was not left by it: this process may have started something itself.
         came = {pid for pid, born in others if self._looks.get((pid, born), 0) < LOOKS}
@@ -122,11 +145,22 @@ def end_tree(pid: int) -> list[int]:
     return [*below, *([pid] if _kill(pid) else [])]
 
 
+def _wait_for(pid: int) -> None:
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
 def _kill(pid: int) -> bool:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
         return True
     return False
+
+
+def _others(own: Collection[int] = ()) -> dict[int, tuple[str, str]]:
+    """The children of this process but ``own``: state and time of birth of each."""
+    found = {pid: _state(pid) for pid in _children(os.getpid()) if pid not in own}
+    return {pid: (state, born) for pid, (state, born) in found.items() if born}
 
 
 def _children(pid: int) -> Iterator[int]:

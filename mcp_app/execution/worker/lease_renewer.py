@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,7 +21,7 @@ from mcp_app.execution.running.call import Call
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.records import Renewal
-from mcp_app.execution.worker.descendants import Zombies, descendants, end_descendants
+from mcp_app.execution.worker.descendants import Leftovers, descendants, end_descendants
 from mcp_app.execution.worker.waiting_children import Place
 
 TICK_SECONDS = 0.25
@@ -33,9 +32,7 @@ GRACE_SECONDS = 5.4
 EXIT_STATUS = 70
 
 T = TypeVar("T")
-_zombies = Zombies()
-# Who started a program has as long to wait for its end.
-ZOMBIE_SECONDS = 2.0
+_leftovers = Leftovers()
 
 log = logging.getLogger("mcp.worker")
 
@@ -93,11 +90,7 @@ class LeaseRenewer:
         """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""
         if self.call is not None and self.call.stopped and not self.call.suspended:
             self._say_ended(end_descendants(self._started_before))
-        if _zombies.collect():
-            # This may have been the last call for a while, and nobody else would look again.
-            later = threading.Timer(ZOMBIE_SECONDS, _zombies.collect)
-            later.daemon = True
-            later.start()
+        _leftovers.collect()
 
     def _say_ended(self, ended: list[int]) -> None:
         if ended:

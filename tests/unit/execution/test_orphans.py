@@ -73,3 +73,26 @@ def test_what_a_child_left_is_ended(story: str) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+ZOMBIE = """
+import os, pathlib, subprocess
+from mcp_app.execution.worker import descendants
+from tests.live import eventually
+
+descendants.ZOMBIE_SECONDS = 0.01
+leftovers, program = descendants.Leftovers(), subprocess.Popen(["sleep", "600"])
+try:
+    leftovers.collect()
+    of_the_next_call = subprocess.Popen(["sh", "-c", "exit 3"])
+finally:
+    program.kill()
+eventually(lambda: not pathlib.Path(f"/proc/{program.pid}").exists())
+assert of_the_next_call.wait(30) == 3
+"""
+
+
+def test_a_program_that_dies_after_its_call_is_collected_without_a_further_call() -> None:
+    command = [sys.executable, "-c", ZOMBIE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
