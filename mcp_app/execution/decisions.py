@@ -22,7 +22,7 @@ class DecisionRefused(Exception):
 
 
 def approve_call(*, call_id: UUID, actor: Any, reason: str = "") -> None:
-    """Let a waiting call run, with its client told and its job queued after the commit.
+    """Let a waiting call run; after the commit its client is notified and its job is queued.
 
     Raises DecisionRefused: it waits no longer, or the actor is not the one to decide.
     """
@@ -58,8 +58,8 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
 def objection_to(call: CallRecord | Call, actor: Any) -> str:
     """Why this actor must not approve this call; "" when nothing is against it.
 
-    Four eyes are two known users: who asked, acted as the one who asked, or had it or a call that it repeats
-    made again, may not approve, and nobody may when it is not known who asked.
+    Four eyes are two known users: the caller, a person acting as the caller, and a person who retried this
+    call or one that it repeats may not approve it. If the caller is unknown, no user may.
     """
     if not call.four_eyes:
         return ""
@@ -90,7 +90,7 @@ def _open(call_id: UUID) -> CallRecord:
 
 
 def _what_happened(call_id: UUID) -> str:
-    """Who was first, for the one who came second."""
+    """The refusal of a second decision, which names the first."""
     call = Call.objects.select_related("decided_by").filter(pk=call_id).first()
     if call is None:
         return "There is no such call any more."

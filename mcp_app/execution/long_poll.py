@@ -14,7 +14,7 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import is_terminal
 from mcp_app.streams.base import Position, StreamsUnavailable
 
-# Each that waits keeps a thread; who finds no place is answered at once, and comes again.
+# Each waiting request keeps a thread; without a free place a request is answered at once, and repeated.
 MOST_WAITING = 16
 # How often the row is looked at when nothing is heard.
 LOOK_SECONDS = 2.0
@@ -50,7 +50,7 @@ def begin() -> None:
 
 
 def stop() -> None:
-    """The process is about to stop: who waits is answered, and nobody waits any more."""
+    """The process is about to stop: waiting requests are answered, and no further request waits."""
     _stopping.set()
 
 

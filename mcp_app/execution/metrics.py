@@ -24,7 +24,7 @@ STATM = Path("/proc/self/statm")
 class Metrics:
     """The reports of one process, a ``web`` or a ``worker`` one; for the event loop it is started on.
 
-    ``gauges`` are asked at each report: whoever has a number to tell adds a function.
+    ``gauges`` are read at each report: a module with a number to report adds a function.
     """
 
     def __init__(self, kind: str, streams: Streams, counts: Counts, log: MessageLog) -> None:
@@ -60,7 +60,7 @@ class Metrics:
                 self._number += 1
                 self._unconfirmed = [*self._counts.take(), *self._lines_left_out()]
             try:
-                # With the number it had before, for nobody knows whether it arrived then.
+                # With its former number, because it may have arrived the first time.
                 await self._streams.metrics.add(self._process, self._number, self._unconfirmed, self._state())
             except StreamsError:
                 return False

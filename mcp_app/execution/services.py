@@ -32,7 +32,7 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.announce import announce
 from mcp_app.streams.blocking.counting import count
 
-# Progress of a call that nobody asked for is kept under this token, for the operator to see.
+# Progress that no client asked for is kept under this token, for operators.
 OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 
 
@@ -53,7 +53,7 @@ class Refusal(StrEnum):
 
 
 class StartRefused(Exception):
-    """The call was not started; ``wait`` is in how many seconds to try again, 0.0 when nobody knows."""
+    """The call was not started; ``wait`` is in how many seconds to try again, 0.0 if unknown."""
 
     def __init__(self, reason: Refusal, text: str, wait: float = 0.0) -> None:
         super().__init__(text)
@@ -68,8 +68,8 @@ class RetryRefused(Exception):
 def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an operator") -> bool:
     """Stop a call wherever it is, waiting or running (R8); False when it is over.
 
-    A waiting call is over at once. A running one is told by broadcast after the commit, and by its row when
-    Redis is away.
+    A waiting call is over at once. A running one learns of it by broadcast after the commit, and by its row
+    when Redis is away.
     """
     with transaction.atomic():
         call = records.request_cancel_of(call_id, reason)
@@ -88,7 +88,7 @@ def cancel_request(
     """Stop whatever runs for a request of a session, in whichever process.
 
     False when the request was a background call that is over. Of one that runs in a web process nothing is
-    stored: it is told by broadcast, and whether it was there shows in its answer.
+    stored: the stop is broadcast, and the call's answer shows whether it was running.
     """
     call = _call_of(session_id, request_id)
     if call is not None:
@@ -124,7 +124,7 @@ def _call_of(session_id: str, request_id: str | int) -> Call | None:
 def retry_call(*, call_id: UUID, actor: Any) -> UUID:
     """Make a call that is over again, as a new call of the same principal; returns its id.
 
-    It belongs to no session: nobody is asked anything, and its answer is for the operator. If its tool needs
+    It belongs to no session: it cannot ask questions, and its answer is for the operator. If its tool needs
     approval it waits for that, whatever was decided about the old one. Raises RetryRefused.
     """
     old = records.find(call_id)
@@ -168,7 +168,7 @@ def start_call(
     """Start a tool as a background call of ``principal``; returns its id and whether it is new.
 
     Checked and limited as a client's call is. A repeated ``key`` of the same principal gives the call it
-    started (R7). Nobody is asked anything, for no client is there. Raises StartRefused.
+    started (R7). It cannot ask questions, because it has no client. Raises StartRefused.
     """
     session_id = _session_of(principal, key)
     if key and (present := records.find_request(session_id, REQUEST_ID)):

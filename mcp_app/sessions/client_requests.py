@@ -120,7 +120,7 @@ class ClientRequests:
                 pause = min(pause * 2, CONFIRM_PAUSE_MAX)
 
     async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
-        """Take in a response; False when nobody waits for it or it was answered already (T-POST-09)."""
+        """Accept a response; False if no question waits for it or it was answered already (T-POST-09)."""
         payload: dict[str, Any] = {"result": response.result}
         if response.error is not None:
             payload = {"error": response.error}
@@ -157,7 +157,7 @@ class ClientRequests:
 
 
 def withdrawal(request_id: str) -> bytes:
-    """The notice that nobody waits for the answer to a question any more (CAN-08)."""
+    """The notice that the answer to a question is not awaited any more (CAN-08)."""
     params = {"requestId": request_id, "reason": "the answer is no longer awaited"}
     return jsonrpc.encode_notification("notifications/cancelled", params)
 

@@ -1,4 +1,4 @@
-"""The operator's record of modern clients, who have no session: one for each client of a principal."""
+"""The operator's record of modern clients, which have no session: one for each client of a principal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from time import monotonic
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
 
-# How often a client is told of again, should its record have been removed meanwhile.
+# How often a client is reported again, in case its record has been removed.
 AGAIN_SECONDS = 1_800.0
 MOST = 10_000
 
 
 class Clients:
-    """Tells the record of clients when this process sees them; of one process."""
+    """Reports the clients that this process serves to the record of clients."""
 
     def __init__(self, log: MessageLog) -> None:
         self._log = log

@@ -90,7 +90,7 @@ def restored(session_id: str, fields: dict[str, str]) -> Session:
 
 @lru_cache(maxsize=256)
 def _read(capabilities: bytes, info: bytes) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any]]:
-    """What a client says of itself with each request; nobody changes what is returned."""
+    """The client info and capabilities of a request; callers must not change the returned value."""
     declared = orjson.loads(capabilities)
     # Its forms of elicitation and sampling are those of 2025-11-25.
     return ClientCapabilities.parse(declared, V2025_11_25), known(declared), bounded(orjson.loads(info))
@@ -125,7 +125,7 @@ _said: _Words | None = None
 
 
 def server_meta() -> dict[str, Any]:
-    """The ``_meta`` of every result: who answered (DISC-03)."""
+    """The ``_meta`` of every result: the server's identity (DISC-03)."""
     return _words().meta
 
 

@@ -1,4 +1,4 @@
-"""Who may begin what Redis has to keep: not who has his share there, and nobody when it is nearly full."""
+"""Admission of work that Redis has to keep: by a person's share, and by the fill level of Redis."""
 
 from __future__ import annotations
 

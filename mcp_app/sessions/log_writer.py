@@ -34,7 +34,7 @@ from mcp_app.streams.stores.message_queue import SyncMessageQueue
 BATCHES = 20
 # How long one transaction goes on taking batches: others have to write, too.
 WRITE_SECONDS = 0.25
-# SQLite gives its one lock to whoever asks first, and who waits for it asks ten times a second: without a
+# SQLite gives its one lock to the first to ask, and a waiting writer asks ten times a second: without a
 # pause between its transactions a long queue would keep all others out until it is written (R15).
 GIVE_WAY_SECONDS = {"sqlite": 0.12}
 # How a batch shows that it cannot be written, now or ever: refused by the database, or not of our form.
@@ -62,7 +62,7 @@ def drain_once(queue: SyncMessageQueue) -> int:
                 break
         rollups.write(tally)
         cursor.save(update_fields=["last_id"])
-    # Also when nothing was left to write: whoever wrote the last ones may have died before this.
+    # Also when nothing was left to write: the process that wrote the last ones may have died before this.
     queue.trim(cursor.last_id)
     return written
 
@@ -80,7 +80,7 @@ def run_forever(stop: threading.Event) -> None:
             pause = RETRY_SECONDS
             close_old_connections()
         except Exception:
-            log.exception("The message log waits")  # Without this thread nobody would write it any more.
+            log.exception("The message log waits")  # Without this thread it would not be written any more.
             pause = RETRY_SECONDS
             close_old_connections()
     close_old_connections()
@@ -111,7 +111,7 @@ def _size(encoded: bytes) -> int:
 
 
 def _write(batch_id: str, batch: dict[str, Any]) -> RollupCells:
-    """Store what a batch tells; what it counts, logged or not."""
+    """Store a batch: its lines, and its counts of lines logged or not."""
     for fact in batch["facts"]:
         if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
             learn(fact)

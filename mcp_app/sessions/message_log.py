@@ -25,7 +25,7 @@ from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
 
 FLUSH_SECONDS = 0.25
-# While somebody watches the log grow, and how long one broadcast that says so holds.
+# The interval while the console has viewers, and how long one broadcast that says so is valid.
 WATCHED_FLUSH_SECONDS = 0.1
 WATCHED_SECONDS = 15.0
 FLUSH_SLICE = 500
@@ -159,7 +159,7 @@ class MessageLog:
         self._redactor = Redactor((*self._names, *names))
 
     def on_watching(self, payload: dict[str, Any]) -> None:
-        """Somebody watches: hand on sooner for a while. Costs nothing when nobody does."""
+        """The console has viewers: flush sooner for a while. Without viewers this costs nothing."""
         if "resync" not in payload:
             self._watched_until = time.monotonic() + WATCHED_SECONDS
             self._due.set()
@@ -205,7 +205,7 @@ class MessageLog:
             skipped = self._skipped.written() if lines else []  # it is noted beside a line
             batch: dict[str, Any] = {
                 "process": self.process,
-                "before": self._handed_on,  # so that who reads along can tell what was missed
+                "before": self._handed_on,  # so that readers of the queue can count what they missed
                 "skipped": 0,
                 "facts": facts,
                 "lines": lines,

@@ -1,4 +1,4 @@
-"""Tells who subscribed to a resource that it changed (RES-08, RES-11, SUB-06); callable from any process."""
+"""Notifies subscribers of a changed resource (RES-08, RES-11, SUB-06); callable from any process."""
 
 from __future__ import annotations
 

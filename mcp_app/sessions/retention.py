@@ -1,6 +1,7 @@
 """Removes what retention allows: old messages, idle sessions' records, old counts (a periodic job).
 
-In slices, each a transaction of its own, and with pauses: SQLite has one writer, who must not wait for long.
+In slices, each a transaction of its own, and with pauses: SQLite has one writer at a time, and others must
+not wait for long.
 """
 
 from __future__ import annotations

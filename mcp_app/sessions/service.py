@@ -147,7 +147,7 @@ class Sessions:
         )
 
     async def announced(self, session: Session, revision: int) -> None:
-        """Note what the client was told of the catalogue; a lost note only repeats a notice."""
+        """Record the revision announced to the client; a lost record only repeats a notification."""
         session.announced = revision
         await self._streams.sessions.update(session.id, {"announced": str(revision)})
 
@@ -204,7 +204,7 @@ class Sessions:
             for take_over in self.on_take_over:
                 take_over(session_id, payload["token"])
         elif session_id in self._cache:
-            if payload.get("by") != self._own_name:  # Who changed it has the truth already.
+            if payload.get("by") != self._own_name:  # The process that changed it is up to date.
                 self._cache[session_id].checked_at = 0.0
             for callback in self.on_change:
                 callback(session_id)

@@ -26,7 +26,7 @@ MADE_IN = "session"
 class Session:
     """The live copy of one session in this process; the stored copy is the truth.
 
-    ``announced`` is the catalogue revision its client was last told of. ``in_flight`` holds the running
+    ``announced`` is the catalogue revision last announced to its client. ``in_flight`` holds the running
     calls of this session in this process by JSON-RPC id. ``transport`` is empty for Streamable HTTP. Of
     HTTP+SSE a session is there before its client has sent ``initialize``: ``client_info`` is empty till then.
     ``record_id`` names the operator's record that its messages belong to.

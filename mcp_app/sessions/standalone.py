@@ -61,7 +61,7 @@ class Standalone:
         return epoch, int(seen) if seen and seen_epoch == str(epoch) else 0
 
     async def catch_up(self, session: Session) -> dict[str, str]:
-        """Learn what other processes told this client, so that no notice is repeated; the stored fields."""
+        """Read what other processes announced to this client, to repeat nothing; the stored fields."""
         fields = await self._streams.sessions.load(session.id) or {}
         if fields:
             session.refresh(fields)

@@ -87,7 +87,7 @@ class StreamLimits:
     """Bounds of what is kept. Times are seconds, sizes bytes.
 
     ``kept_bytes`` and ``kept_percent`` (of the memory Redis may use) bound what is kept for one owner; beyond
-    ``full_percent`` of that memory nobody is admitted. 0 is no bound.
+    ``full_percent`` of that memory no owner is admitted. 0 is no bound.
     """
 
     events: int = 1_000
@@ -168,7 +168,7 @@ class Kept(Protocol):
         ...
 
     def refused(self, owner: str) -> bool:
-        """Whether the owner had his share when ``admit`` was asked last in this process. Asks nobody."""
+        """Whether the owner was at its share at the last ``admit`` in this process. Does not ask Redis."""
         ...
 
 
@@ -359,7 +359,7 @@ class MessageQueue(Protocol):
 
 
 class MessageTail(Protocol):
-    """The batches of the message log as they come, for who watches; they stay in the queue."""
+    """The batches of the message log as they arrive, for viewers; they stay in the queue."""
 
     async def newest(self) -> str:
         """The id of the batch that was added last, also when it was written and trimmed since."""
@@ -368,7 +368,7 @@ class MessageTail(Protocol):
     async def after(self, batch_id: str, count: int, seconds: float) -> Sequence[tuple[str, bytes]]:
         """Up to ``count`` batches after an id, as soon as there is one; none after ``seconds``.
 
-        What was trimmed meanwhile is left out without a word: who reads must count by what batches say.
+        Trimmed batches are skipped silently: readers must detect gaps by the counts in the batches.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Owns the one listening connection of a process: it wakes local watchers and delivers broadcasts.
 
 Publish/subscribe may lose messages (a cut connection, a restart), so nothing here is a source of truth: after
-a reconnection everybody is told to look again, and a slow sweep compares what each watcher has seen with the
-log.
+a reconnection all waiters are woken to look again, and a slow sweep compares what each watcher has seen with
+the log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RedisHub:
         self.watchers = Watchers(self._session_watched, self._session_left)
         self._callbacks: dict[str, list[Callback]] = {}
         self._subscribed: set[str] = set()  # asked for on the present connection
-        self._leaving: set[str] = set()  # sessions nobody has watched since the last tick
+        self._leaving: set[str] = set()  # sessions without a watcher since the last tick
         self._connection = RedisConnection(
             Endpoint.parse(url),
             on_reply=self._reply,
@@ -135,7 +135,7 @@ class RedisHub:
 
     def _up(self) -> None:
         self._silent = False
-        # One that nobody asked for: a connection without any subscription answers a ping in another shape.
+        # An answer to no request: a connection without any subscription answers a ping in another shape.
         wanted = {self._channels.topic("resync"), *(self._channels.topic(topic) for topic in self._callbacks)}
         wanted.update(self._channels.wake(waiter.session) for waiter in self.watchers)
         self._subscribed = wanted
@@ -167,7 +167,7 @@ class RedisHub:
         if kind == b"message":
             self._message(session, channel, reply[2])
         elif kind == b"subscribe" and session is not None:
-            # What was appended while the subscription travelled had nobody to wake.
+            # Events appended before the subscription was active have not woken its waiters.
             self.watchers.wake_session(session)
 
     def _message(self, session: str | None, channel: str, payload: bytes) -> None:

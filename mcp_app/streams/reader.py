@@ -85,7 +85,7 @@ class Reader:
         return page.events
 
     async def _keep(self, now: float) -> None:
-        """A stream somebody reads must not expire, however long nothing happens on it."""
+        """A stream with a reader must not expire, however long nothing happens on it."""
         if now - self._kept < self._log.limits.ttl / 4:
             return
         try:

@@ -63,7 +63,7 @@ class Inputs:
 
     @classmethod
     def restored(cls, stored: Wire) -> Self:
-        """What ``stored`` told."""
+        """The inputs that ``stored`` contains."""
         return cls.recalled(stored["remembered"], stored["responses"])
 
     def approve(self, digest: str) -> None:
@@ -117,7 +117,8 @@ class Inputs:
 
     def leave_open(self, key: str, method: str, params: Wire) -> None:
         """This run cannot go on without an answer to this; raises TypeError for what cannot be sent."""
-        # A copy, and tried: code may change what it passed, and must be told of what has no form in JSON.
+        # A copy, and encoded now: code may change what it passed, and must get an error for what JSON cannot
+        # hold.
         self.requests[key] = {"method": method, "params": orjson.loads(orjson.dumps(params))}
 
 

@@ -88,7 +88,7 @@ def sealed(inputs: Inputs, principal: str, settings: Settings) -> str:
 async def spend(streams: Streams, inputs: Inputs, settings: Settings) -> None:
     """Note that a state which counts once was used (STATE-04).
 
-    Raises InvalidParams when it was used before, at whichever process, and Unavailable when nobody can know.
+    Raises InvalidParams if it was used before, at any process, and Unavailable if that cannot be found out.
     """
     if not inputs.nonce:
         return

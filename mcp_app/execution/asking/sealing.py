@@ -25,7 +25,7 @@ _NONCE_BYTES = 12
 
 
 class Unsealed(Exception):
-    """A token cannot be opened; the text says why, for the log and never for who sent it."""
+    """A token cannot be opened; the text says why, for the log and never for the client."""
 
 
 class KeyRing:

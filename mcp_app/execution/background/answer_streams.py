@@ -71,7 +71,7 @@ async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> b
     try:
         await streams.log.finish(call.session_id, call.stream, encoded, owner=call.principal)
     except StreamFinished:
-        pass  # The session is over: nobody may read the stream any more.
+        pass  # The session is over: its stream may not be read any more.
     except StreamsError:
         return False
     if call.is_task:
@@ -85,7 +85,7 @@ async def append_answer(streams: Streams, call: CallRecord, encoded: bytes) -> b
 
 
 async def tell_of_task(streams: Streams, call: CallRecord) -> None:
-    """Say in every process that a task is not as it was; who wants to know looks at its row (TASKX-16)."""
+    """Broadcast that a task changed; interested processes read its row (TASKX-16)."""
     if call.is_core_task:
         await core_tasks.tell_status(streams, call)
         return

@@ -1,4 +1,4 @@
-"""What the client of a call is told while it waits for approval, and how the wait ends without a decision."""
+"""Notifies the client of a call that waits for approval, and ends a wait without a decision."""
 
 from __future__ import annotations
 
@@ -65,9 +65,10 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
 
 
 def sweep() -> int:
-    """End what waited too long or for nobody, and remind the clients of the rest; returns how many ended."""
+    """End calls that waited too long or whose session is over, and remind the other clients; returns how
+    many ended."""
     ended = [*_expired(), *_orphaned()]
-    # Without a token a client is told once; that the connection lives it sees by the stream's comments.
+    # Without a token a client is notified once; the stream's comments show it that the connection lives.
     reminded = [call for call in pending_approvals.to_remind(REMIND_SECONDS) if "progressToken" in call.meta]
     if ended or reminded:
         connected(lambda streams: _tell_all(streams, ended, reminded))

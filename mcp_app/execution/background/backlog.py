@@ -18,7 +18,7 @@ class Backlog:
     """
 
     def __init__(self, limit: int, count: Callable[[str], int]) -> None:
-        """``count`` tells how many calls of a principal are open; it may block."""
+        """``count`` returns how many calls of a principal are open; it may block."""
         self._limit = limit
         self._count = count
         self._left: dict[str, int] = {}

@@ -31,7 +31,7 @@ class BrokerUnavailable(Exception):
 
 @lru_cache(maxsize=1)
 def application() -> Celery:
-    """The project's Celery application; without one, the one that Celery makes up, whose broker is nobody's.
+    """The project's Celery application; without one, Celery's default, which has no usable broker.
 
     Celery's own ``current_app`` is known to the thread that made it, and made up anew in every other, unless
     the project said ``set_default()``, which hardly any does. So it is said here, once. An application that
@@ -56,7 +56,8 @@ def is_found() -> bool:
 def knows_our_tasks() -> bool:
     """Whether a worker of that application could run a background call; loads all of its tasks.
 
-    Celery's loading runs Django's checks, one of which asks this: then the answer is yes, as the first tells.
+    Loading Celery runs Django's checks, one of which calls this: then the answer is yes, as for the first
+    call.
     """
     app = application()
     if TASK in app.tasks or _loading.locked():
@@ -75,7 +76,7 @@ def _current() -> Celery | None:
 
 
 def _only_one() -> Celery | None:
-    """The application that another thread made; of several, nobody could say which is meant."""
+    """The application that another thread made; None if there are several."""
     found = [app for app in _state._get_active_apps() if app.main != MADE_UP]
     return found[0] if len(found) == 1 else None
 

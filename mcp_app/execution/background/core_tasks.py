@@ -1,8 +1,8 @@
 """What clients of 2025-11-25 are sent about their tasks, by whichever process knows it first.
 
-Each ``tasks/result`` that waits has a stream, where the task's questions and its end are told; the session
-that made the task hears of its changes on its standalone stream. Nobody stays behind to wait: who changes a
-task tells, each thing once however often it is tried.
+Each waiting ``tasks/result`` has a stream that receives the task's questions and its end; the session that
+made the task is notified of changes on its standalone stream. No process waits: the writer of a change
+publishes it, each message once even if the attempt is repeated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def tell_status(streams: Streams, call: CallRecord) -> None:
 
 
 async def tell_waits(streams: Streams, call_id: UUID, log: MessageLog | None = None) -> None:
-    """Tell those who wait for a task what there is to tell now: its end, or what it asks (TASK4-05).
+    """Write the current state to the streams that wait for a task: its end, or its questions (TASK4-05).
 
     Raises DatabaseError and StreamsError: try again later.
     """

@@ -1,4 +1,4 @@
-"""What goes back for one modern request: messages, then the one answer. In memory only: nobody resumes it."""
+"""The response to one modern request: messages, then the one answer. In memory only: it is not resumable."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class ExchangeReply:
         self._changed.set()
 
     async def changed(self, seconds: float) -> None:
-        """Wait until there is something to send, somebody called ``wake``, or the time has passed."""
+        """Wait until there is something to send, ``wake`` was called, or the time has passed."""
         if self._changed is None:
             self._changed = asyncio.Event()
         if not self.has_something:
@@ -134,7 +134,7 @@ class ExchangeReply:
         self._changed.clear()
 
     async def settled(self, grace: float) -> None:
-        """Wait for a quick answer; who is not quick has its deadline from now on."""
+        """Wait for a quick answer; otherwise the deadline starts now."""
         if not self.has_something:
             # One turn of the loop is all that most calls need.
             await asyncio.sleep(0)
@@ -143,7 +143,7 @@ class ExchangeReply:
             call.watch()
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """The reader is gone."""
         if self._relay is not None:
             self._relay.cancel()
 

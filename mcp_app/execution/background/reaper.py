@@ -37,7 +37,7 @@ log = logging.getLogger("mcp.reaper")
 
 
 def sweep(*, leases: bool = True) -> int:
-    """One pass; returns how many calls were helped. Without ``leases`` nobody is taken for dead."""
+    """One pass; returns how many calls it recovered. Without ``leases`` no worker is considered lost."""
     helped = sum(_reap(call) for call in records.expired()) if leases else 0
     for call in (*records.not_enqueued(BROKER_SECONDS), *_lost_by_broker()):
         helped += hand_on(call)
@@ -71,14 +71,14 @@ def run_forever(stop: threading.Event) -> None:
             with undivided():  # A worker's main process forks.
                 well = turn(well)
         except Exception:
-            log.exception("A sweep failed")  # Without this thread nobody would sweep here any more.
+            log.exception("A sweep failed")  # Without this thread this process would not sweep any more.
             well = None
 
 
 def turn(well: Well | None) -> Well | None:
     """One sweep; takes what the one before saw, and returns what this one did.
 
-    While the database takes no writes, nobody can renew a lease, and every lease looks old after a sleep of
+    While the database accepts no writes, no lease can be renewed, and every lease looks old after a sleep of
     the machine, or when the database's clock was set. Afterwards the living get a moment to renew theirs
     before anybody is taken for dead (R5, R15).
     """
@@ -141,7 +141,7 @@ def _reap(call: CallRecord) -> int:
 
 
 def _end_outlived(call: CallRecord) -> int:
-    """A task that nobody may ask for any more is work for nobody; its worker looks at the row each second."""
+    """Stop expired tasks, whose results cannot be read any more; their workers check the row each second."""
     if records.request_cancel_of(call.id, "its time to live is over") is None:
         return 0
     answer = stored_answers.cancelled(call)

@@ -42,7 +42,7 @@ from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
-# Who may be refused is refused soon (R15); work that was accepted waits longer.
+# A call that may be refused is refused soon (R15); accepted work waits longer.
 PATIENCE = 1.5
 # Python's own patience with a locked SQLite file.
 SQLITE_SECONDS = 5.0

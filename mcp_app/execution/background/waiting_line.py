@@ -1,4 +1,4 @@
-"""Tells clients that asked for progress how far their calls are from a worker: ``3 of 12 waiting``.
+"""Reports to clients that asked for progress the place of their calls in the queue: ``3 of 12 waiting``.
 
 A pass of any process now and then over the first calls of each line, and no work for each that begins.
 """
@@ -18,7 +18,7 @@ from mcp_app.execution.stored.pending_approvals import Waiting
 from mcp_app.models import Call
 from mcp_app.streams.gateway import Streams
 
-# Who waits for less is begun before the news would be read.
+# A call that waits for less begins before the notification would be read.
 PATIENCE_SECONDS = 5.0
 REMIND_SECONDS = 10.0
 # Of each line, and how many lines: the bound of one pass.
@@ -26,7 +26,7 @@ TOLD, LINES = 100, 20
 
 
 def sweep() -> None:
-    """Tell who waits long enough, and was not told lately, where the call is in its line."""
+    """Report the place in the queue for calls that have waited long enough and were not reported lately."""
     told = [each for line in _lines() for each in _to_tell(*line)]
     if told:
         connected(lambda streams: _tell_all(streams, told))
@@ -53,7 +53,8 @@ def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     return [
         (_waiting(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
         for row in rows.defer("arguments", "answer")
-        # Whoever notes it tells it, and before the call begins: its attempt knows then that it was told.
+        # The process that records the report sends it, before the call begins: so its attempt knows of the
+        # report.
         if due.filter(pk=row.pk).update(reminded_at=database_clock.now())
     ]
 

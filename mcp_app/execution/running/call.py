@@ -31,7 +31,7 @@ from mcp_app.protocol.messages.trace_context import joined
 from mcp_app.sessions.client_requests import ClientRequests, withdrawal
 from mcp_app.sessions.session import Session
 
-# How long code may take to clean up after it was told to stop, before its client is answered without it.
+# How long code may clean up after it was asked to stop, before its client is answered without it.
 UNWILLING_SECONDS = 5.0
 # What stops a call that cannot go on without an answer, where that comes with a new request.
 INPUT = "input"
@@ -158,7 +158,7 @@ class Call:
 
     @property
     def in_thread(self) -> bool:
-        """Whether synchronous code of this call runs in a thread, also when nobody waits for it any more."""
+        """Whether synchronous code of this call runs in a thread, even if its call is over."""
         return any(not thread.done() for thread in self.threads)
 
     @property
@@ -177,7 +177,7 @@ class Call:
         return self.stopped_by == INPUT
 
     def raise_if_stopped(self) -> None:
-        """Raise Cancelled when nobody waits for this call any more, Suspended when its round is over."""
+        """Raise Cancelled if this call was cancelled, Suspended if its round is over."""
         if self.suspended:
             raise Suspended
         if self.outcome or self.stopped_by:
@@ -192,7 +192,7 @@ class Call:
         if self.outcome or self.stopped_by:
             return
         self.stopped_by = by
-        # Questions first, so that the client is told they are withdrawn before it is answered (CAN-08).
+        # Questions first, so that the client sees their withdrawal before the answer (CAN-08).
         for question in self._questions:
             question.cancel()
         if self.task is not None:
@@ -227,7 +227,7 @@ class Call:
         """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
         fitted = self.session.message(method, params)
         if fitted is not None:
-            # Encoded here and now: code may change what it passed, and must be told of what cannot be sent.
+            # Encoded at once: code may change what it passed, and must get an error for what cannot be sent.
             self._put(jsonrpc.encode_notification(method, fitted), method=method)
 
     def _put(self, encoded: bytes, lost: Lost | None = None, kind: str = "message", method: str = "") -> None:
@@ -295,7 +295,7 @@ class Call:
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask the client on the call's stream and wait for its answer, through whichever process.
 
-        Raises Cancelled when nobody waits for this call any more.
+        Raises Cancelled if this call was cancelled.
         """
         fitted = self.session.message(method, params)
         if fitted is None:
@@ -319,7 +319,7 @@ class Call:
     def run_from_thread(self, question: Callable[[], Awaitable[T]]) -> T:
         """Await what ``question`` returns on the event loop for synchronous code, whose thread blocks.
 
-        Raises Cancelled when nobody waits for this call any more.
+        Raises Cancelled if this call was cancelled.
         """
         if threading.get_ident() == self._thread:
             raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
@@ -338,7 +338,7 @@ class Call:
 
     @contextmanager
     def _question(self) -> Iterator[None]:
-        """While inside, the current task ends with the call: nobody may wait for minutes after that."""
+        """Within this context, the current task ends with the call instead of waiting on after it."""
         self.raise_if_stopped()
         task = asyncio.current_task()
         assert task is not None

@@ -29,7 +29,7 @@ class Logged(Protocol):
 
 
 def note_running(call: Logged, log: MessageLog, grace: float = 0.0) -> None:
-    """A request that is not over after ``grace``: people who watch see it before it is answered."""
+    """A request that is not over after ``grace``: viewers of the console see it before it is answered."""
     if grace:
         call.loop.call_later(grace, note_running, call, log)
     elif not call.outcome:

@@ -22,7 +22,7 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError("return bytes as Image, Audio or File, which say what they are.")
     if _holds_rows(value):
-        # All fields of a row would include those nobody meant to publish.
+        # All fields of a row would include those that were not meant to be published.
         raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
     try:
         return to_jsonable_python(value, by_alias=True, inf_nan_mode="null")

@@ -139,7 +139,7 @@ class Reply:
         self.shared = shared
 
     def follow(self, stream: str, epoch: int) -> None:
-        """The answer will come on a stream that somebody else writes: a background call's."""
+        """The answer will come on a stream with another writer: a background call's."""
         self.stream, self.epoch = stream, epoch
 
     @property
@@ -298,7 +298,7 @@ class Reply:
                 else:
                     await self._store(encoded, ANSWER)
             except StreamFinished:
-                return  # The session ended meanwhile; nobody may read this stream any more.
+                return  # The session has ended, so this stream may not be read any more.
             except StreamsError:
                 if pause is None:
                     log.error("An answer was lost: its event stream could not be written")  # noqa: TRY400

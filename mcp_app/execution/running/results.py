@@ -35,7 +35,7 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
 
 
 def error_result(text: str) -> Result:
-    """A result that tells the model what went wrong (TOOL-12)."""
+    """A result that reports a failure to the model (TOOL-12)."""
     return {"content": [{"type": "text", "text": encodable(text)}], "isError": True}
 
 

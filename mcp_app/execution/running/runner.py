@@ -201,7 +201,7 @@ def _failed(name: str, error: BaseException, version: str) -> dict[str, Any]:
     if isinstance(error, UrlElicitationRequired):
         if version == V2025_11_25:
             raise error
-        # ELI-08, ELI-09: other revisions do not know the error, so the model is told.
+        # ELI-08, ELI-09: other revisions do not have the error, so the result tells the model.
         return error_result(error.message)
     if isinstance(error, CannotAsk) and is_modern(version):
         raise _missing(error)
@@ -230,7 +230,7 @@ def _words(error: PeerError) -> str:
 
 
 def _failure(name: str, error: BaseException) -> str:
-    """What a model is told: Django's own words for expected failures, else an incident number (S25)."""
+    """The error text for the model: Django's message for expected failures, else an incident number (S25)."""
     if isinstance(error, ValidationError):
         return "; ".join(error.messages)
     if isinstance(error, PermissionDenied):

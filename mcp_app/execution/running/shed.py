@@ -1,4 +1,4 @@
-"""What Redis did not take of what a call said: counted, and told to the client once Redis takes more."""
+"""Messages of a call that Redis did not accept: counted, and reported once Redis accepts more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Shed:
             self.count += 1
 
     async def tell(self, session: Session, append: Callable[[bytes], Awaitable[Any]]) -> None:
-        """Have the client told of what was left out, if anything was; raises as ``append`` does."""
+        """Report to the client how many messages were dropped, if any; raises as ``append`` does."""
         if not self.count:
             return
         notice = _notice(session, self.count)

@@ -80,7 +80,7 @@ class Threads:
             with suppress(RuntimeError):  # The event loop may have ended before a deaf thread.
                 loop.call_soon_threadsafe(place.give_back)
 
-        # A thread cannot be stopped: its place is free when it ends, not when nobody waits for it any more.
+        # A thread cannot be stopped: its place is free when it ends, not when its call is over.
         future.add_done_callback(ended)
         return future
 

@@ -1,4 +1,4 @@
-"""What a background call is accepted with, whoever asks for it: a client, an operator, the API."""
+"""The values a background call is accepted with, for clients, operators and the API alike."""
 
 from __future__ import annotations
 

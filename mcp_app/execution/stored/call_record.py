@@ -19,9 +19,9 @@ DEFAULT_QUEUE = "celery"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """What a call is accepted with. With ``approval_minutes`` it waits so long for somebody to allow it.
+    """The values a call is accepted with. With ``approval_minutes`` it waits that long for approval.
 
-    ``approved`` says that somebody has, before. With ``task_seconds`` it is a task, for which its client may
+    ``approved``: it was approved before. With ``task_seconds`` it is a task, for which its client may
     ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them. ``lane`` is the
     tool if only so many of its calls may run at once.
     """
@@ -94,7 +94,7 @@ class CallRecord:
 
     @property
     def waits_for_approval(self) -> bool:
-        """Nobody has allowed the call yet, so it has no job."""
+        """The call is not approved yet, so it has no job."""
         return self.state == State.APPROVAL_NEEDED
 
     @property
@@ -114,7 +114,7 @@ class CallRecord:
 
     @property
     def approved(self) -> bool:
-        """Somebody has allowed the call; that holds for all of its attempts."""
+        """The call was approved; that holds for all of its attempts."""
         return self.decision == Call.Decision.APPROVED
 
 
@@ -129,7 +129,7 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def retriers_of(row: Call) -> tuple[str, ...]:
-    """Who had it, or a call that it repeats, made again: primary keys of users, the first one first."""
+    """Users who retried this call or one that it repeats: primary keys, the first one first."""
     before = () if row.retried_before is None else orjson.loads(row.retried_before)
     return (*before, *([] if row.retried_by_id is None else [str(row.retried_by_id)]))
 

@@ -1,6 +1,6 @@
 """A stored call as the client that made it sees it: as a task. Changes nothing.
 
-A task belongs to the era of who made it: to the other one it does not exist.
+A task belongs to the era of its client: in the other era it does not exist.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_app.protocol.versions import V2025_11_25, is_modern
 STOPPING = "Told to stop"
 FAILED = "The tool reported an error: its result says which."
 LONGEST_MESSAGE = 500
-# Large, and not told in a list.
+# Large, and left out of lists.
 LARGE = ("arguments", "answer")
 
 
@@ -46,7 +46,7 @@ def created(call: CallRecord) -> Task:
 def find(task_id: str, principal: str, *, core: bool = False) -> tuple[Task, CallRecord] | None:
     """A task of a principal, and its call, by one indexed read.
 
-    ``core``: one of 2025-11-25. None for every other: unknown, somebody else's, expired, or a call that is
+    ``core``: one of 2025-11-25. None for every other: unknown, another caller's, expired, or a call that is
     none (TASKX-11, TASKX-18, TASK4-12).
     """
     row = _row(task_id)
@@ -67,7 +67,7 @@ def page(principal: str, after: tuple[datetime, UUID] | None, size: int) -> list
 
 
 def seen(task_id: str) -> Task | None:
-    """A task, for who was found to be its maker before."""
+    """A task, whose ownership was checked before."""
     row = _row(task_id)
     return None if row is None else _task(row)
 

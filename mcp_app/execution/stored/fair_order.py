@@ -1,9 +1,10 @@
 """Start-time fair queueing: in which order the waiting calls of several principals are begun.
 
 A call that starts to wait gets a start tag: the tag that is being served now, or a step after the last call
-of its principal, whichever is later. The lowest tag is begun next. So a principal who queues a thousand calls
-spreads them over the future, and one who comes later with a single call is served before the second of them
-(Goyal, Vin, Cheng: Start-time Fair Queuing, 1996). Tags are compared within a queue, lane and priority only.
+of its principal, whichever is later. The lowest tag is begun next. So a principal that queues a thousand
+calls spreads them over the future, and one that comes later with a single call is served before the second of
+them (Goyal, Vin, Cheng: Start-time Fair Queuing, 1996). Tags are compared within a queue, lane and priority
+only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The writers of calls that wait for approval: accepted, decided, expired, told of; each a compare-and-set.
+"""The writers of calls that wait for approval: accepted, decided, expired, reminded; each a compare-and-set.
 
 No lease and no attempt is involved: a call that leaves this state is an ordinary accepted call, or over.
 """
@@ -76,7 +76,7 @@ def refuse(call_id: UUID, *, by: int | None, reason: str, answer: bytes) -> bool
 
 
 def expire(call_id: UUID, answer: bytes) -> bool:
-    """End a call about which nobody decided in time; False when somebody did."""
+    """End a call that was not decided in time; False if it was decided."""
     now = database_clock.now()
     late = _waiting().filter(pk=call_id, approval_until__lte=now)
     return _end(late, answer, _decision(Call.Decision.EXPIRED, now, None, ""))
@@ -112,13 +112,13 @@ def overdue(limit: int = 100) -> list[CallRecord]:
 
 
 def orphaned(limit: int = 100) -> list[CallRecord]:
-    """Calls of sessions that are over, so that nobody could hear the answer."""
+    """Calls of sessions that are over, whose answers cannot be delivered."""
     over = Session.objects.filter(pk=OuterRef("session_id"), ended_at__isnull=False)
     return [call_record.record(row) for row in _waiting().filter(Exists(over))[:limit]]
 
 
 def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
-    """Calls whose clients were last told so many seconds ago that they wait; each for one process only."""
+    """Calls whose clients were last reminded that many seconds ago; each for one process only."""
     now = database_clock.now()
     silent = _waiting().filter(reminded_at__lte=database_clock.now(-after))
     shown = silent.annotate(**database_clock.read_at()).defer("arguments", "answer")

@@ -69,7 +69,7 @@ def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
                 break
             if begun := records.claim(chosen, worker):
                 return begun
-    # Named is whoever was not for the longest time: one that never is looks as if its job was lost.
+    # The call that was not named for the longest time is named: one never named looks as if its job was lost.
     waiting = _waiting(queue).order_by(F("enqueued_at").asc(nulls_first=True)).values_list("pk", flat=True)
     longest = waiting.first()
     left = None if longest is None else records.find(longest)
@@ -114,7 +114,7 @@ class Running:
 
 
 def _silent(limit: int) -> set[str]:
-    """The principals who left so many questions unanswered; each of them holds a process of a worker."""
+    """Principals with that many unanswered questions; each question holds a process of a worker."""
     if not limit:
         return set()
     asked = Call.objects.filter(state=State.INPUT_REQUIRED, lease_until__isnull=False).order_by()
@@ -124,7 +124,8 @@ def _silent(limit: int) -> set[str]:
 def _choose(queue: str, limits: Limits, silent: set[str]) -> UUID | None:
     """The call to begin: of the fairest of each lane, one of the principal with the fewest that run.
 
-    Tags of different lanes cannot be compared. Who has the fewest running is soon not that any more.
+    Tags of different lanes cannot be compared; the principal with the fewest running calls changes with each
+    claim.
     """
     running = Running.now()
     full = {tool for tool, limit in limits.by_tool.items() if running.by_tool[tool] >= limit}

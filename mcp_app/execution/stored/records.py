@@ -136,7 +136,7 @@ def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> Ca
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Whether the attempt still holds its lease, and whether somebody asked it to stop."""
+    """Whether the attempt still holds its lease, and whether it was asked to stop."""
 
     held: bool
     cancel_reason: str = ""
@@ -151,7 +151,7 @@ def renew(
 ) -> Renewal:
     """Keep the lease of a running attempt; notes its newest progress for operators.
 
-    ``is_news`` when that is told to the client of a task.
+    ``is_news`` if the client of a task is notified of it.
     """
     values: dict[str, Any] = {"lease_until": database_clock.lease(LEASE_SECONDS)}
     if is_news:
@@ -207,7 +207,7 @@ def finish(
 
 
 def cancel_idle(call: CallRecord, answer: bytes) -> bool:
-    """End a call as cancelled if nobody works on it: it was not begun, or waits for its client's answer."""
+    """End a call as cancelled if no worker runs it: it has not begun, or waits for its client's answer."""
     if call.state in UNSTARTED:
         statement = statements.FINISH_UNSTARTED
     elif call.is_suspended:

@@ -40,7 +40,7 @@ FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
     "inputs = NULL", "inputs = NULL, start_tag = CASE WHEN started_at IS NULL THEN 0.0 ELSE start_tag END"
 )
 # Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
-# and who lives has renewed it by now.
+# and a live worker has renewed it by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
 
 
@@ -59,7 +59,7 @@ _STATES = {
 
 
 def revocable() -> AbstractContextManager[None]:
-    """Around a statement that must not be carried out when nobody waits for it any more.
+    """Around a statement that must not be carried out when its caller has given up.
 
     A server of PostgreSQL that stood still does, when it wakes, what it was sent meanwhile; by then the call
     was refused, or its claim given up. What it has to be told to commit it forgets. SQLite has no server.

@@ -21,9 +21,9 @@ from mcp_app.protocol.call_state import State, Transition
 
 
 def suspend(call_id: UUID, attempt: int, kept: Mapping[str, Any]) -> bool:
-    """End a running attempt with its questions; False when it lost its call, or was told to stop.
+    """End a running attempt with its questions; False if it lost its call, or was asked to stop.
 
-    True also when it was done before: who does not know whether it was asks again.
+    True also if it was done before, because a caller that does not know the outcome repeats it.
     """
     mine = Call.objects.filter(pk=call_id, attempt=attempt)
     changed = records.move(
@@ -56,7 +56,8 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
             values |= {
                 "max_attempts": F("max_attempts") + 1,
                 "enqueued_at": now,
-                # As a call that comes now: who answers a hundred tasks at once has a hundred turns to wait.
+                # As for a new call: a client that answers a hundred tasks at once has a hundred turns to
+                # wait.
                 "start_tag": records.new_start_tag(call_id),
             }
         # What is not as it was read was changed by another answer, or the task is over: look again.
@@ -75,6 +76,6 @@ def answer(call_id: UUID, responses: Mapping[str, dict[str, Any]]) -> tuple[Call
 
 
 def outlived(limit: int = 100) -> list[CallRecord]:
-    """Tasks that are not over and that nobody may ask for any more."""
+    """Tasks that have expired but are not over."""
     rows = Call.objects.filter(records.OPEN, task_until__lt=database_clock.now(), cancel_requested_at=None)
     return [record(row) for row in rows[:limit]]

@@ -142,11 +142,11 @@ class AttemptReply:
                 await self._ask_waits()
             await tell_of_task(self._streams, call)
             return True
-        # It was told to stop meanwhile, if it is not another attempt's by now.
+        # It was asked to stop meanwhile, unless another attempt has it by now.
         return await self._end(stored_answers.cancelled(call), "cancelled")
 
     async def _ask_waits(self) -> None:
-        """TASK4-05; who is not asked now is when it asks for the result again."""
+        """TASK4-05; a client that is not asked now is asked when it requests the result again."""
         try:
             await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
         except (DatabaseError, StreamsError) as error:

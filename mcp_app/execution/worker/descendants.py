@@ -70,13 +70,13 @@ def end_descendants(spare: Mapping[int, str]) -> list[int]:
 
 
 class Zombies:
-    """Collects the dead children that nobody waits for; who started one has time to wait for it first."""
+    """Reaps dead children that no code waits for; the code that started one has time to wait for it first."""
 
     def __init__(self) -> None:
         self._before: Kin = {}
 
     def collect(self, own: Collection[int] = ()) -> None:
-        """Collect who was dead at the last look already, but ``own``."""
+        """Reap children already dead at the last look, except ``own``."""
         dead = {pid: born for pid, (state, born) in _others(own).items() if state == "Z"}
         for pid in [pid for pid, born in dead.items() if self._before.get(pid) == born]:
             del dead[pid]
@@ -128,7 +128,7 @@ class Orphans:
         """Look for them. ``own``: the children that this process started; returns whom it killed."""
         others = {(pid, born) for pid, (state, born) in _others(own).items() if state != "Z"}
         # Also a substitute says that a child died: one that lived between two looks only was never seen. But
-        # who has been here for some looks was not left by it: this process may have started something itself.
+        # a child seen for several looks was not left by it: this process may have started something itself.
         came = {pid for pid, born in others if self._looks.get((pid, born), 0) < LOOKS}
         died = self._own is not None and self._own != set(own)
         ended = [each for pid in came for each in end_tree(pid)] if died else []

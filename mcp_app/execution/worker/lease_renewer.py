@@ -42,7 +42,7 @@ class LeaseRenewer:
 
     ``tell`` runs a function on the worker's event loop; ``may_exit`` says whether ending this process hits no
     other call (a prefork child runs one job at a time); ``claimed_at`` (monotonic) since when the lease runs.
-    ``place`` tells whether the call waits for its client, which its row says then.
+    ``place`` says whether the call waits for its client, which is then recorded in its row.
     ``on_news`` is run on the loop when the progress of a task was stored, at most once a second (CEL-08).
     """
 
@@ -175,6 +175,6 @@ class LeaseRenewer:
             log.info("Call %s (%s) %s", self._record.id, self._record.tool, words)
         else:
             log.error("Call %s (%s) %s: its process ends itself", self._record.id, self._record.tool, why)
-        # Before this process: they would be nobody's after it.
+        # Before this process ends: afterwards they would have no parent.
         self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

@@ -1,4 +1,4 @@
-"""How many children a worker has: as many as it was told to, and one more for each that waits for a client.
+"""The number of a worker's children: its concurrency, and one more for each that waits for a client.
 
 Does not know Celery but for the few names of its pool. Everything is asked from the worker's own loop.
 """
@@ -46,7 +46,7 @@ class PoolSize:
         elif self._spare_since is None:
             self._spare_since = time.monotonic()
         elif time.monotonic() - self._spare_since > SPARE_SECONDS:
-            # Until a child that was told to end has been reaped, the pool would tell the same one again.
+            # Until a child that was asked to end has been reaped, the pool would ask the same one again.
             reaped = len(running._pool) == self._size
             if all_begun and reaped:
                 self._shrink()

@@ -195,7 +195,7 @@ class Worker:
         if ended or record.cancel_reason:
             call.cancel(record.cancel_reason or "the session ended")
         await self._attempt(record, call)
-        if await reply.done():  # The answer of an attempt that lost its call is nobody's.
+        if await reply.done():  # The answer of an attempt that lost its call is discarded.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
         # The renewer ends this process if a thread never does. What a thread raises came too late.
         await asyncio.gather(*map(asyncio.wrap_future, call.threads), return_exceptions=True)
@@ -265,7 +265,7 @@ class Worker:
             return error_result(f"{record.tool} is no longer offered.")
         arguments = {**record.arguments, **entry.fixed_arguments}
         if record.approved and call_record.digest(record.tool, arguments) != record.digest:
-            # A preset that has other fixed arguments now: what would run is not what somebody looked at.
+            # The preset has other fixed arguments now: what would run is not what was approved.
             return error_result(f"{record.tool} was changed after this call was approved: call it again.")
         context = Context(call, lambda uri: read_for(self._runner)(call, uri))
         return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)

@@ -1,4 +1,4 @@
-"""Owns what code without an event loop (admin, commands) tells the web processes; must not know why."""
+"""Owns the broadcasts of code without an event loop (admin, commands) to web processes; must not know why."""
 
 from __future__ import annotations
 

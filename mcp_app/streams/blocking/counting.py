@@ -16,7 +16,7 @@ from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import sync_client
 from mcp_app.streams.connections.keys import window_key
 
-# Who waits for a Redis that hangs waits once, not at every event.
+# A process waits for a hanging Redis once, not at every event.
 AWAY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)

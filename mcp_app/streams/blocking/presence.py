@@ -23,7 +23,7 @@ class SeenWorker:
 
 
 class Presence:
-    """Says, and tells, which workers have been alive within the last LIFE_SECONDS; usable from threads."""
+    """Records and reads which workers have been alive within the last LIFE_SECONDS; usable from threads."""
 
     __slots__ = ("_client",)
 

@@ -18,7 +18,7 @@ OLDEST = (6, 2)
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What INFO tells; None and () where it does not. ``max_memory`` 0 means no limit, sizes are bytes."""
+    """The values of INFO; None and () for missing ones. ``max_memory`` 0 means no limit, sizes are bytes."""
 
     version: tuple[int, ...]
     used_memory: int | None
@@ -56,7 +56,7 @@ class RedisServerView:
         return float(int(seconds) + int(micros) / 1e6 - (before + time.time()) / 2)
 
     def facts(self) -> ServerFacts:
-        """What the server tells of itself. Raises StreamsUnavailable."""
+        """The server's INFO. Raises StreamsUnavailable."""
         try:
             info: dict[str, Any] = self._client.info()
         except redis.ResponseError:

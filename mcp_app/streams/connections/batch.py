@@ -131,7 +131,7 @@ class Batch:
         self._size = 0
 
     def _reply(self, reply: Any) -> None:
-        if not self._sent:  # nothing was asked: whoever answers is not the Redis we talk with
+        if not self._sent:  # nothing was asked, so this answer does not belong to this connection
             self._connection.drop()
             return
         entry = self._sent[0]

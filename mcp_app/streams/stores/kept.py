@@ -1,4 +1,4 @@
-"""Owns the account of what Redis holds for each person, and who may have more kept.
+"""Owns the account of what Redis holds for each person, and decides who may store more.
 
 An owner is named by the key of a principal; all principals of a person are on one account.
 """
@@ -71,7 +71,7 @@ class RedisKept:
         return person_of(owner) in self._refused
 
     async def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
-        """Replace what the account says of a stream. Never fails: it comes after what it tells of."""
+        """Replace a stream's entry in the account. Never fails: the stream has already been written."""
         person = person_of(owner.decode())
         await self._tell(person, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
 
@@ -128,7 +128,7 @@ def _client(url: str) -> redis.Redis:
 
 
 def tombstone(owner: str, ttl: int) -> tuple[Argument, ...]:
-    """What ``lua/kept.lua`` is told of an ended session.
+    """The arguments of ``lua/kept.lua`` for an ended session.
 
     Those of a minute are one entry of the account, since many entries would take more room than tombstones.
     """

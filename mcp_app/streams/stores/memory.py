@@ -260,7 +260,7 @@ class MemoryLog:
             del self._streams[session]
 
     def _sweep(self) -> None:
-        """Now and then forget what has expired, so that streams nobody asks for go too."""
+        """Now and then remove expired streams, including those no client asks for."""
         self._writes += 1
         if self._writes % SWEEP_EVERY:
             return

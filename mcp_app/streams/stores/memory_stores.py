@@ -26,7 +26,7 @@ class _Session:
 
 
 class MemorySessions:
-    """``base.SessionStore`` within one process; ``on_end`` is told of every ended session."""
+    """``base.SessionStore`` within one process; ``on_end`` is called for every ended session."""
 
     def __init__(self, hub: MemoryHub, limits: StreamLimits, *, clock: Clock = time.monotonic) -> None:
         self._hub, self._limits, self._clock = hub, limits, clock
@@ -127,7 +127,7 @@ class MemorySessions:
         return len(found)
 
     def principal_of(self, session: str) -> str:
-        """Who a living session belongs to; empty when it is not known."""
+        """The owner of a live session; empty if unknown."""
         found = self._find(session)
         return (found.fields or {}).get("principal", "") if found is not None else ""
 
