@@ -12,12 +12,14 @@ run: .venv/runtime.stamp
 
 # What this process can test alone: units, and the server inside the test process.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not process and not chaos" --ignore=tests/browser $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not process and not thorough and not chaos" \
+	  --hypothesis-profile quick --ignore=tests/browser $(ARGS)
 
-# Real processes, sockets and clients, and the short selection of the chaos suite. A file's tests share servers.
+# Real processes, sockets and clients, the short selection of the chaos suite, and what `make test` tries with few
+# or small examples only. A file's tests share servers.
 # In the order of the files: by their sizes, a few long tests would come last, beside an idle core.
 test-system: .venv/test.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "process and not chaos" \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "(process or thorough or hypothesis) and not chaos" \
 	  --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import redis
 from django.apps import apps
@@ -14,6 +15,11 @@ from django.db.models.signals import post_migrate
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
+
+# No deadline: on a machine that does other work, an example may take any time.
+hypothesis.settings.register_profile("thorough", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
+hypothesis.settings.load_profile("thorough")
 
 pytest_plugins = ["tests.kinds"]
 pytest.register_assert_rewrite("tests.streams_contract")

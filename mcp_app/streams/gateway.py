@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 
 from mcp_app.conf import Settings
@@ -26,7 +27,7 @@ from mcp_app.streams.connections.keys import HEALTH, Channels
 from mcp_app.streams.hub import RedisHub
 from mcp_app.streams.reader import Reader
 from mcp_app.streams.stores.kept import RedisKept
-from mcp_app.streams.stores.memory import MemoryHub, MemoryLog
+from mcp_app.streams.stores.memory import Clock, MemoryHub, MemoryLog
 from mcp_app.streams.stores.memory_stores import (
     MemoryMessages,
     MemoryRequests,
@@ -90,19 +91,22 @@ class Streams:
         )
 
     @classmethod
-    def in_memory(cls, limits: StreamLimits | Settings | None = None) -> Streams:
+    def in_memory(
+        cls, limits: StreamLimits | Settings | None = None, *, clock: Clock = time.monotonic
+    ) -> Streams:
         """For one process alone: the same behaviour without Redis, forgotten at its end."""
         limits = limits_of(limits)
         hub = MemoryHub()
-        sessions = MemorySessions(hub, limits)
+        sessions = MemorySessions(hub, limits, clock=clock)
         log = MemoryLog(
             hub,
             limits,
             is_ended=sessions.is_ended,
             principal_of=sessions.principal_of,
             tombstones_of=sessions.tombstones_of,
+            clock=clock,
         )
-        requests = MemoryRequests(hub, is_ended=sessions.is_ended)
+        requests = MemoryRequests(hub, is_ended=sessions.is_ended, clock=clock)
         sessions.on_end = (log.drop_session, requests.drop_session)
         messages = MemoryMessages(limits)
         return cls(
@@ -111,7 +115,7 @@ class Streams:
             hub=hub,
             sessions=sessions,
             requests=requests,
-            windows=MemoryWindows(),
+            windows=MemoryWindows(clock=clock),
             messages=messages,
             tail=MemoryTail(messages),
             metrics=MemoryMetrics(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,12 +51,13 @@ def load() -> dict[str, Requirement]:
     return found
 
 
+@functools.cache
 def marks() -> dict[str, list[str]]:
     """Requirement id -> the tests marked with it, as ``file::test``; read from the sources."""
     found: dict[str, list[str]] = {}
     for file in sorted(TESTS.rglob("test_*.py")):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for where, mark in _marks_of(tree):
+        source = file.read_text(encoding="utf-8")
+        for where, mark in _marks_of(ast.parse(source)) if "mark.requirement" in source else ():
             for identifier in _ids(mark, file):
                 found.setdefault(identifier, []).append(f"{file.relative_to(TESTS)}::{where}")
     return found
@@ -73,7 +75,9 @@ def _marks_of(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and ast.unparse(inner.func) == "pytest.mark.requirement":
+        if not (isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute)):
+            continue
+        if inner.func.attr == "requirement" and ast.unparse(inner.func) == "pytest.mark.requirement":
             yield inner
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from mcp_app.streams import StreamLimits, Streams
-from tests.streams_contract.waiting import Connect
+from tests.streams_contract.waiting import CLOCK, Connect
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def connect() -> Connect:
 
     async def another(limits: StreamLimits | None = None) -> Streams:
         if not made:
-            made.append(Streams.in_memory(limits))
+            made.append(Streams.in_memory(limits, clock=CLOCK))
             await made[0].start()
         return made[0]
 
