@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from http.cookies import SimpleCookie
 from itertools import chain
@@ -107,22 +108,27 @@ def _tables() -> tuple[Any, ...]:
     return tuple(model for model in shown if not model._meta.proxy and model is not Permission)
 
 
-def stored() -> str:
-    """A digest of all that is stored, but for sessions of logins and what a request may note."""
-    digest = hashlib.sha256()
+def stored(among: Collection[str] | None = None) -> dict[str, str]:
+    """A digest of each table, or of some; not of logins' sessions and what a request may note."""
+    found = {}
     for model in _tables():
-        fields = [each.attname for each in model._meta.concrete_fields if each.attname not in NOTED]
-        digest.update(repr(list(model._default_manager.order_by("pk").values_list(*fields))).encode())
-    return digest.hexdigest()
+        if among is None or model._meta.db_table in among:
+            fields = [each.attname for each in model._meta.concrete_fields if each.attname not in NOTED]
+            rows = list(model._default_manager.order_by("pk").values_list(*fields))
+            found[model._meta.db_table] = hashlib.sha256(repr(rows).encode()).hexdigest()
+    return found
 
 
 class Writes:
-    """Notes whether any statement but a reading one was made; cheap beside comparing all that is stored."""
+    """Notes which tables statements write to; cheap beside comparing all that is stored."""
+
+    TABLE = re.compile(r'\s*(?:INSERT|UPDATE|DELETE|REPLACE)\b[^"]*"(\w+)"', re.IGNORECASE)
 
     def __init__(self) -> None:
-        self.any = False
+        self.tables: set[str] = set()
 
     def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         """Django's hook around each statement."""
-        self.any = self.any or sql.lstrip()[:6].upper() in ("INSERT", "UPDATE", "DELETE", "REPLAC")
+        if found := self.TABLE.match(sql):
+            self.tables.add(found[1])
         return execute(sql, params, many, context)
