@@ -196,7 +196,7 @@ def _admin() -> Iterator[CheckMessage]:
 
 @checks.register(TAG)
 def permissions_of_code_exist(**_: Any) -> list[CheckMessage]:
-    """A permission that no model defines can be given to nobody: who needs it never sees the entry."""
+    """A permission that no model defines cannot be granted, so no user would see the entry."""
     known = {
         f"{model._meta.app_label}.{name}" for model in apps.get_models() for name in _codenames(model._meta)
     }

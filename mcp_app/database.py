@@ -26,14 +26,14 @@ from mcp_app.postgresql import silence
 
 # As many connections as one process keeps at most.
 THREADS = 8
-# Whom a locked table keeps waiting is told, and refuses its client or tries again: eight that wait are all
-# there are (R15). SQLite waits by its own setting.
+# A caller that a locked table keeps waiting gets an error, and refuses its client or retries: eight that wait
+# are all there are (R15). SQLite waits by its own setting.
 LOCK_MILLISECONDS = 1_500
 # A process that stands still in a transaction keeps its locks no longer.
 IDLE_MILLISECONDS = 5_000
 CLOSING_SECONDS = 3.0
 
-# What has waited longer for one of the threads is refused unasked: it would be too late for who asks.
+# A query that has waited longer for a thread is refused: its answer would be too late for the caller.
 QUEUE_SECONDS = 5.0
 
 P = ParamSpec("P")

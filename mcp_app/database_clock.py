@@ -34,7 +34,7 @@ def lease(plus: float = 0.0) -> Any:
     """As ``now``, by the clock that leases are written and judged by.
 
     SQLite has no server whose clock could be asked: it answers with the clock of the process that asks. Its
-    processes share one machine, and so that machine's monotonic clock, which nobody can set: there a lease is
+    processes share one machine, and so that machine's monotonic clock, which cannot be set: there a lease is
     a time since the machine was started, written as a time of 1970.
     """
     return Value(_since_start(plus)) if connection.vendor == "sqlite" else now(plus)

@@ -67,7 +67,7 @@ class Dispatcher:
         session: Session | None = None,
         assumed: str = V2025_03_26,
     ) -> Answered:
-        """Open a session (LIFE-01), or begin the transport's; who names no revision means ``assumed``."""
+        """Open a session (LIFE-01), or begin the transport's; without a revision ``assumed`` is taken."""
         started = perf_counter()
         try:
             session, result = await lifecycle.initialize(

@@ -36,7 +36,7 @@ _working = 0
 
 
 def _before() -> None:
-    # Held over the fork, so that nobody begins meanwhile.
+    # Held over the fork, so that no thread begins meanwhile.
     _changed.acquire()
     _changed.wait_for(lambda: _working == 0, FORK_SECONDS)
 
@@ -50,7 +50,7 @@ os.register_at_fork(before=_before, after_in_parent=_changed.release, after_in_c
 
 
 def keep_from_children(listening: Iterable[socket]) -> None:
-    """Let no child of this process hold these sockets: one that outlives it would keep the port for nobody.
+    """Let no child of this process hold these sockets: one that outlives it would keep the port occupied.
 
     What a tool forks has nothing in their place; what it starts as a program never sees them.
     """

@@ -114,7 +114,7 @@ class Process(Services):
         self.streams.hub.subscribe(answer_streams.TASKS, task_changed)
 
     def attach_report(self, somebody_watches: Heard) -> None:
-        """Have what reports on this process hear that somebody watches."""
+        """Connect the live report of this process to the broadcasts of viewers."""
         self.streams.hub.subscribe("watching", somebody_watches)
 
     async def start(self) -> None:

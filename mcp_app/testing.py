@@ -95,10 +95,10 @@ class Client:
         async with Client() as client:
             result = await client.call_tool("add", {"a": 1, "b": 2})
 
-    ``user`` and ``permissions`` say who asks; a user's own permissions count unless some are given.
+    ``user`` and ``permissions`` define the caller; a user's own permissions apply unless some are given.
     ``stored=True`` serves the database's catalogue as administrators left it, which needs
     ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
-    ``approved=True`` runs tools that need approval as if somebody had given it; else they are refused.
+    ``approved=True`` runs tools that need approval as if they were approved; else they are refused.
     ``extensions`` are the ids of those it declares.
     ``timeout`` is how many seconds one request may take, questions and all.
     ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
@@ -372,7 +372,7 @@ class _AllApproved:
         return getattr(self._catalogue, name)
 
     def tool(self, name: str, permissions: Container[str]) -> ToolEntry | None:
-        """The tool as it would run once somebody had approved the call."""
+        """The tool as it runs after approval."""
         entry = self._catalogue.tool(name, permissions)
         return None if entry is None else replace(entry, needs_approval=False)
 

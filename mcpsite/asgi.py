@@ -42,6 +42,6 @@ class Pages(ASGIHandler):
 
 
 application = get_application(Pages())
-# What MCP answers itself asks who it is before it reads a body, and bounds it in words of its own.
+# MCP's own endpoints authenticate before they read a body, and bound it with their own errors.
 for path in ("/healthz", "/readyz"):
     application.routes[path] = partial(bounded, application.routes[path])

@@ -50,7 +50,7 @@ def write_as_the_others(logger: logging.Logger, **_: Any) -> None:
 
 @celeryd_init.connect
 def name_worker(sender: str = "worker", **_: Any) -> None:
-    """A worker that nobody named is known by its node name."""
+    """A worker without a configured name is known by its node name."""
     os.environ.setdefault(PROCESS, sender)
 
 

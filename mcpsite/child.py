@@ -19,7 +19,7 @@ def die_with_parent() -> None:
 def main(parent: int, command: list[str]) -> None:
     """Replace this process by ``command``, unless ``parent`` is gone already."""
     die_with_parent()
-    # The parent may have died before the kernel was asked; then nobody will ever send the signal.
+    # The parent may have died before the kernel was asked; then the signal is never sent.
     if os.getppid() != parent:
         sys.exit(0)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

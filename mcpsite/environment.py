@@ -229,7 +229,7 @@ class Environment(BaseSettings):
 
     @property
     def auth(self) -> str:
-        """The MCP_AUTH in force: ``loopback`` is the default only where nobody else can connect."""
+        """The MCP_AUTH in force: ``loopback`` is the default only if no other machine can connect."""
         return self.mcp_auth or ("loopback" if self.is_loopback else "required")
 
     @property

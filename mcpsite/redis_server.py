@@ -131,7 +131,7 @@ class RedisServer:
 
     @property
     def banner(self) -> str:
-        """What the operator must be told at start; empty when a real server runs."""
+        """The notice for the operator at start; empty if a real server runs."""
         return BANNER if self.program.kind == "fakeredis" else ""
 
     @property
@@ -236,7 +236,8 @@ class RedisServer:
             f"requirepass {_quoted(self._password)}",
             f"dir {_quoted(str(self.directory))}",
             "daemonize no",
-            # Advice about the kernel, and each start in ten lines: for who looks, not for every console.
+            # Advice about the kernel, and each start in ten lines: for readers of the file, not for every
+            # console.
             f"logfile {_quoted(str(self.log_path))}",
             'save ""',
             f"appendonly {'yes' if self.append_only else 'no'}",

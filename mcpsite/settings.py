@@ -36,7 +36,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "axes",
     "rest_framework",
-    "drf_spectacular_sidecar",  # For its static files: the page of the API asks nobody else for them.
+    "drf_spectacular_sidecar",  # For its static files: the API's page loads them from no other site.
     "django_svelte_jsoneditor",
     "oauth2_provider",
     "mcp_app",
@@ -61,7 +61,7 @@ MIDDLEWARE = [
 ]
 
 UNFOLD = _unfold.UNFOLD
-# Unfold's login form does not say where to go when nobody was on the way to a page.
+# Unfold's login form has no next page if it was opened directly.
 LOGIN_REDIRECT_URL = "admin:index"
 
 TEMPLATES = [
@@ -133,7 +133,7 @@ CONTENT_SECURITY_POLICY = {
 }
 CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else []
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
-# S22: who guesses passwords is not heard for a while, whatever names are tried. By address and not by name,
+# S22: guessing passwords locks an address for a while, whatever names are tried. By address and not by name,
 # or anybody could lock an administrator out.
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
@@ -226,7 +226,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 960,  # Longer than any tool may run: what works is not given out once more.
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
-    # Who hands a call on must not wait for a broker that is away: the call's row is found again (R11).
+    # Queueing a call must not wait for a broker that is away: the call's row is found again (R11).
     "max_retries": 1,
     "interval_start": 0.1,
     # A connection that a firewall forgot says nothing any more, not even that it is gone (R11).

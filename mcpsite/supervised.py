@@ -9,7 +9,7 @@ SECONDS = 1.0
 
 
 class SignsOfLife:
-    """The pipe to the supervisor; whoever ends up holding it, only its own process writes."""
+    """The pipe to the supervisor; only its own process writes, whichever processes inherit it."""
 
     def __init__(self) -> None:
         """Takes the descriptor out of the environment: no program that we start gets to know of it."""
@@ -22,7 +22,7 @@ class SignsOfLife:
 
     @property
     def wanted(self) -> bool:
-        """Whether somebody waits for them."""
+        """Whether a supervisor waits for them."""
         return self._descriptor is not None
 
     def give(self) -> None:
@@ -33,5 +33,5 @@ class SignsOfLife:
                 os.write(self._descriptor, b"1")
 
 
-# One for the process: whoever looks first takes the descriptor out of the environment.
+# One per process: the first look takes the descriptor out of the environment.
 signs_of_life = SignsOfLife()

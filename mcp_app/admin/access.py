@@ -23,7 +23,7 @@ from mcp_app.text import marked, visible
 
 
 class ApiKeyForm(ModelForm[ApiKey]):
-    """Who the key is for, what to call it, until when it works."""
+    """The key's user, name and expiry."""
 
     actor: Any = None
     secret: str = ""
@@ -118,7 +118,7 @@ class ApiKeyAdmin(ModelAdmin[ApiKey]):
         return self.shown_fields if obj else ()
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """A key carries its user's rights, so only superusers issue one for somebody else."""
+        """A key has its user's permissions, so only superusers issue keys for others."""
         if db_field.name == "user":
             users = get_user_model()._default_manager.filter(is_active=True)
             kwargs["queryset"] = users if request.user.is_superuser else users.filter(pk=request.user.pk or 0)

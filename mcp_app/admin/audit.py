@@ -13,7 +13,7 @@ from mcp_app.text import visible
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
-    """Who did what, when (S21)."""
+    """The audit trail (S21)."""
 
     list_display = ("when", "who", "what", "kind", "key")
     list_display_links = ("when",)

@@ -126,7 +126,7 @@ class ModelAdmin(SkinAdmin[M]):
         return add_preserved_filters(context, url)
 
     def object_to_view(self, request: HttpRequest, object_id: str) -> M | None:
-        """The row an address names, None when it is gone; raises PermissionDenied to who may not view it."""
+        """The row an address names, None if it is gone; raises PermissionDenied without view permission."""
         row = self.get_object(request, unquote(object_id))
         if not self.has_view_permission(request, row):
             raise PermissionDenied
@@ -199,13 +199,13 @@ class ReadOnlyAdmin(ModelAdmin[M]):
     """Rows that are looked at and never altered here."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody adds such a row by hand."""
+        """Such rows are not added by hand."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
-        """Nobody alters such a row."""
+        """Such rows are not changed."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
-        """Nobody removes such a row by hand."""
+        """Such rows are not removed by hand."""
         return False

@@ -42,7 +42,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart, with the same numbers as a table for who does not see it."""
+    """One chart, with the same numbers as a table for screen readers."""
 
     name: str
     title: str

@@ -42,7 +42,7 @@ QUIET = "No tool was called in this time."
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One figure with what it is of, and the page that tells more."""
+    """One figure with its label and a link to its page."""
 
     name: str
     value: str

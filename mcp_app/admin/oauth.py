@@ -206,7 +206,7 @@ class ClientAdmin(ModelAdmin[Client]):
 
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:
-        """How it came here, and so who vouches for its name."""
+        """How it was registered, which shows who vouches for its name."""
         words = KINDS.get(client.registration_source, "unknown")
         return badge(words, "good" if client.verified else "warn")
 

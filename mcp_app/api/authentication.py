@@ -1,4 +1,4 @@
-"""Who asks: an API key as for /mcp, or a person logged in to this site; ``request.auth`` is the principal."""
+"""Authentication: an API key as for /mcp, or a login to this site; ``request.auth`` is the principal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class InsufficientScope(PermissionDenied):
-    """403 with the challenge that tells a client which scope to ask for."""
+    """403 with the challenge that names the scope to request."""
 
     def __init__(self, principal: Principal, metadata: str) -> None:
         refused = insufficient(principal, ADMIN, metadata)
@@ -74,6 +74,6 @@ class BrowserAuthentication(SessionAuthentication):
     """The login of the admin; what changes anything needs the CSRF token too."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        """The person and their principal, None when nobody is logged in; raises PermissionDenied (CSRF)."""
+        """The user and their principal, None without a login; raises PermissionDenied (CSRF)."""
         found = super().authenticate(request)
         return None if found is None else (found[0], principal_of_user(found[0]))

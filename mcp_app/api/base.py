@@ -26,7 +26,7 @@ METHODS = ("get", "head", "post", "patch", "delete")
 
 
 class Guarded:
-    """The way of every request: who asks, how often, whether they may; ``needs`` is by action or method."""
+    """The base of every view: authentication, throttle, permission; ``needs`` is by action or method."""
 
     authentication_classes: Any = (ApiKeyAuthentication, BrowserAuthentication)
     throttle_classes: Any = (Throttle,)
@@ -48,7 +48,7 @@ class Guarded:
         return getattr(self, "action", "get" if method == "head" else method)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """As the framework's, but who may not is counted as well."""
+        """As the framework's, but refused requests count as well."""
         view: Any = self
         view.format_kwarg = None
         request.accepted_renderer, request.accepted_media_type = view.perform_content_negotiation(request)
@@ -69,7 +69,7 @@ class Guarded:
 
 
 class Given(Serializer[Any]):
-    """A body: a member that nobody knows is refused, for it may have been meant to say something."""
+    """A body: unknown members are refused, because the client may rely on them."""
 
     def to_internal_value(self, data: Any) -> Any:
         """The checked values; raises ValidationError by field."""

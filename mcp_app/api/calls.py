@@ -125,7 +125,7 @@ class CallViews(ApiViewSet):
     @described(request=None, responses={202: CallShown})
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, pk: UUID) -> Response:
-        """Stop it wherever it is; it is over soon, which `follow` tells."""
+        """Stop it wherever it runs; `follow` shows when it is over."""
         if not cancel_call(call_id=self.get_object().pk, actor=request.user):
             raise Conflict("The call is over.")
         return Response(self.get_serializer(self.get_object()).data, status=202)

@@ -18,7 +18,7 @@ class Described(AutoSchema):
     view: Any
 
     def get_description(self) -> str:  # type: ignore[override]  # The library's own has this signature.
-        """What follows the first line of the method's text, and who may."""
+        """The method's docstring after its first line, and the permission it needs."""
         need = self.view.needs.get(getattr(self.view, "action", self.method.lower()))
         return f"{super().get_description().partition(LINE)[2].strip()}{LINE}{LINE}{need}".strip()
 

@@ -17,9 +17,9 @@ from mcp_app.protocol.versions import LEGACY
 
 
 def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str) -> Any:
-    """What the query says, as a checked ``form``; raises ValidationError, also for a parameter nobody knows.
+    """The query as a validated ``form``; raises ValidationError, also for an unknown parameter.
 
-    ``more`` are parameters that somebody else looks at.
+    ``more`` are parameters that other code reads.
     """
     given = {name: value for name, value in request.query_params.items() if name not in more}
     checked = form(data=given)
@@ -131,7 +131,7 @@ class KeyFilter(serializers.Serializer[Any]):
     user = _text(150, login_name("user"))
 
     def narrow(self, rows: Any) -> Any:
-        """As the admin tells the states apart."""
+        """The states, as in the admin."""
         asked, now = dict(self.validated_data), database_clock.utcnow()
         states = {
             "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),

@@ -97,7 +97,7 @@ def _owner(asking: Any, name: str | None) -> Any:
     if name is None or name == asking.get_username():
         return asking
     if not asking.is_superuser:
-        # Before anybody is looked for: nobody learns who exists.
+        # Before the user is looked up, so that the answer does not reveal which users exist.
         raise PermissionDenied("Only superusers issue keys for others.")
     users = get_user_model()
     owner = users._default_manager.filter(**{users.USERNAME_FIELD: name}).first()

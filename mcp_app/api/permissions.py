@@ -12,7 +12,7 @@ from rest_framework.request import Request
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Permissions of ``mcp_app`` of which one, or with ``every`` each, is needed; none: to be somebody."""
+    """Permissions of ``mcp_app`` of which one, or with ``every`` each, is needed; none: a login or key."""
 
     names: tuple[str, ...] = ()
     every: bool = False
@@ -36,7 +36,7 @@ ANYBODY = Need()
 
 
 def seeing(model: str) -> Need:
-    """As in the admin, who may change rows may see them."""
+    """As in the admin, the permission to change rows includes viewing them."""
     return Need((f"view_{model}", f"change_{model}"))
 
 
@@ -46,7 +46,7 @@ def to(permission: str) -> Need:
 
 
 class HasNeeded(BasePermission):
-    """Looks up what the view's action needs; a person who is not logged in has nothing."""
+    """Checks the permissions that the view's action needs; without a login there are none."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         """Whether to go on; raises PermissionDenied naming what is missing."""

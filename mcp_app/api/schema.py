@@ -68,7 +68,7 @@ class Root(ApiView):
 
     @described(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request) -> Response:
-        """What there is, and who asks."""
+        """The API's description and its authentication."""
         own = conf.get()
         names = {**{name: f"{name}-list" for name in LISTS}, **OTHERS}
         return Response(
@@ -105,7 +105,7 @@ class Docs(ApiView):
         return render(request._request, "mcp_api/docs.html", {"admin_url": _admin_address("index")})
 
     def handle_exception(self, exc: Exception) -> Any:
-        """Who opens a page is asked to log in."""
+        """Visitors of a page are sent to the login."""
         if isinstance(exc, NotAuthenticated) and (login := _admin_address("login")):
             return redirect_to_login(self.request.get_full_path(), login)
         return super().handle_exception(exc)
@@ -170,7 +170,7 @@ def _document(root: str) -> dict[str, Any]:
 
 
 def add_refusals(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Who may ask, and that each operation may answer a problem."""
+    """The permissions of each operation, and its problem responses."""
     components = result.setdefault("components", {})
     components.setdefault("schemas", {})["Problem"] = PROBLEM
     components["securitySchemes"] = SECURITY

@@ -1,4 +1,4 @@
-"""How often one may ask: each principal, and each address while nobody is known; counted by all processes."""
+"""Rate limits: per principal, and per address for unauthenticated requests; shared by all processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Throttle(BaseThrottle):
 
 
 def count_address(request: Request) -> None:
-    """Count a request of somebody unknown; raises Throttled."""
+    """Count an unauthenticated request; raises Throttled."""
     _count(
         f"api/from/{client_network(request.META.get('REMOTE_ADDR') or 'unknown')}",
         conf.get().api_refusals_per_minute,

@@ -1,1 +1,1 @@
-"""Who is asking and what they may."""
+"""Authentication, principals and permissions."""

@@ -20,8 +20,8 @@ from mcp_app.database import aquery
 from mcp_app.protocol.errors import Unavailable
 
 RECHECK_SECONDS = 10.0
-# While the database cannot be asked, who was verified this long ago is still trusted. Nobody can revoke a key
-# meanwhile, and of what was revoked before, the broadcast (``forget``) has told.
+# While the database is away, a key verified this long ago is still trusted. No key can be revoked meanwhile,
+# and earlier revocations were broadcast (``forget``).
 TRUST_SECONDS = 60.0
 # Then it is asked this often.
 RETRY_SECONDS = 2.0
@@ -110,7 +110,7 @@ class Authenticator:
         return principal
 
     def _trusted(self, authorization: bytes) -> Principal:
-        """Who was verified a while ago, while nobody can be asked; else raises Unavailable."""
+        """The principal verified a while ago, while the database is away; without one raises Unavailable."""
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
             raise Unavailable(NO_DATABASE)

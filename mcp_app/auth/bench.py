@@ -30,7 +30,7 @@ _PASSWORD_MARK: Final = 16
 def issue_bench_token(*, actor: Any, user: Any = None) -> tuple[str, float]:
     """A token with which ``actor`` may talk to `/mcp` as ``user`` (themselves if None), and when it ends.
 
-    Raises PermissionDenied, with words for the actor. Acting as somebody else is audited.
+    Raises PermissionDenied, with a message for the actor. Acting as another user is audited.
     """
     user = user if user is not None else actor
     refusal = _refusal(actor, user)
@@ -78,7 +78,7 @@ def find_bench_principal(token: str) -> Principal | None:
 
 
 def bench_key(actor_id: Any, user_id: Any) -> str:
-    """The key of the principal that is ``user`` as tried by ``actor``; nobody else shares its sessions."""
+    """The principal key of ``actor`` acting as ``user``; sessions are not shared with other principals."""
     own = f"user:{user_id}/bench"
     return own if str(actor_id) == str(user_id) else f"{own}{ACTOR}{actor_id}"
 

@@ -39,7 +39,7 @@ class WithoutAdministration:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who sent a message.
+    """The identity behind a message.
 
     ``key`` is stable and unique; sessions, streams and limits are bound to it (SES-09). ``expires_at`` is
     the moment (seconds since the epoch, by this process's clock) at which its credential ends. ``bench``: a

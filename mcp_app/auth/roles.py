@@ -40,7 +40,7 @@ _ADMINISTRATOR = _OPERATOR | {
     "change_client",
 }
 
-# Users and groups are not among them: who may change users may become anybody, so that stays with superusers.
+# Not users and groups: the permission to change users lets one become anybody, so only superusers have it.
 ROLES: Final = {
     "MCP auditor": _AUDITOR,
     "MCP operator": _OPERATOR,

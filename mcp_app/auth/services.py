@@ -108,7 +108,7 @@ def note_api_key_used(key: ApiKey) -> None:
 
 
 def principal_of_user(user: AbstractBaseUser, way: str = "") -> Principal:
-    """The principal of a person who is known without a key, who logged in or came in by another ``way``."""
+    """The principal of a person without a key, from a login or another ``way``."""
     key = f"user:{user.pk}/{way}" if way else f"user:{user.pk}"
     return Principal(key=key, name=user.get_username(), permissions=permissions_of(user), user_id=user.pk)
 

@@ -1,4 +1,4 @@
-"""Owns what this installation is called in OAuth: its issuer, its resources, and who may be told which.
+"""Owns the OAuth identity of this installation: its issuer, its resources, and which caller may see which.
 
 Nothing here is taken from a request but the choice among the loopback names (SEC-12): whoever types
 ``localhost`` must read ``localhost`` in the metadata, or their client stops.
@@ -30,7 +30,7 @@ def offers_oauth() -> bool:
 
 
 def origin(host: str = "") -> str:
-    """The address of this installation as somebody who named ``host`` reaches it; "" when none is set."""
+    """The address of this installation for a request that named ``host``; "" if none is set."""
     base = conf.get().public_url.rstrip("/")
     own = urlsplit(base)
     if not host or own.scheme != "http" or not names_loopback(own.netloc.encode()):
@@ -43,7 +43,7 @@ def origin(host: str = "") -> str:
 
 
 def resource(host: str = "", path: str = ENDPOINT) -> str:
-    """The resource behind a path of ours, spelled for somebody who named ``host``."""
+    """The resource at one of our paths, for a request that named ``host``."""
     return origin(host) + (path if path in DOORS else ENDPOINT)
 
 

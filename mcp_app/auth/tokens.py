@@ -1,6 +1,6 @@
-"""Which kinds of bearer tokens there are, by how they begin; whoever issues a kind registers how it is found.
+"""The kinds of bearer tokens by prefix; the issuer of each kind registers its verification.
 
-So the resource server knows no authorization server, and one of somebody else fits beside ours.
+So the resource server knows no authorization server, and another one can be added beside ours.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Slows down who tries API keys: after some wrong ones an address hears 429; right ones always work.
+"""Limits the guessing of API keys: after some wrong ones an address gets 429; valid keys always work.
 
-Counted in each process by itself. Nobody finds a key by trying, they are too long: the bound is there for the
+Counted in each process by itself. Keys are too long to be found by guessing: the bound is there for the
 database, for the log, and for clients that go on with a key that was revoked.
 """
 

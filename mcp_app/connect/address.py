@@ -1,4 +1,4 @@
-"""Owns which address is told to whom: the public one of the settings, else the host a request named."""
+"""Owns the address shown to clients: the public one of the settings, else the host a request named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns what is told of this server to somebody who wants to connect a client; pure, no framework."""
+"""Owns the facts about this server that a person needs to connect a client; pure, no framework."""
 
 from __future__ import annotations
 

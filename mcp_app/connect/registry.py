@@ -42,7 +42,7 @@ def _authorization() -> dict[str, Any]:
 
 
 def _namespace(host: str) -> str:
-    """``com.example.mcp`` for ``mcp.example.com``; registries accept it from whoever owns the domain."""
+    """``com.example.mcp`` for ``mcp.example.com``; registries accept it from the owner of the domain."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Owns who may watch: the person behind a session cookie, asked again while a connection is open (S22)."""
+"""Owns access to the console: the user of a session cookie, checked again on open connections (S22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns one WebSocket of the console: who may open it, what it may say, and what it is sent."""
+"""Owns one WebSocket of the console: its access check, its messages in and out."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._closed = False
 
     async def connect(self) -> None:
-        """Let in who may watch at all; what exactly is asked again with each thing watched."""
+        """Accept users who may watch at all; each subscription is checked separately."""
         self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         try:
             allowed = await self._may(SESSIONS) or await self._may(MESSAGES)
@@ -133,7 +133,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             try:
                 allowed = await self._may(self._permission)
             except DatabaseFault as error:
-                # Who cannot be known is not shown what others say; the page comes back by itself.
+                # A viewer that cannot be identified gets no messages; the page reconnects by itself.
                 log.warning("Who watches cannot be checked: %s", error)
                 await self._hang_up(LATER)
                 return

@@ -48,7 +48,7 @@ def block(text: str) -> str:
 
 
 def request_of(line: Line) -> str | None:
-    """The JSON-RPC id of a request as JSON, so that 1 is not "1"; None when nobody knows it any more."""
+    """The JSON-RPC id of a request as JSON, so that 1 is not "1"; None if it is unknown by now."""
     try:
         message = orjson.loads(line.payload)
     except orjson.JSONDecodeError:
@@ -71,7 +71,7 @@ def _answers(other: Line) -> bool:
 
 
 def _session_page(line: Line, user: Any) -> str | None:
-    """The session, for who may look at sessions too."""
+    """The session, for users who may also view sessions."""
     if not line.session or not user.has_perm(SESSIONS):
         return None
     return reverse("mcp_console:session", args=[line.session])

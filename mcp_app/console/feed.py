@@ -1,6 +1,6 @@
-"""Owns the one reader of the live message log in a process, and hands what comes to everybody who watches.
+"""Owns the one reader of the live message log in a process, and passes each line to the viewers.
 
-Nothing of it exists while nobody watches. Lines come from the queue that feeds the database, so they cannot
+Without viewers nothing of it exists. Lines come from the queue that feeds the database, so they cannot
 be dropped without a trace: each batch says how many lines its process handed on before it.
 """
 
@@ -24,7 +24,7 @@ from mcp_app.text import marked
 BATCHES = 10
 WAIT_SECONDS = 5.0
 RETRY_SECONDS = 1.0
-# How often the processes are told that somebody watches; they take it as said for three times as long.
+# How often the presence of viewers is broadcast; processes consider it valid three times as long.
 SAY_SECONDS = 5.0
 MOST_PROCESSES = 1_000
 AWAY = "Redis is away: nothing new can be shown until it is back."
@@ -77,7 +77,7 @@ class Feed:
         while pending:
             for task in pending:
                 task.cancel()
-            # Once more, should a library have swallowed it: whoever joins waits for this.
+            # Once more, in case a library has swallowed it: new viewers wait for this.
             _, pending = await asyncio.wait(pending, timeout=1)
         await self._streams.tail.close()
 
@@ -161,7 +161,7 @@ class Feed:
                 viewer.tell("live", {process: _running(sessions.get(viewer.session))})
 
     def _on_session(self, payload: dict[str, Any]) -> None:
-        """An operator ended a session: nobody writes that into the message log."""
+        """An operator ended a session: the message log has no line for that."""
         if payload.get("what") == "ended":
             ended = [{"id": payload["session"], "reason": marked(payload.get("reason", ""))}]
             for viewer in self._viewers:

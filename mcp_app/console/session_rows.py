@@ -59,7 +59,7 @@ def session_row(session: Session, calls: int = 0) -> dict[str, Any]:
 
 
 def opened_row(fact: dict[str, Any]) -> dict[str, Any]:
-    """A session that was opened just now, as the message log tells it."""
+    """A session that was opened just now, from its line in the message log."""
     return _row(
         session_id=str(fact["session"]),
         client=f"{fact['client_name']} {fact['client_version']}",

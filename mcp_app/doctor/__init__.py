@@ -1,7 +1,7 @@
 """Looks at an installation as its operator would; every fault comes with its remedy, nothing is changed.
 
-For commands ``examine`` with an ``Installation``, for pages ``examine_alone``. Checks know nothing of who
-shows their findings.
+For commands ``examine`` with an ``Installation``, for pages ``examine_alone``. Checks do not know
+where their findings are shown.
 """
 
 from mcp_app.doctor.examination import AREAS, Busy, examine, examine_alone

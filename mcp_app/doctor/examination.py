@@ -19,7 +19,7 @@ from mcp_app.streams.base import StreamsError
 
 Check = Callable[[Installation], Iterable[Finding]]
 CHECK_SECONDS = 5.0
-# Threads of checks that hang; who asks again and again must not fill the process with them.
+# Threads of checks that hang; repeated examinations must not fill the process with them.
 MOST_LEFT_BEHIND = 20
 _alone = threading.Lock()
 HANGS = "Look for a lock, for a firewall that drops what it should refuse, for an overloaded machine."

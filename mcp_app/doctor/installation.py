@@ -1,4 +1,4 @@
-"""Owns what the checks are told about the installation they look at."""
+"""Owns the description of the installation that the checks examine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys: those about to expire, forgotten, or of somebody who left."""
+"""API keys: those about to expire, unused, or of deactivated users."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def expiring(_: Installation) -> Iterator[Finding]:
 
 
 def unused(_: Installation) -> Iterator[Finding]:
-    """Keys that nobody would miss and somebody may have found."""
+    """Unused keys, which may have leaked unnoticed."""
     before = database_clock.utcnow() - UNUSED_FOR
     old = _usable().filter(Q(last_used_at__lt=before) | Q(last_used_at=None, created_at__lt=before))
     yield _finding("keys.unused", old, f"unused for {UNUSED_FOR.days} days", "Revoke them in the admin.")

@@ -18,7 +18,7 @@ BROKER_TRANSPORT = "mcp_app.execution.background.broker:Transport"
 
 
 def debug(installation: Installation) -> Iterator[Finding]:
-    """DEBUG shows source and settings to whoever causes an error."""
+    """DEBUG shows source and settings to any visitor who causes an error."""
     public = _public_hosts(installation)
     if django_settings.DEBUG and public:
         text = f"DEBUG is on, and the server answers to {', '.join(public)}"

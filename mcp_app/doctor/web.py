@@ -1,4 +1,4 @@
-"""The public address: who answers there, what it refuses, and whether event streams come through at once."""
+"""The public address: which server answers, what it refuses, and whether event streams arrive at once."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def arrivals_finding(arrivals: Arrivals) -> Finding:
 
 
 def _has_slow_tool(installation: Installation) -> bool:
-    """The demo's ``count``, which runs on a worker; not one that would wait for somebody's approval."""
+    """The demo's ``count``, which runs on a worker; not if it would wait for approval."""
     if not apps.is_installed(DEMO) or not installation.redis_url:
         return False
     try:

@@ -1,7 +1,7 @@
 """The guarded fetch: one GET to a public place, with every bound and every check at each redirect.
 
 The name is resolved once and the connection goes to the address that was checked, so a name server that
-changes its answer between check and use gains nothing. It knows nothing of HTML, tools or who asked.
+changes its answer between check and use gains nothing. It knows nothing of HTML, tools or callers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ EgressError
  ├── EgressRefused   the policy forbids it; trying again gives the same answer
  └── EgressFailed    the other side or the network did not deliver; trying again may help
 
-Messages are written for whoever asked. They never name a resolved address, and an unknown name and an
+Messages are written for the caller. They never name a resolved address, and an unknown name and an
 inside name read alike, so that fetching cannot be used to map a private network.
 """
 
@@ -24,7 +24,7 @@ PAGE_TYPES = frozenset(
 
 
 class EgressError(Exception):
-    """A fetch ended without an answer; ``str()`` is fit to show to the person who asked."""
+    """A fetch ended without an answer; ``str()`` may be shown to the caller."""
 
 
 class EgressRefused(EgressError):

@@ -10,7 +10,7 @@ from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequests
 from mcp_app.protocol.versions import V2025_06_18
 
-# A completion is no call that could be cancelled or watched: nobody waits longer for a suggestion.
+# A completion cannot be cancelled or watched like a call, and clients do not wait longer for a suggestion.
 SECONDS = 10.0
 
 

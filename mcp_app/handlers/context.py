@@ -1,4 +1,4 @@
-"""What a handler is given: who asks, in which session, and the services of this process."""
+"""The context of a request: its principal, its session, and the services of this process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Services:
 
 @dataclass(slots=True)
 class Asked:
-    """Who asks, in which session: all that a request needs which is answered at once."""
+    """Principal and session: all that a request needs that is answered at once."""
 
     services: Services
     session: Session

@@ -44,7 +44,7 @@ CANCELLED = "cancelled by its client"
 def capability(settings: Settings, version: str, principal: Principal) -> dict[str, Any] | None:
     """The capability ``tasks`` (TASK4-01), None where there is none.
 
-    Whom nobody can tell from others is shown no list (TASK4-06).
+    Callers that cannot be identified get no list (TASK4-06).
     """
     if not served(settings, version):
         return None
@@ -88,7 +88,7 @@ def _ttl(context: Asked, params: Params) -> float:
 async def create(
     context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]
 ) -> Result:
-    """TASK4-03: a task, stored before it is told. The same request again is told of the same task (R7)."""
+    """TASK4-03: a task, stored before the answer. A repeated request gets the same task (R7)."""
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
     with context.telemetry(entry.name, meta) as telemetry:

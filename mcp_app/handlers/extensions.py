@@ -38,7 +38,7 @@ def served(settings: Settings, version: str) -> Iterator[Served]:
 
 
 def announced(settings: Settings, version: str) -> dict[str, Any]:
-    """What clients are told: settings by id (CAP-05)."""
+    """The extensions announced to clients: settings by id (CAP-05)."""
     return {name: told for name, told, _ in served(settings, version)}
 
 
@@ -69,7 +69,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
 
 
 def _admit(context: RequestContext, extension: Extension, method: Method) -> None:
-    """EXT-03: who did not declare the extension has the core protocol; others what they may use of it."""
+    """EXT-03: only clients that declared the extension get its methods, and of those the permitted ones."""
     version = context.version
     if not extension.is_for(context.session.raw_capabilities, version):
         if not is_modern(version):

@@ -103,7 +103,7 @@ def capabilities(settings: Settings, version: str, principal: Principal) -> dict
 
 
 def discover(context: Asked, params: Params) -> Result:
-    """DISC-01, DISC-02: what ``initialize`` says to legacy clients, for whoever asks."""
+    """DISC-01, DISC-02: the content of the legacy ``initialize`` result, as a request of its own."""
     settings = context.services.settings
     result: dict[str, Any] = {
         "supportedVersions": list(settings.versions),

@@ -30,7 +30,7 @@ async def _cancel(services: Services, session: Session, request_id: object, reas
         return
     words = reason[:200] if isinstance(reason, str) else ""
     if not services.calls.cancel(session.id, request_id, words):  # type: ignore[arg-type]
-        # The row first: it holds also when nobody hears the broadcast (R25).
+        # The row first: it holds even if the broadcast is lost (R25).
         if await services.background.cancel(session.id, request_id, words):  # type: ignore[arg-type]
             return
         payload = {"session": session.id, "request_id": request_id, "reason": words}

@@ -1,6 +1,6 @@
 """subscriptions/listen: which part of a filter is served to whom (specification: basic/subscriptions).
 
-Connections and what is told on them belong to the transports.
+Connections and their notifications belong to the transports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp_app.protocol.features.tasks import TASK_IDS
 
 
 class Kind(Protocol):
-    """A member of the filter that names things: which of them somebody may be told of."""
+    """A member of the filter that names things, and the permission check for them."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
         """Those of the names asked for that are served; raises InvalidParams for what is no list of names."""
@@ -43,7 +43,7 @@ class ResourceUpdates:
 
 
 class TaskChanges:
-    """``notifications/tasks`` of one's own tasks, for who declared to take such (TASKX-12, TASKX-16)."""
+    """``notifications/tasks`` of the caller's own tasks, if it declared that (TASKX-12, TASKX-16)."""
 
     async def granted(self, asked: object, asker: Asked) -> list[str]:
         """See ``Kind.granted``."""
@@ -57,7 +57,7 @@ class TaskChanges:
         return True
 
 
-# By member of the filter. The news of a kind are told by ``tell`` of ``transports.subscriptions``.
+# By member of the filter. ``tell`` of ``transports.subscriptions`` sends its notifications.
 KINDS: Mapping[str, Kind] = {RESOURCES: ResourceUpdates(), TASK_IDS: TaskChanges()}
 
 

@@ -1,4 +1,4 @@
-"""The methods of both eras on one page: what a client may request, and who serves it."""
+"""The methods of both eras on one page: what a client may request, and the handler that serves it."""
 
 from collections.abc import Mapping
 

@@ -72,7 +72,7 @@ async def create(
         call, start = await services.background.accept_call(new)
     answer = b""
     if not call.waits_for_approval:
-        # TASKX-22: who finishes at once needs no further round.
+        # TASKX-22: a call that finishes at once needs no further round.
         answer = await services.background.answer(call, start, services.settings.grace_seconds)
     if not answer:
         made = session.complete(context.method, client_tasks.created(call).created())

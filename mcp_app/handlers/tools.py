@@ -93,7 +93,7 @@ def _invalid(context: RequestContext, params: Params, problem: str) -> Result:
 
 
 def _refused(context: RequestContext, params: Params, words: str) -> Result:
-    """A tool error; the protocol's own to who asks for a task, because it has no result without one."""
+    """A tool error; a protocol error if the client asked for a task, which has no result to carry it."""
     if core_tasks.wanted(context, params):
         raise InvalidParams(words)
     return error_result(words)

@@ -1,4 +1,4 @@
-"""The audit trail: who changed what, when. Rows are added by ``audit`` and never altered."""
+"""The audit trail: actor, change, time. Rows are added by ``audit`` and never altered."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class AuditEvent(models.Model):
 def audit(
     *, actor: Any, action: str, object_kind: str, object_key: str, detail: dict[str, Any] | None = None
 ) -> None:
-    """Record who did what (S21), in the change's transaction. ``actor`` is a user, None for the system."""
+    """Record an action (S21), in the change's transaction. ``actor`` is a user, None for the system."""
     AuditEvent.objects.create(
         actor=actor if getattr(actor, "pk", None) is not None else None,
         actor_name=str(actor or "system")[:200],

@@ -17,7 +17,7 @@ class Call(models.Model):
 
     ``attempt`` counts its starts and fences every write; ``lease_until`` is when the running attempt is taken
     for dead. ``answer`` is the encoded response, ``published`` whether it reached the event stream.
-    ``approval_until`` is set, and stays, for a call that somebody has to allow; ``decision`` is what came of
+    ``approval_until`` is set, and stays, for a call that needs approval; ``decision`` is what came of
     it. ``task_until`` is set for a call that its client was answered as a task: until when it may ask for it.
     """
 
@@ -172,5 +172,5 @@ class Approval(Call):
     class Meta:
         proxy = True
         ordering: ClassVar[Any] = ["-accepted_at"]
-        # Who may view calls and decide about them may do so here.
+        # The permissions to view calls and to decide about them apply here.
         default_permissions = ()

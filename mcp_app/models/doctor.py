@@ -6,7 +6,7 @@ from mcp_app.models.session import LogCursor
 
 
 class Doctor(LogCursor):
-    """No rows are read or written through this proxy; who may see its page holds ``mcp_app.run_doctor``."""
+    """No rows are read or written through this proxy; its page needs ``mcp_app.run_doctor``."""
 
     class Meta:
         proxy = True

@@ -9,7 +9,7 @@ from django.db import models
 
 
 class Draft(models.Model):
-    """What one entry would become: the values that differ, who wrote them, when and why.
+    """A saved change of one entry: the values that differ, their author, time and reason.
 
     ``entry_id`` is the row it changes, None while there is no such entry yet. ``revision`` is the one at
     which that row had last changed when the draft was saved; ``version`` counts the savings of this draft.
@@ -31,7 +31,7 @@ class Draft(models.Model):
 
     class Meta:
         ordering: ClassVar[Any] = ["-updated_at", "-id"]
-        # Who may work with drafts follows from what they may do with the entry.
+        # The permissions for drafts follow from those for the entry.
         default_permissions: ClassVar[Any] = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(fields=["kind", "entry_id"], name="one_draft_of_an_entry"),

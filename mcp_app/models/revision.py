@@ -21,7 +21,7 @@ class CatalogueRevision(models.Model):
 
 
 class CatalogueChange(models.Model):
-    """One change of one entry: what it was before and after, who did it, when and why. Never edited.
+    """One change of one entry: values before and after, author, time and reason. Never edited.
 
     ``key`` is what clients called the entry then; ``entry_id`` is its row, so that history outlives a name.
     """

@@ -30,7 +30,7 @@ class Rollup(models.Model):
     ms = models.FloatField(default=0)
 
     class Meta:
-        # Who may look at messages or calls sees these on the first page; there is nothing else to permit.
+        # Users who may view messages or calls see these on the first page; no other permission is needed.
         default_permissions = ()
         constraints: ClassVar[Any] = [
             models.UniqueConstraint(

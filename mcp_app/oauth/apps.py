@@ -14,7 +14,7 @@ class OAuthConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the access tokens of this server, and listen for users who lose their account."""
+        """Register the access tokens of this server, and listen for deactivated users."""
         from mcp_app.auth import tokens
         from mcp_app.oauth import people  # noqa: F401 - importing connects the signals
         from mcp_app.oauth.connections import find_principal

@@ -163,7 +163,7 @@ def end_by_token(token: str, client: Client) -> None:
 
 
 def disable(client: Client, *, actor: Any) -> None:
-    """Switch a client off; nobody connects by it until it is switched on again, and all it had ends."""
+    """Switch a client off: its connections end, and no new ones are made until it is switched on again."""
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=database_clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
@@ -179,7 +179,7 @@ def enable(client: Client, *, actor: Any) -> None:
 
 
 def find_principal(token: str) -> Principal | None:
-    """Who an access token speaks for, None when it is not good here and now (AUTH-07)."""
+    """The principal of an access token, None if it is not valid here and now (AUTH-07)."""
     if not offers_oauth():
         return None
     rows = AccessToken.objects.select_related("connection__user", "connection__client")

@@ -1,4 +1,4 @@
-"""The authorization endpoint: who asks for what, the person's answer, and the way back to the client.
+"""The authorization endpoint: the client's request, the person's answer, and the redirect to the client.
 
 Nothing is sent to an address before client and address are proven (AUTH-39), and what the person saw is what
 is granted: it waits in their session, once, for ten minutes, and comes with no form (AUTH-40).
@@ -38,7 +38,7 @@ MAX_QUERY: Final = 8 * 1024
 
 
 class Refused(Exception):
-    """The request ends on a page of ours: nobody has proven where its answer belongs."""
+    """The request ends on a page of ours, because its redirect address is not verified."""
 
 
 class SentBack(Exception):
@@ -221,7 +221,7 @@ def _answered(request: HttpRequest) -> HttpResponse:
 
 
 def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
-    """Errors go to the client; but nobody's browser is sent to an address that a stranger registered."""
+    """Errors go to the client, but no browser is redirected to an address that a stranger registered."""
     client = find_client(request.GET.get("client_id", ""))
     error = dict(back.error.twotuples)
     if client is not None and (client.verified or redirects.is_loopback(back.redirect_uri)):

@@ -24,7 +24,7 @@ View = Callable[..., Any]
 
 
 def issuer(request: HttpRequest) -> str:
-    """The issuer as whoever sent this request knows it."""
+    """The issuer under the host of this request."""
     return origin(request.META.get("HTTP_HOST", ""))
 
 

@@ -46,7 +46,7 @@ class Client(AbstractApplication):
 
     @property
     def verified(self) -> bool:
-        """Whether somebody vouches for its name: its own https address, or who entered it in the admin."""
+        """Whether its name is verified: by its own https address, or by the administrator who entered it."""
         return bool(self.registration_source != self.RegistrationSource.DCR)
 
     def is_usable(self, request: Any) -> bool:

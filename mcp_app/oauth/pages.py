@@ -1,4 +1,4 @@
-"""The pages of people who are not staff: login, logout, and the clients they let connect."""
+"""The pages for users who are not staff: login, logout, and the clients they connected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_app.protocol import scopes
 
 @method_decorator(only_when_offered, name="dispatch")
 class Login(LoginView):
-    """The login; who guesses passwords is not heard for a while, as in the admin (S22)."""
+    """The login; guessing passwords locks an address for a while, as in the admin (S22)."""
 
     template_name = "mcp_oauth/login.html"
 

@@ -1,4 +1,4 @@
-"""Tells every process when a user changed: an account that is closed ends its tokens at once (S5)."""
+"""Notifies every process of a changed user: deactivation ends the user's tokens at once (S5)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def _parts(uri: str) -> SplitResult | None:
 
 
 def is_loopback(uri: str) -> bool:
-    """Whether ``uri`` is plain http on the machine of whoever opens it."""
+    """Whether ``uri`` is plain http on a loopback address."""
     parts = _parts(uri)
     return parts is not None and parts.scheme == "http" and parts.hostname in LOOPBACK
 

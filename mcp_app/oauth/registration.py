@@ -150,7 +150,7 @@ def new_client(metadata: Metadata, source: str, secret: str = "", client_id: str
 
 
 def answer(client: Client, secret: str) -> dict[str, Any]:
-    """What a client that registered is told: all that was kept (RFC 7591 section 3.2.1)."""
+    """The answer to a registration: all metadata that was kept (RFC 7591 section 3.2.1)."""
     told = {
         "client_id": client.client_id,
         "client_id_issued_at": int(client.created.timestamp()),

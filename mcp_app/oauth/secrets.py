@@ -19,7 +19,7 @@ _SEALED_FOR: Final = "mcp_oauth.refresh"
 
 
 def new(prefix: str) -> str:
-    """256 random bits; the prefix makes it known to whoever finds it in a file or a log."""
+    """256 random bits; the prefix identifies it to tools that scan files and logs for secrets."""
     return prefix + secrets.token_urlsafe(32)
 
 

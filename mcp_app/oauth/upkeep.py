@@ -1,4 +1,4 @@
-"""Removes what is over: codes, tokens, connections, and clients that nobody came to use (AUTH-44)."""
+"""Removes expired codes, tokens and connections, and clients that were never used (AUTH-44)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.db.models import Q
 from mcp_app import database_clock
 from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
 
-# Kept after their end, so that whoever asks why a client stopped finds the answer.
+# Kept after their end, so that operators can find out why a client stopped.
 KEPT = timedelta(days=30)
 CODES_KEPT = timedelta(days=1)
 NEVER_USED = timedelta(hours=24)

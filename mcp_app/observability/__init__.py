@@ -1,1 +1,1 @@
-"""Logs and redaction: what is told to operators, and what must never be."""
+"""Logs, metrics and redaction: what operators see, and what they must never see."""

@@ -11,7 +11,7 @@ from mcp_app.protocol.messages.methods import OTHERS, REQUESTS
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 OTHER: Final = "other"
 # What a client may ask for, with the methods of extensions, which add theirs; anything else is OTHER, so that
-# nobody can make us count new words.
+# clients cannot create new labels.
 METHODS: Final = set(REQUESTS)
 Increment = tuple[str, str, str, int]
 

@@ -1,7 +1,7 @@
 """Words log records: one safe line each, as text or as a JSON object, with the ids of the call it is about.
 
 Messages hold what clients and tools said. Whatever could forge a line, speak to a terminal or reorder what is
-read is escaped, and credentials are taken out, whoever wrote the message.
+read is escaped, and credentials are taken out of every message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _ids(record: logging.LogRecord) -> dict[str, str | int]:
         return {}
     request_id = found.request_id
     ids = {
-        # Enough to find the session by; whoever reads logs needs no more of it.
+        # Enough to find the session; readers of logs need no more of it.
         "session": found.session[:SESSION_CHARACTERS],
         "call": found.call,
         "request_id": request_id[:ID_CHARACTERS] if isinstance(request_id, str) else request_id,
@@ -95,7 +95,7 @@ class JsonLines(_Lines):
         message, trouble = _CLEAN(record.getMessage()), self.trouble(record)
         line = _encoded(record, message, trouble)
         if len(line.encode("utf-8", "replace")) > LINE_BYTES:
-            # The end of a traceback is the part that tells.
+            # The end of a traceback is the informative part.
             cut = f"{message[:SHORT_MESSAGE]}…" if len(message) > SHORT_MESSAGE else message
             line = _encoded(record, cut, trouble[-SHORT_TRACEBACK:])
         return line

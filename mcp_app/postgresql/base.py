@@ -1,4 +1,4 @@
-"""Django's backend (ENGINE = "mcp_app.postgresql"), with connections on which nobody waits for ever."""
+"""Django's backend (ENGINE = "mcp_app.postgresql"), with connections on which no wait is endless."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Connection(psycopg.Connection[Any]):
 
 
 class _Driver(ModuleType):
-    """psycopg as Django uses it; Django has no other way to be told the class of its connections."""
+    """psycopg as Django uses it; Django has no other way to set the class of its connections."""
 
     connect = staticmethod(Connection.connect)
 

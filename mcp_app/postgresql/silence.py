@@ -1,4 +1,4 @@
-"""Tells a database that says nothing (frozen, or behind a network that swallows) from one that is only slow.
+"""Distinguishes an unresponsive database (frozen, or behind a network that drops packets) from a slow one.
 
 To the kernel of the other machine all is well, so no connection breaks and no statement ends. Whoever has
 waited for a moment has the database asked on a connection of its own. While that gets no answer either, all
@@ -135,5 +135,5 @@ def _is_patient() -> bool:
     return getattr(_thread, "is_patient", False)
 
 
-# A forked child has none of its parent's threads, so nobody in it waits for an answer.
+# A forked child has none of its parent's threads, so none of them waits for an answer.
 os.register_at_fork(after_in_child=_known.clear)

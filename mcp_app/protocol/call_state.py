@@ -1,9 +1,9 @@
-"""The states of a call and what moves it from one to the next; never who runs it or where it is stored.
+"""The states of a call and its transitions; not where it runs or is stored.
 
 A call is *accepted*, then *running* under an attempt, perhaps waiting as *input_required* for the client,
 and ends exactly once as *completed*, *failed* or *cancelled*. When the lease of an attempt expired it is
 *retried*: the call is accepted again. So it is when a task is *resumed*: one that asks ends its attempt, and
-the client's answer begins another. A call that somebody has to allow begins as *approval_needed*, from where
+the client's answer begins another. A call that needs approval begins as *approval_needed*, from where
 no attempt can start: it is *approved*, and then accepted like any other, or *refused*. Nothing leaves a
 terminal state, so of a racing finish and cancel only the first one counts.
 
@@ -28,7 +28,7 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-# Nobody works on such a call: a cancel ends it at once.
+# No process runs such a call: a cancel ends it at once.
 UNSTARTED: Final = (State.APPROVAL_NEEDED, State.ACCEPTED)
 # An attempt works on it, or it waits for its client.
 ACTIVE: Final = (State.RUNNING, State.INPUT_REQUIRED)

@@ -49,7 +49,7 @@ _LISTS: Final = {
     "resources/list": ("resources", "resource"),
     "resources/templates/list": ("resourceTemplates", "template"),
 }
-# CACHE-01. What a caller gets depends on their permissions, so nobody else may be given it (CACHE-04); and
+# CACHE-01. Results depend on the caller's permissions, so they may not be shared (CACHE-04); and
 # a change is told to whoever listens, so it is fresh for no time at all.
 CACHEABLE: Final = frozenset((*_LISTS, "resources/read", "server/discover"))
 CACHE_HINTS: Final = {"ttlMs": 0, "cacheScope": "private"}

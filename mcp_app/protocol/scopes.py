@@ -14,7 +14,7 @@ RESOURCES: Final = "mcp:resources"
 PROMPTS: Final = "mcp:prompts"
 ADMIN: Final = "mcp:admin"
 
-# In the order in which people and clients are told of them; the words stand on the consent page.
+# In the order in which people and clients see them; the texts are shown on the consent page.
 WORDS: Final = {
     MCP: "Connect, and see which tools, resources and prompts there are",
     TOOLS: "Call tools as you: what they read, change or send is done in your name",
@@ -23,7 +23,7 @@ WORDS: Final = {
     ADMIN: "Administer this server as far as you may: its catalogue, keys, calls and figures",
 }
 ALL: Final = tuple(WORDS)
-# What a client is told to ask for first: clients that cannot ask for more later work with it.
+# The scopes a client should request first: clients that cannot extend them later work with these.
 BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
 
 _IMPLIED: Final = {ADMIN: ALL, **{scope: (MCP, scope) for scope in (TOOLS, RESOURCES, PROMPTS)}}

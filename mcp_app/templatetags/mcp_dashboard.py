@@ -11,7 +11,7 @@ register = template.Library()
 
 @register.inclusion_tag("mcp_admin/dashboard.html", takes_context=True)
 def mcp_dashboard(context: template.Context) -> dict[str, Any]:
-    """The figures of this visitor; nothing at all for who may look at neither messages nor calls."""
+    """The figures for this visitor; none without the permission to view messages or calls."""
     # Not above: the skin loads the tag libraries while the admin is still being imported.
     from mcp_app.admin.dashboard import dashboard, may_see
 

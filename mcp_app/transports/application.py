@@ -28,7 +28,7 @@ class Application:
         self._process: Process | None = None
         self._report: LiveReport | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
-        # Whether the ASGI server told of its start, and so will of its end.
+        # Whether the ASGI server announced its start, and so will announce its end.
         self.announced = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -60,7 +60,7 @@ class Application:
         await self._started()
 
     async def streams(self) -> Streams:
-        """This process's connection to the event streams, for people who watch; starts the service."""
+        """This process's connection to the event streams, for viewers of the console; starts the service."""
         await self._started()
         if self._process is None:
             raise StreamsUnavailable("The service is stopping.")

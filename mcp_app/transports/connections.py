@@ -1,4 +1,4 @@
-"""The open event-stream connections of one process: who must be told, and who must be closed."""
+"""The open event-stream connections of one process: which to notify, and which to close."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Connections:
             connection.wake()
 
     def recheck(self, changed: Mapping[str, Any]) -> None:
-        """A credential changed, as the broadcast says it: whoever reads by it is asked again at once."""
+        """A credential changed, as broadcast: connections that use it are authenticated again at once."""
         key, of_key = changed.get("principal"), f"/key:{changed.get('api_key')}"
         for connection in self._all():
             if connection.principal_key == key or connection.principal_key.endswith(of_key):

@@ -45,7 +45,7 @@ async def not_there(scope: Any, receive: Any, send: Send) -> None:
 
 
 async def _missing() -> list[str]:
-    """What is missing now; all who ask while a check runs share its answer, so a flood costs one check."""
+    """What is missing now; requests during a check share its answer, so a flood costs one check."""
     if not _running or _running[0].done():
         _running[:] = [asyncio.ensure_future(_check())]
     return await asyncio.shield(_running[0])
@@ -82,7 +82,7 @@ def _missing_database() -> list[str]:
 
 
 def _missing_of_redis() -> list[str]:
-    """Without Redis nobody can see a worker, and a server in memory has none."""
+    """Without Redis no worker can be seen, and a server in memory has none."""
     url = conf.get().redis_url
     if not url:
         return ["worker"]

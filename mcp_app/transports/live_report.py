@@ -1,7 +1,7 @@
-"""Owns what a process tells people who watch: its open streams and running calls; must not know who watches.
+"""Owns the report of a process's open streams and running calls for the console; must not know its viewers.
 
-Nobody asks: who watches says so by broadcast, and as long as that is fresh each process broadcasts a report.
-Nothing is stored and nothing runs when nobody watches.
+Viewers announce themselves by broadcast, and as long as that is fresh each process broadcasts a report.
+Without viewers nothing is stored and nothing runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LiveReport:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Listen for people who watch."""
+        """Listen for viewers."""
         self._process.attach_report(self._heard)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a client is told of the catalogue, whatever transport it listens on."""
+"""Notifications about the catalogue, for every transport."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mcp_app.streams.gateway import Streams
 
 
 async def due(streams: Streams, session: Session) -> tuple[list[bytes], int]:
-    """Notices of what changed since this client was last told, and the revision they tell of.
+    """Notifications of what changed since the revision last announced to this client, and the new revision.
 
     Of each list one notice covers many changes, and so it is with the content of each resource that the
     session is subscribed to (RES-08). Nothing is due before the client has confirmed that it is ready
-    (LIFE-03). Raises StreamsUnavailable when nobody can say what it is subscribed to.
+    (LIFE-03). Raises StreamsUnavailable if its subscriptions cannot be read.
     """
     catalogue = current()
     if session.announced >= catalogue.revision or not session.initialized:
@@ -31,7 +31,7 @@ async def due(streams: Streams, session: Session) -> tuple[list[bytes], int]:
 
 
 def note(log: MessageLog, session: Session, messages: list[bytes]) -> None:
-    """Write down what was told."""
+    """Record what was announced."""
     for message in messages:
         method = orjson.loads(message)["method"]
         log.single(session.id, session.principal_key, "out", "notification", message, method)

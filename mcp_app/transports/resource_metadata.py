@@ -1,4 +1,4 @@
-"""Serves the protected resource metadata (RFC 9728): who gives out tokens for this server (AUTH-01, AUTH-02).
+"""Serves the protected resource metadata (RFC 9728): the authorization server to use (AUTH-01, AUTH-02).
 
 Static, without a database and outside every limit: clients stop where it does not answer (AUTH-24).
 """
@@ -50,7 +50,7 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
 
 
 def described(host: str, path: str) -> dict[str, Any]:
-    """The document; ``resource`` is spelled as whoever named ``host`` typed it."""
+    """The document; ``resource`` has the host under which the client addressed the server."""
     settings = conf.get()
     return {
         "resource": resource(host, path),

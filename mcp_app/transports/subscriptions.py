@@ -1,8 +1,8 @@
-"""The open subscriptions of one process: who is told of what, whatever carries it (SUB-01 to SUB-15).
+"""The open subscriptions of one process and their notifications, for every transport (SUB-01 to SUB-15).
 
-What is told is a level: "changed, look again". So news of the same thing replace each other, and what waits
-for a slow client is bounded by what it subscribed to. A lost broadcast is made good when the connection to
-Redis is back: then everybody is told that what they subscribed to may have changed.
+Notifications are level-triggered: "changed, look again". So those of one thing replace each other, and what
+waits for a slow client is bounded by what it subscribed to. A lost broadcast is made good when the connection
+to Redis is back: then every subscriber is notified that its resources may have changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Key = tuple[str, str]
 
 
 class Subscription:
-    """One listen request: what it was granted, and what it has yet to be told."""
+    """One listen request: its granted filter, and its pending notifications."""
 
     __slots__ = ("_lists", "_news", "_wake", "id", "keys", "principal", "request_id", "tag")
 
@@ -60,7 +60,7 @@ class Subscription:
             (member, name) for member in KINDS for name in granted.get(member, ())
         )
         revisions = current().revisions
-        # The revision of each list that its client was last told of.
+        # The revision of each list last announced to its client.
         self._lists = {kind: revisions[kind] for member, kind in LISTS.items() if granted.get(member)}
         self._news: dict[Key, Notice] = {}
         self._wake = wake
@@ -79,7 +79,7 @@ class Subscription:
         self._news[key] = notice
 
     def due(self) -> list[Notice]:
-        """Take what has to be told now."""
+        """Take the pending notifications."""
         found = []
         revisions = current().revisions
         for kind, told in self._lists.items():
@@ -101,7 +101,7 @@ class Subscriptions:
         self._process = process
         self._listening: dict[Subscription, None] = {}
         self._by_key: dict[Key, dict[Subscription, None]] = {}
-        # The revision up to which changed contents were told of.
+        # The revision up to which changed contents were announced.
         self._revision = current().revision
         self._tasks = TaskNews(
             process.background,
@@ -133,7 +133,7 @@ class Subscriptions:
         for key in subscription.keys:
             self._by_key.setdefault(key, {})[subscription] = None
         answer = acknowledgement(subscription.tag, granted)
-        # What changed before is told, too: how each task is now (TASKX-16).
+        # Earlier changes are reported too: the current status of each task (TASKX-16).
         self._tasks.look(granted.get(TASK_IDS, ()))
         self._note_opened(exchange, principal, address)
         seconds = perf_counter() - started
@@ -144,7 +144,7 @@ class Subscriptions:
         return subscription, answer
 
     def take(self, subscription: Subscription) -> list[bytes]:
-        """The notifications that are due now, noted as told."""
+        """The notifications that are due now; they count as sent."""
         messages = []
         log = self._process.log
         for notice in subscription.due():
@@ -170,7 +170,7 @@ class Subscriptions:
         return answer
 
     def close(self, subscription: Subscription, reason: str) -> None:
-        """Nobody listens to it any more: nothing of it is left (SUB-13)."""
+        """Its client is gone: nothing of it is left (SUB-13)."""
         del self._listening[subscription]
         for key in subscription.keys:
             listening = self._by_key[key]
@@ -180,7 +180,7 @@ class Subscriptions:
         self._process.log.fact("session.ended", session=subscription.id, reason=reason)
 
     def wanted(self, member: str, name: str) -> bool:
-        """Whether anybody here would be told of a thing: else its news need not be found out."""
+        """Whether a subscription here includes a thing: otherwise its changes need not be looked up."""
         return (member, name) in self._by_key
 
     def tell(self, member: str, name: str, notice: Notice) -> None:
@@ -203,7 +203,7 @@ class Subscriptions:
     def _resource_updated(self, payload: dict[str, Any]) -> None:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()
         if "resync" in payload:
-            # Nobody knows what was missed.
+            # What was missed is unknown.
             uris = self._named(RESOURCES)
         for uri in uris:
             self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))

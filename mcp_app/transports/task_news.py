@@ -1,6 +1,6 @@
-"""What the subscriptions of one process are told of tasks: each as it is when somebody looks at its row.
+"""Notifies the subscriptions of one process of tasks: each with its status when its row is read.
 
-Whoever changes a task only broadcasts its id. Of a task that changes often the newest state is told.
+The writer of a change only broadcasts the task's id. Of a task that changes often the newest state is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("mcp.tasks")
 
 
 class TaskNews:
-    """Looks at tasks that are ``wanted``, all of which are ``listened``; ``tell`` reaches who subscribed."""
+    """Reads tasks that are ``wanted``, all of which are ``listened``; ``tell`` reaches the subscribers."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TaskNews:
         self._looking: asyncio.Task[None] | None = None
 
     def look(self, task_ids: Iterable[str]) -> None:
-        """Tell how these tasks are now, to whoever listens."""
+        """Send the current status of these tasks to their subscribers."""
         self._due.update(dict.fromkeys(task_ids))
         if self._due and self._looking is None:
             self._looking = asyncio.create_task(self._look())
@@ -43,12 +43,12 @@ class TaskNews:
     def on_change(self, payload: dict[str, Any]) -> None:
         """Hear that a task changed, in whatever process."""
         if "resync" in payload:
-            self.look(self._listened())  # Nobody knows what was missed.
+            self.look(self._listened())  # What was missed is unknown.
         elif self._wanted(payload["id"]):
             self.look([payload["id"]])
 
     async def _look(self) -> None:
-        """One after the other, so that of two looks at a task the newer one is told last."""
+        """One after the other, so that of two reads of a task the newer one is sent last."""
         try:
             while self._due:
                 task_id, _ = self._due.popitem()

@@ -124,7 +124,7 @@ class _Body:
 
 
 async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether somebody known asks. Raises Refused (503) when the database cannot tell."""
+    """Whether the caller is authenticated. Raises Refused (503) if the database is away."""
     found = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }

@@ -167,7 +167,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_headers_complete()
         if self.cycle is not cycle:
             # An answer that comes before the end of its request is the last one: what follows on the
-            # connection is the rest of a body that nobody wants.
+            # connection is the rest of an unwanted body.
             self.keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
             self.joined.unread = self.moved = True
             self.since = None
@@ -225,7 +225,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP; nothing when the reason was told, or something else is being told."""
+        """Answer what is not HTTP; nothing if an answer was sent or is being sent."""
         if self._give_up():
             super().send_400_response(msg)
         else:

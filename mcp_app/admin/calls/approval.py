@@ -41,7 +41,7 @@ def decision_of(call: Call) -> str:
 
 
 def waited_for_approval(call: Call) -> timedelta:
-    """How long it waited until somebody decided, or has waited so far."""
+    """How long it waited for a decision, or has waited so far."""
     end = call.decided_at or call.finished_at or database_clock.utcnow()
     return end - call.accepted_at
 

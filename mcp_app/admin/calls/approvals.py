@@ -57,7 +57,7 @@ class DecisionFilter(admin.SimpleListFilter):
 
 @admin.register(Approval)
 class ApprovalAdmin(DecidingAdmin):
-    """Who asks for what, since when and until when; approved or refused here or on the call's page."""
+    """The waiting calls: caller, tool, times; approved or refused here or on the call's page."""
 
     list_display = ("tool_name", "asker", "shown_arguments", "since", "waited", "left", "shown_decision")
     list_display_links = None
@@ -84,7 +84,7 @@ class ApprovalAdmin(DecidingAdmin):
         return ("-accepted_at",) if request.GET.get("decision") else ("approval_until",)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """The list, whose calls know the names of all who asked as somebody else."""
+        """The list; its calls have the names of all persons who acted as another user."""
         changelist = super().get_changelist_instance(request)
         actors = actors_of(changelist.result_list)
         for call in changelist.result_list:
@@ -126,7 +126,7 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="waited")
     def waited(self, call: Approval) -> SafeString:
-        """How long it has waited for somebody."""
+        """How long it has waited."""
         return format_html('<span class="mcp-time">{}</span>', span(waited_for_approval(call)))
 
     @admin.display(description="expires in", ordering="approval_until")
@@ -152,7 +152,7 @@ class ApprovalAdmin(DecidingAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """The queue, which says when it has changed; it does not move under the hand of who decides."""
+        """The queue, which says when it has changed; it does not change while an operator decides."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         watched = "" if request.GET.get("decision") else " ".join(_waiting_ids())

@@ -1,4 +1,4 @@
-"""Owns who asked for a call, as pages say it: a person, or a person as another user."""
+"""Owns the caller of a call as shown on pages: a person, or a person as another user."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_app.protocol.principal_key import actor_of
 
 
 def actors_of(calls: Iterable[Call]) -> dict[str, str]:
-    """The names of those who asked for some of these calls as another user, by primary key; one query."""
+    """The names of persons who acted as another user in these calls, by primary key; one query."""
     keys = {actor for call in calls if (actor := actor_of(call.principal))}
     users = get_user_model()._default_manager.in_bulk(keys) if keys else {}
     return {str(pk): user.get_username() for pk, user in users.items()}

@@ -156,7 +156,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
-        """Where it is in its life, and whether it was told to stop."""
+        """Its state, and whether it was asked to stop."""
         state = badge(call.get_state_display(), TONES.get(call.state, "plain"))
         if call.task_until is not None:
             state = format_html("{} {}", state, badge("task", "plain"))

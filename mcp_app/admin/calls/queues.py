@@ -1,4 +1,4 @@
-"""Owns the box above the list of calls: what waits in each queue, and who listens to it."""
+"""Owns the box above the list of calls: each queue's waiting calls and workers."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class BenchAdmin(ModelAdmin[Any]):
         return pages + super().get_urls()
 
     def has_try_permission(self, request: HttpRequest) -> bool:
-        """Who may run entries here; which ones, says the permission to view them."""
+        """The permission to run entries here; which ones is decided by the permission to view them."""
         return request.user.has_perm(TRY)
 
     def _tried(self, request: HttpRequest, object_id: str) -> Entry | None:
@@ -132,7 +132,7 @@ class BenchAdmin(ModelAdmin[Any]):
         run = self._logged(request, entry, request.GET.get("message", "")) if entry is not None else None
         return _failed(NO_RUN, 404) if run is None else JsonResponse(run)
 
-    # What the page is told.
+    # The data for the page.
 
     def _page_data(self, request: HttpRequest, entry: Entry) -> dict[str, Any]:
         key = self._key(entry)
@@ -147,7 +147,7 @@ class BenchAdmin(ModelAdmin[Any]):
             "principal": bench_key(request.user.pk, request.user.pk),
             "tokenUrl": self.page_url("try_token", entry),
             "snippetsUrl": self.page_url("try_snippets", entry),
-            # Both show what was logged; who may not read that is told of no run to show.
+            # Both show logged messages; without the permission to read them there is no run to show.
             "runUrl": self.page_url("try_run", entry) if may_read else None,
             "messageUrl": reverse(f"{self.admin_site.name}:mcp_app_message_change", args=[0])
             if may_read
@@ -199,7 +199,7 @@ class BenchAdmin(ModelAdmin[Any]):
         return logged_run(message, subject_of(self.kind, self._key(entry))) if message else None
 
     def _people(self, request: HttpRequest) -> list[str] | None:
-        """Whom the user may act as, the first ones by name; None when they may act as nobody else."""
+        """The users this user may act as, the first ones by name; None without that permission."""
         if not request.user.has_perm(TRY_AS_OTHERS):
             return None
         model: Any = get_user_model()
@@ -210,7 +210,7 @@ class BenchAdmin(ModelAdmin[Any]):
         return list(names[:PEOPLE_OFFERED])
 
     def _notes(self, request: HttpRequest, entry: Entry) -> list[str]:
-        """What keeps a run from working, so that nobody looks for the fault in the arguments."""
+        """What keeps a run from working, so that the fault is not looked for in the arguments."""
         notes = []
         if entry.missing:
             notes.append("The code that defined this entry is no longer installed: nobody is offered it.")

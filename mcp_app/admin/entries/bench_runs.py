@@ -95,7 +95,7 @@ def _bench_messages(actor: Any) -> list[Message]:
     keys = [bench_key(actor.pk, actor.pk), *(bench_key(actor.pk, other) for other in others)]
     sessions = Session.objects.filter(principal__in=keys).order_by("-created_at")
     ids = list(sessions.values_list("pk", flat=True)[:_SESSIONS_LOOKED_AT])
-    # By session alone, which is indexed and has few messages; methods are told apart here.
+    # By session alone, which is indexed and has few messages; methods are filtered here.
     messages = Message.objects.filter(session_id__in=ids, direction=Message.Direction.IN).defer("answer")
     return list(messages.order_by("-pk")[:_MESSAGES_LOOKED_AT])
 

@@ -21,7 +21,7 @@ MAX_BETWEEN = 20
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """One change of an entry since somebody looked at it."""
+    """One change of an entry since the draft's author saw it."""
 
     change: CatalogueChange
     fields: list[FieldDifference]

@@ -40,7 +40,7 @@ class KindFilter(admin.SimpleListFilter):
 
 @admin.register(Draft)
 class DraftAdmin(ReadOnlyAdmin[Draft]):
-    """Everything that waits to be published; who may look at an entry sees its draft."""
+    """All drafts; the permission to view an entry includes its draft."""
 
     list_display = ("key_shown", "kind_shown", "changed", "shown_author", "shown_note", "saved")
     list_display_links = ("key_shown",)
@@ -50,14 +50,14 @@ class DraftAdmin(ReadOnlyAdmin[Draft]):
     list_select_related = ("author",)
     actions = None
 
-    # Who may do what follows from the entry; drafts have no permissions of their own.
+    # Permissions follow from the entry; drafts have none of their own.
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Who may look at some kind of entry."""
+        """Users with the permission to view some kind of entry."""
         return bool(_kinds_seen(request))
 
     def has_view_permission(self, request: HttpRequest, obj: Draft | None = None) -> bool:
-        """Who may look at the entry."""
+        """Users with the permission to view the entry."""
         kinds = _kinds_seen(request)
         return obj.kind in kinds if obj is not None else bool(kinds)
 
@@ -85,7 +85,7 @@ class DraftAdmin(ReadOnlyAdmin[Draft]):
 
     @admin.display(description="author", ordering="author")
     def shown_author(self, draft: Draft) -> SafeString:
-        """Who saved it last."""
+        """Its last author."""
         return visible(draft.author or "-")
 
     @admin.display(description="why")

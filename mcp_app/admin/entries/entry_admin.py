@@ -74,18 +74,18 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     def has_delete_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
         """Only entries made here, or whose code is gone, can go; code would bring back others.
 
-        The page that asks shows the entry and what goes with it, so who deletes may look at it, too.
+        The confirmation page shows the entry and related rows, so deleting needs the permission to view, too.
         """
         may = super().has_delete_permission(request, obj) and self.has_view_permission(request, obj)
         may = may and may_publish(request.user)
         return may and (obj is None or obj.source == Source.ADMIN or obj.missing)
 
     def has_switch_permission(self, request: HttpRequest, obj: Entry | None = None) -> bool:
-        """Who may change entries and publish, for a switch works at once."""
+        """Permissions to change and publish, because a switch takes effect at once."""
         return self.has_change_permission(request, obj) and may_publish(request.user)
 
     def has_copy_permission(self, request: HttpRequest) -> bool:
-        """Who may make entries and publish, for a copy is no draft."""
+        """Permissions to add and publish, because a copy is not a draft."""
         return self.has_add_permission(request) and may_publish(request.user)
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
@@ -226,7 +226,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
 
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
-        """Who changed it last."""
+        """Its last author."""
         return visible(entry.updated_by or ("-" if entry.source == Source.ADMIN else "the code"))
 
     @admin.display(description="as code defines it")

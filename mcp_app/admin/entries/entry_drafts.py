@@ -22,10 +22,10 @@ Entry = Any
 
 
 class DraftPages(ModelAdmin[Any]):
-    """The part of an entry's pages that is about drafts; who may not publish can only save those."""
+    """The draft part of an entry's pages; users who may not publish can only save drafts."""
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, knowing who asks for what."""
+        """The form, which gets the user and the requested action."""
         form: Any = super().get_form(request, obj, change=change, **kwargs)
         form.intent = Intent(
             actor=request.user,
@@ -124,7 +124,7 @@ def _button(request: HttpRequest, waits: Draft | None, shown: Draft | None) -> s
         return "Save draft"
     if waits is None:
         return "Save as draft"
-    # Somebody else was faster: what was typed must not be lost, and what waits not be replaced unseen.
+    # Another save came first: keep what was typed, and do not replace the waiting draft unseen.
     return "Replace the draft" if "_draft" in request.POST else ""
 
 

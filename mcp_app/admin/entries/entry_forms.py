@@ -98,7 +98,7 @@ class EntryForm(ModelForm[Any]):
         return self.write_own(row, wanted)
 
     def said(self) -> dict[str, Any]:
-        """Who asks, why, and what they had seen, as the services take it."""
+        """The actor, the reason and the revision they saw, as the services take them."""
         return {"actor": self.intent.actor, "why": self.intent.why, "seen": self.intent.seen}
 
     def write_own(self, row: Entry | None, wanted: dict[str, Any]) -> Entry:

@@ -24,7 +24,7 @@ _END = ""
 
 
 class ArithmeticFault(ValueError):
-    """The expression has no value; the message says why and may be shown to whoever wrote it."""
+    """The expression has no value; the message says why and may be shown to its author."""
 
 
 def evaluate(expression: str) -> Number:

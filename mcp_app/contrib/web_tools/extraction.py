@@ -1,7 +1,7 @@
 """From a page's HTML to its main content as Markdown, text or clean HTML; pure, opens no connection.
 
 The work is bounded by size before parsing and by a deadline while converting, because it runs in a thread
-that nobody can stop from outside.
+that cannot be stopped from outside.
 """
 
 from __future__ import annotations

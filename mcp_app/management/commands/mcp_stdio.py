@@ -26,7 +26,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Who the client is."""
+        """The options that identify the client."""
         parser.add_argument(
             "--user", default="", metavar="NAME", help="the user whose permissions the client has"
         )
@@ -45,14 +45,14 @@ class Command(BaseCommand):
 
 
 async def serve_stdio(principal: Principal) -> None:
-    """Imported late: everything that touches the event loop, after who may come in is known."""
+    """Imported late: everything that touches the event loop, after the client is authenticated."""
     from mcp_app.transports.stdio.application import serve
 
     await serve(principal)
 
 
 def _principal(name: str) -> Principal:
-    """Who the client is: a named user, the owner of a key, or nobody in particular in development."""
+    """The client's principal: a named user, the owner of a key, or the anonymous local user."""
     if name:
         users = get_user_model()
         user = users._default_manager.filter(**{users.USERNAME_FIELD: name}, is_active=True).first()

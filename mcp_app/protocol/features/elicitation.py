@@ -1,4 +1,4 @@
-"""What may be asked in an elicitation form or URL, and whether an answer fits; it asks nobody."""
+"""Which elicitation forms and URLs are allowed, and whether an answer is valid; does not send anything."""
 
 from __future__ import annotations
 

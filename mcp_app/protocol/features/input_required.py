@@ -36,7 +36,7 @@ def check_key(key: str) -> str:
 def responses(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The ``inputResponses`` of a request by key. Raises InvalidParams for what can be no answers (MRTR-08).
 
-    Whether an answer fits its question is judged where that is asked again; keys nobody asks for do no harm.
+    Whether an answer fits its question is judged where that is asked again; unknown keys do no harm.
     """
     if "inputResponses" not in params:
         return {}

@@ -1,4 +1,4 @@
-"""``subscriptions/listen`` of 2026-07-28: what a client may ask to be told, and the words it is told in."""
+"""``subscriptions/listen`` of 2026-07-28: its filter, and the form of its notifications."""
 
 from __future__ import annotations
 

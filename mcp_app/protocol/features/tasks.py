@@ -15,7 +15,7 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 NOTIFICATION: Final = "notifications/tasks"
 # The member of a subscription's filter that names tasks.
 TASK_IDS: Final = "taskIds"
-# What messages of a core task carry in their ``_meta`` (TASK4-09), and what tells of its changes.
+# The ``_meta`` of a core task's messages (TASK4-09), and the notification of its changes.
 RELATED: Final = "io.modelcontextprotocol/related-task"
 STATUS_NOTIFICATION: Final = "notifications/tasks/status"
 # What a client has to declare, as the error that asks for it says it.

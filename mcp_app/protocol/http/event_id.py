@@ -1,4 +1,4 @@
-"""The id of an event on the wire: stream, incarnation of it, position; never who may read it."""
+"""The id of an event on the wire: stream, epoch, position; not who may read it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InvalidEventId(Refused):
 
 @dataclass(frozen=True, slots=True)
 class EventId:
-    """A position in a stream; ``epoch`` tells a stream from an earlier one of the same name (T-RES-02)."""
+    """A position in a stream; ``epoch`` differs from that of an earlier stream of this name (T-RES-02)."""
 
     stream: str
     epoch: int

@@ -9,7 +9,7 @@ from typing import Final
 _BEGIN: Final = b"=?base64?"
 _END: Final = b"?="
 _BLANKS: Final = b" \t"
-# Servers hand header bytes on as they came: beyond ASCII nobody says what they mean (HDR-14).
+# Servers pass header bytes on unchanged: beyond ASCII their meaning is undefined (HDR-14).
 _PRINTABLE: Final = bytes(range(0x20, 0x7F)) + b"\t"
 _SHOWN: Final = 64
 

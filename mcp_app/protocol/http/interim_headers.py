@@ -42,7 +42,7 @@ def check_params(
     try:
         headers = param_headers.read(schema)
     except ValueError:
-        return  # An annotation that means nothing; whoever offers the tool is told so elsewhere.
+        return  # An invalid annotation is ignored here; the tool's author gets the error at registration.
     if not strict:
         headers = tuple(header for header in headers if header.field in fields)
     arguments = message.params.get("arguments")

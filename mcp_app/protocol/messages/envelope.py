@@ -63,5 +63,5 @@ def read(params: Mapping[str, Any]) -> Envelope:
     if "progressToken" in meta:
         check_progress_token(meta["progressToken"])
     info = meta.get(CLIENT_INFO)
-    # META-02, META-03: who the client says it is decides nothing, so a bad one is only not shown.
+    # META-02, META-03: the client info decides nothing, so an invalid one is only not shown.
     return Envelope(version, capabilities, info if type(info) is dict else {}, level)

@@ -42,7 +42,7 @@ class Limits:
     batch: int = 50
 
 
-# Messages are not frozen only because freezing triples the cost of making one; nobody changes them.
+# Messages are never changed; they are not frozen because freezing triples the cost of making one.
 @dataclass(slots=True)
 class Request:
     """A message that must be answered."""

@@ -32,7 +32,7 @@ REQUESTS: Final = frozenset(
         "tasks/update",
     )
 )
-# What a server may, and what either side tells.
+# Requests of a server, and notifications of either side.
 OTHERS: Final = frozenset(
     (
         "roots/list",

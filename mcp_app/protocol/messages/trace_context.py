@@ -100,7 +100,7 @@ def joined(params: dict[str, Any], context: TraceContext | None) -> dict[str, An
 
 
 def _tracestate(value: object) -> str:
-    """The list when all of it is well-formed, else nothing: order and keys matter to those who wrote it."""
+    """The list when all of it is well-formed, else nothing: order and keys matter to its authors."""
     if not isinstance(value, str) or len(value) > MAX_TRACESTATE:
         return ""
     states = [state for part in value.split(",") if (state := part.strip(" \t"))]

@@ -41,7 +41,7 @@ from mcp_app.transports.streamable_http.request_body import Receive
 
 STREAM_PATH = "/sse"
 MESSAGES_PATH = "/messages/"
-# DLG-000-07: early clients were told of this one; it takes our session id, never one of their own.
+# DLG-000-07: early clients know this parameter; it takes our session id, never one of their own.
 ALIAS_PATH = "/message"
 OFF = "The HTTP+SSE transport is switched off (HTTP_SSE). Connect to /mcp."
 NO_SESSION = "Name the session: POST to the address that the 'endpoint' event of GET /sse gave."
@@ -95,7 +95,7 @@ class HttpSse:
                 messages_path=scope.get("root_path", "") + MESSAGES_PATH,
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:
-            # SSE1-06: nobody can come back to it.
+            # SSE1-06: it cannot be resumed.
             await process.dispatcher.end_session(session, ENDED)
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:

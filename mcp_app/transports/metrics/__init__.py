@@ -1,1 +1,1 @@
-"""GET /metrics: what Prometheus reads, who may read it, and the words it is told in."""
+"""GET /metrics: the metrics for Prometheus, their access rule and their text format."""

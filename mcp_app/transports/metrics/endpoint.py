@@ -24,7 +24,7 @@ NOT_ALLOWED = f"The user of this API key needs the permission {PERMISSION}."
 
 
 class Metrics:
-    """An ASGI callable for ``http`` scopes. All who ask while it looks share what it finds."""
+    """An ASGI callable for ``http`` scopes. Requests that arrive while one is read share its answer."""
 
     def __init__(self, process: Process) -> None:
         settings = process.settings

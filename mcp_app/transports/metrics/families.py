@@ -41,7 +41,7 @@ class Families(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        """The families, always in the same order; those nobody could answer for are missing."""
+        """The families, always in the same order; those that could not be read are missing."""
         found = self._readings
         labels = {"version": self._version, "python": platform.python_version()}
         yield InfoMetricFamily("mcp_build", "The server's version", value=labels)

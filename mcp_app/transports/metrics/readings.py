@@ -1,4 +1,4 @@
-"""Asks once for everything that is told: what processes counted, Redis, the queues, the database."""
+"""Reads the sources of all metrics once: counts of processes, Redis, the queues, the database."""
 
 from __future__ import annotations
 

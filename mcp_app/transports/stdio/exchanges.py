@@ -81,7 +81,7 @@ class Exchanges:
         """End subscriptions in the way that their client understands (CAN-07), and stop everything else."""
         self._connections.drain()
         if self._listening:
-            # Not for ever: perhaps nobody reads any more.
+            # Not for ever: the reader may be gone.
             await asyncio.wait(self._listening, timeout=ENDING_SECONDS)
         pending = list(self._open.values())
         for task in pending:

@@ -81,7 +81,7 @@ class Pipes:
         try:
             self._loop.call_soon_threadsafe(_settle, done, error)
         except RuntimeError:
-            return  # The loop is closed: nobody waits any more.
+            return  # The loop is closed, so nothing waits any more.
 
 
 def _settle(done: asyncio.Future[None], error: OSError | None) -> None:

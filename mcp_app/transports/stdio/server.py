@@ -203,7 +203,7 @@ class StdioServer:
         return await self._process.dispatcher.batch(session, self._principal, message)
 
     async def _pass_on(self, reference: StreamReference, request_id: str | int | None) -> None:
-        """Write a stream until it is complete; it is not kept, because nobody can come back for it."""
+        """Write a stream until it is complete; it is not kept, because it cannot be resumed."""
         session = await self._current()
         streams = self._process.streams
         reader = streams.reader(session.id, reference.stream, reference.epoch, 0)

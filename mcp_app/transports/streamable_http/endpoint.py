@@ -144,7 +144,7 @@ class Endpoint:
             await send_error(send, error, extra)
 
     async def principal(self, fields: Fields, scope: Scope) -> Principal:
-        """Who asks: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
+        """The principal: the Authorization header alone counts, no cookie, no query (AUTH-06, AUTH-21)."""
         authorization, address = fields.get(b"authorization"), address_of(scope)
         local = authorization is None and is_local(fields, address)
         authenticator = self._process.authenticator
@@ -229,7 +229,7 @@ class Endpoint:
     async def _other(self, method: str, fields: Fields, allow: str, send: Send, extra: Headers) -> None:
         if method != "OPTIONS":
             raise MethodNotAllowed(allow=allow)
-        # SEC-05: only an allowed origin got this far, and only it is told that it may go on.
+        # SEC-05: only an allowed origin got this far, and only it is granted access.
         preflight = (
             (b"access-control-allow-methods", allow.removesuffix(", OPTIONS").encode()),
             (b"access-control-max-age", b"600"),

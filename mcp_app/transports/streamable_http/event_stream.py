@@ -117,7 +117,7 @@ class EventStream:
             try:
                 events = await self._next(reader, stream, self._pause(clock))
             except (StreamUnknown, StreamFinished, McpError):
-                return  # The session ended, or nobody writes the stream any more.
+                return  # The session ended, or the stream has no writer any more.
             except StreamsError:
                 await asyncio.sleep(1)
                 events = []
@@ -164,7 +164,7 @@ class EventStream:
                 # not be sent away again by the close that made it come.
                 if self._session.version < V2025_11_25 or event.offset <= self._replayed:
                     continue
-                # With an id of its own: who resumes from it does not meet the same close again.
+                # With an id of its own: a client that resumes from it does not meet the same close again.
                 chunks.append(sse.encode_event(b"", position, int(event.data)))
                 closed = True
                 break
@@ -202,7 +202,7 @@ class EventStream:
         await self._write(sse.encode_retry(self._settings.stream_retry_ms))
 
     def _encode(self, message: bytes) -> bytes:
-        """A message that is no event of the stream, so nobody can resume from it."""
+        """A message that is not an event of the stream, so it cannot be resumed from."""
         return sse.encode_event(message)
 
     async def _tell_gap(self) -> None:
@@ -213,7 +213,7 @@ class EventStream:
             await self._write(self._encode(jsonrpc.encode_notification("notifications/message", params)))
 
     async def _announce_catalogue(self) -> None:
-        """Tell of what changed since this client was last told; while Redis is away, later."""
+        """Send what changed since the last announcement to this client; while Redis is away, later."""
         try:
             messages, revision = await notices.due(self._process.streams, self._session)
         except StreamsError:
@@ -226,7 +226,7 @@ class EventStream:
         await _noted(self._process.sessions.announced(self._session, revision))
 
     async def _check(self, connection: Connection) -> bool:
-        """Ask again who is there, however busy the stream is; False to end it (S5, AUTH-18)."""
+        """Authenticate again, however busy the stream is; False to end it (S5, AUTH-18)."""
         self._checked = asyncio.get_running_loop().time()
         connection.stale = False
         try:
@@ -236,7 +236,7 @@ class EventStream:
             if connection.token and not await self._process.standalone.renew(self._session, connection.token):
                 return False
         except (StreamsError, Unavailable):
-            return True  # Nobody can be asked now: a short outage must not send every reader away.
+            return True  # It cannot be checked now: a short outage must not disconnect every reader.
         except McpError:
             return False
         return True

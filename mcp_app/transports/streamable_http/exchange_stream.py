@@ -21,7 +21,7 @@ from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.event_stream import START_HEADERS, STREAMING, Stalled, disconnected
 from mcp_app.transports.streamable_http.request_body import Receive
 
-# How long a request may still take when the process is told to stop: nobody can come back for its answer.
+# How long a request may still take when the process is asked to stop: its answer cannot be resumed.
 STOPPING_SECONDS = 3.0
 
 log = logging.getLogger("mcp.stream")
@@ -141,7 +141,7 @@ class ExchangeStream:
         return self._written + self._settings.keep_alive_seconds
 
     def _check_due(self) -> float:
-        """When to ask again who is there: regularly, however busy the stream is, and at the end of a key."""
+        """When to authenticate again: regularly, however busy the stream is, and when a key expires."""
         due = self._checked + self._settings.keep_alive_seconds
         if self._principal.expires_at is not None:
             left = self._principal.expires_at - time.time()
@@ -157,7 +157,8 @@ class ExchangeStream:
                 self._authorization, local=self._local
             )
         except Unavailable:
-            # Nobody can be asked now: a short outage changes nothing, but no key lives longer by it.
+            # The credential cannot be checked now: a short outage changes nothing, but does not prolong a
+            # key.
             if expires is not None and expires <= time.time():
                 raise
 

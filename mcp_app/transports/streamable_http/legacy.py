@@ -178,7 +178,7 @@ class Legacy:
         return session, reference, token
 
     async def _afresh(self, session: Session) -> tuple[Session, StreamReference, str]:
-        """The standalone stream for who knows an earlier life of it; Redis was emptied, or set back in time.
+        """The standalone stream for a client that knows an earlier epoch; Redis was emptied or restored.
 
         A refusal would be repeated for ever by a client that keeps the id it has. There is one such stream in
         each session, so an id of another session's opens nothing but this session's own.
@@ -196,7 +196,7 @@ class Legacy:
 
     async def _restored(self, session: Session, stream: str) -> tuple[Session, StreamReference, str]:
         """A stream that Redis lost: of a background call, whose answer is in the database (R12), or one that
-        this process still writes. What else it was cannot be told any more: its writer is not here.
+        this process still writes. What else it contained is unknown: its writer is not here.
         """
         if (session.id, stream) in self._dispatcher.writing:
             owner = session.principal_key

@@ -166,7 +166,7 @@ class ListenStream:
         return max(pause, 0.0)
 
     async def _is_still_allowed(self) -> bool:
-        """Ask again who is there, however much there is to tell (SUB-10, S5)."""
+        """Authenticate again, however much there is to send (SUB-10, S5)."""
         subscription = self._subscription
         now = asyncio.get_running_loop().time()
         expires_at = subscription.principal.expires_at
@@ -182,7 +182,7 @@ class ListenStream:
         try:
             principal = await self._process.authenticator.authenticate(self._authorization, local=self._local)
         except Unavailable:
-            return True  # Nobody can be asked now: a short outage must not send every listener away.
+            return True  # It cannot be checked now: a short outage must not disconnect every listener.
         except McpError:
             return False
         subscription.principal = principal

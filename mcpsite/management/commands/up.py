@@ -163,7 +163,7 @@ def healthy_line(environment: Environment, first: FirstStart | None) -> str:
 
 
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:
-    """The one block a person reads: where to connect, who may, and the line to paste."""
+    """The one block for a person to read: the address, the access rule, and the line to paste."""
     url = f"{environment.base_url}/mcp"
     needs_key = environment.auth == "required"
     use = "every request needs one" if needs_key else "not needed from this machine"
