@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from typing import Any
 
 from django.db import connection
-from django.db.models import DateTimeField, DurationField, Value
+from django.db.models import DurationField, Value
 from django.db.models.functions import Now
 from django.db.models.sql import Query
 
@@ -49,7 +50,7 @@ def lease_parameter(plus: float) -> Any:
     """The parameter of ``lease_in_sql``."""
     if connection.vendor != "sqlite":
         return seconds(plus)
-    return DateTimeField().get_db_prep_value(_since_start(plus), connection)
+    return connection.ops.adapt_datetimefield_value(_since_start(plus))
 
 
 def _since_start(plus: float) -> datetime:
@@ -70,16 +71,26 @@ def in_sql() -> str:
 
 def seconds(plus: float | None) -> Any:
     """The parameter of ``in_sql``; None gives NULL."""
+    return _duration(connection.vendor, plus)
+
+
+@lru_cache(maxsize=64)
+def _duration(_vendor: str, plus: float | None) -> Any:
     later = None if plus is None else timedelta(seconds=plus)
     return DurationField().get_db_prep_value(later, connection)
 
 
 def moment(said: Any) -> datetime:
     """The value of ``in_sql``, as the database gave it."""
-    for convert in connection.ops.get_db_converters(now()):
+    for convert in _converters(connection.vendor):
         said = convert(said, None, connection)
     told: datetime = said
     return told
+
+
+@cache
+def _converters(_vendor: str) -> list[Any]:
+    return list(connection.ops.get_db_converters(now()))
 
 
 def read() -> datetime:
