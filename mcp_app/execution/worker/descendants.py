@@ -168,7 +168,7 @@ def _others(own: Collection[int] = ()) -> dict[int, tuple[str, str]]:
 
 
 def _has_children() -> bool:
-    """Whether this process has any. Takes a microsecond; reading /proc takes as long as a database statement."""
+    """Whether this process has any. Takes a microsecond; reading /proc takes as long as a statement."""
     if sys.platform != "linux":
         return False
     try:

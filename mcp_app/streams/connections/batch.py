@@ -7,6 +7,7 @@ commands of all tasks that run in one turn, and those that come during a round t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,9 @@ from mcp_app.streams.connections.scripts import ALL, Script
 Argument = str | int | bytes
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
+TELL_SECONDS = 0.5
+
+log = logging.getLogger(__name__)
 
 
 class _Entry:
@@ -56,6 +60,7 @@ class Batch:
         self._sent: deque[_Entry] = deque()
         self._bytes: list[bytes] = []
         self._size = 0
+        self._telling: set[asyncio.Future[Any]] = set()
         self._scheduled = False
         self._watchdog: asyncio.TimerHandle | None = None
         self._late = False
@@ -73,7 +78,9 @@ class Batch:
         await self._connection.start()
 
     async def close(self) -> None:
-        """Fail what is still waiting and close the connection."""
+        """Fail what is still waiting, but for what nobody waits for, and close the connection."""
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=TELL_SECONDS)
         await self._connection.close()
         self._down()
         if self._watchdog is not None:
@@ -97,6 +104,23 @@ class Batch:
             return await self.command("EVALSHA", script.digest, len(keys), *keys, *arguments)
         except _ScriptMissing:
             return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
+
+    def tell(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
+        """Run a script whose reply nobody waits for: before all that is asked for later. Never fails."""
+
+        def told(reply: asyncio.Future[Any]) -> None:
+            self._telling.discard(reply)
+            error = None if reply.cancelled() else reply.exception()
+            if isinstance(error, _ScriptMissing):
+                self._tell(self.command("EVAL", script.source, len(keys), *keys, *arguments), told)
+            elif error is not None:
+                log.info("Redis was not told something: %s", error)
+
+        self._tell(self.command("EVALSHA", script.digest, len(keys), *keys, *arguments), told)
+
+    def _tell(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:
+        self._telling.add(reply)
+        reply.add_done_callback(told)
 
     def _put(self, packed: bytes, count: int) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()

@@ -6,14 +6,13 @@ An owner is named by the key of a principal; all principals of a person are on o
 from __future__ import annotations
 
 import asyncio
-import logging
 from functools import lru_cache
 from typing import Any
 
 import redis
 
 from mcp_app.protocol.principal_key import person_of
-from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull, StreamsUnavailable
+from mcp_app.streams.base import KeptFull, StreamLimits, StreamsFull, StreamsUnavailable
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.client import sync_client
@@ -27,8 +26,6 @@ MEMORY_SECONDS = 0.1
 TOMBSTONE = 200
 # Refused people that one process knows of.
 REMEMBERED = 10_000
-
-log = logging.getLogger(__name__)
 
 
 class RedisKept:
@@ -58,6 +55,8 @@ class RedisKept:
         check_room(used, most, self._limits)
         person = person_of(owner)
         self._refused.discard(person)
+        if not bound_of(most, self._limits):
+            return
         try:
             check(await self.held(person), most, self._limits)
         except KeptFull:
@@ -70,27 +69,24 @@ class RedisKept:
         """See ``Kept.refused``."""
         return person_of(owner) in self._refused
 
-    async def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
+    # These three are sent without waiting for the reply: after the write they tell of, and before any later
+    # command of this process, so that it reads its own notes.
+
+    def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
         """Replace a stream's entry in the account. Never fails: the stream has already been written."""
         person = person_of(owner.decode())
-        await self._tell(person, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
+        self._batch.tell(scripts.KEPT, KEPT, person, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
 
-    async def note_tombstone(self, owner: str, ttl: int) -> None:
+    def note_tombstone(self, owner: str, ttl: int) -> None:
         """Add what an ended session leaves for ``ttl`` seconds; "": that was noted before. Never fails."""
         if owner:
-            await self._tell(*tombstone(owner, ttl))
+            self._batch.tell(scripts.KEPT, KEPT, *tombstone(owner, ttl))
 
-    async def forget(self, session: str, streams: list[str]) -> None:
+    def forget(self, session: str, streams: list[str]) -> None:
         """Take streams that are gone from the account. Never fails, either."""
         for start in range(0, len(streams), SWEEP):
             names = (f"{session}/{stream}" for stream in streams[start : start + SWEEP])
-            await self._tell("", SWEEP, "", 0, 0, *names)
-
-    async def _tell(self, *arguments: Argument) -> None:
-        try:
-            await self._batch.script(scripts.KEPT, KEPT, *arguments)
-        except StreamsError as error:
-            log.info("The account of kept streams was not told: %s", error)
+            self._batch.tell(scripts.KEPT, KEPT, "", SWEEP, "", 0, 0, *names)
 
     async def _look(self) -> tuple[int, int]:
         """Bytes Redis uses, and may use; 0 for no limit."""
@@ -145,7 +141,12 @@ def check_room(used: int, memory: int, limits: StreamLimits) -> None:
 
 def check(held: int, memory: int, limits: StreamLimits) -> None:
     """Raise KeptFull when an owner's ``held`` bytes are his share of ``memory`` (0: no limit) or more."""
-    bounds = [limits.kept_bytes, memory * limits.kept_percent // 100]
-    bound = min((each for each in bounds if each), default=0)
+    bound = bound_of(memory, limits)
     if bound and held >= bound:
         raise KeptFull(f"{held} bytes are kept, and {bound} may be.")
+
+
+def bound_of(memory: int, limits: StreamLimits) -> int:
+    """How many bytes may be kept for an owner, in a store of so much ``memory``; 0: any number."""
+    bounds = [limits.kept_bytes, memory * limits.kept_percent // 100]
+    return min((each for each in bounds if each), default=0)

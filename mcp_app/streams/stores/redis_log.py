@@ -123,7 +123,7 @@ class RedisLog:
                 ("PUBLISH", self._channels.wake(session), stream),
             ]
         )
-        await self._kept.forget(session, [stream])
+        self._kept.forget(session, [stream])
 
     async def _run(self, script: Script, session: str, stream: str, owner: str, *arguments: Argument) -> Any:
         """Run a script that writes a stream, and tell the account what it says about it."""
@@ -140,7 +140,7 @@ class RedisLog:
             *arguments,
         )
         if isinstance(reply, list) and len(reply) > 2:
-            await self._kept.note(reply[2], session, stream, reply[3])
+            self._kept.note(reply[2], session, stream, reply[3])
         return reply
 
 

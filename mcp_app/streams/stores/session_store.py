@@ -81,11 +81,9 @@ class RedisSessions:
             self._channels.wake(session),
             EVERYONE,
         )
-        await asyncio.gather(
-            self._kept.forget(session, [stream.decode() for stream in streams]),
-            self._kept.note_tombstone(principal, tombstone_ttl),
-            self._batch.many([("ZREM", key, session) for key in _registers(principal)]),
-        )
+        self._kept.forget(session, [stream.decode() for stream in streams])
+        self._kept.note_tombstone(principal, tombstone_ttl)
+        await self._batch.many([("ZREM", key, session) for key in _registers(principal)])
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
         """See ``SessionStore.add_subscription``."""

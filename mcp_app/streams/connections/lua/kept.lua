@@ -25,10 +25,8 @@ for _, stream in ipairs(expired) do forget(stream) end
 for at = 6, #ARGV do forget(ARGV[at]) end
 if ARGV[3] ~= '' then
   -- First a write that needs no memory, for the reason told in finish.lua. What is kept longer stays.
-  local function live(seconds)
-    for _, key in ipairs(KEYS) do redis.call('EXPIRE', key, math.max(seconds, redis.call('TTL', key))) end
-  end
-  live(tonumber(ARGV[5]))
+  local needed = tonumber(ARGV[5])
+  redis.call('EXPIRE', KEYS[1], math.max(needed, redis.call('TTL', KEYS[1])))
   local stream, bytes = ARGV[3], tonumber(ARGV[4])
   if string.sub(ARGV[4], 1, 1) == '+' then
     stream = stream .. '/' .. math.floor(now / 60)
@@ -38,6 +36,9 @@ if ARGV[3] ~= '' then
   redis.call('ZADD', KEYS[1], now + ARGV[5], stream)
   redis.call('HSET', KEYS[2], stream, string.format('%d %s', bytes, ARGV[1]))
   redis.call('HINCRBY', KEYS[3], ARGV[1], string.format('%d', bytes))
-  live(ARGV[5] + 60)
+  for _, key in ipairs(KEYS) do
+    -- Longer than needed, or each note would have to do it.
+    if redis.call('TTL', key) < needed + 60 then redis.call('EXPIRE', key, needed + 120) end
+  end
 end
 return {tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or 0), #expired == tonumber(ARGV[2]) and 1 or 0}
