@@ -13,7 +13,7 @@ from mcp_app.execution.asking.request_state import inputs_of, spend
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.background.service import Background
 from mcp_app.execution.running.call import Call
-from mcp_app.execution.running.calls import Calls, Read, Work
+from mcp_app.execution.running.calls import Calls, Work
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
@@ -84,7 +84,6 @@ class RequestContext(Asked):
         *,
         target: str,
         work: Work,
-        read: Read,
         timeout: float | None = None,
         on_timeout: Callable[[], dict[str, Any]] | None = None,
     ) -> None:
@@ -104,7 +103,6 @@ class RequestContext(Asked):
             progress_token=progress_token(meta),
             timeout=seconds,
             work=work if inputs is None or not inputs.nonce else self._after_spending(inputs, work),
-            read=read,
             on_timeout=on_timeout or _no_answer,
             trace_fields=self.trace_fields,
             inputs=inputs,

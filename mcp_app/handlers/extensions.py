@@ -14,7 +14,6 @@ from mcp_app.conf import Settings
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.json_values import jsonable
-from mcp_app.execution.running.reading import read_for
 from mcp_app.handlers import tasks
 from mcp_app.handlers.context import Handler, Params, RequestContext, Result
 from mcp_app.protocol.downlevel import CACHE_HINTS
@@ -62,7 +61,7 @@ def _handler(extension: Extension, method: Method) -> Handler:
 
         # Without what rounds of questions bring along: no method of an extension has any (MRTR-01).
         meta = {"_meta": params["_meta"]} if "_meta" in params else {}
-        context.run(meta, target=method.name, work=work, read=read_for(runner))
+        context.run(meta, target=method.name, work=work)
         return None
 
     return handle

@@ -9,7 +9,6 @@ from mcp_app.catalogue.serving.entries import PromptEntry
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_messages
 from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reading import read_for
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
@@ -47,7 +46,7 @@ def get_prompt(context: RequestContext, params: Params) -> Result:
         value = await runner.run_prompt(function, dict(accepted), call, prompt_context)
         return _described(entry, to_messages(value))
 
-    context.run(params, target=entry.name, work=work, read=read_for(runner))
+    context.run(params, target=entry.name, work=work)
     return None
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import Any
+from functools import partial
 
-from mcp_app.execution.running.call import Call
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reading import contents, find, read_for
+from mcp_app.execution.running.reading import contents, find
 from mcp_app.handlers.context import Asked, Params, RequestContext, Result
 from mcp_app.handlers.lists import page
 from mcp_app.protocol.errors import InvalidParams
@@ -29,12 +26,8 @@ def read(context: RequestContext, params: Params) -> Result:
     """RES-02, RES-03: permissions are checked before anything is read (RES-06)."""
     uri = _uri(params)
     entry, variables = find(uri, context.principal.permissions)
-    runner = context.services.calls.runner
-
-    def work(call: Call, reading: Context) -> Awaitable[dict[str, Any]]:
-        return contents(runner, entry, uri, variables, call, reading)
-
-    context.run(params, target=uri, work=work, read=read_for(runner))
+    work = partial(contents, context.services.calls.runner, entry, uri, variables)
+    context.run(params, target=uri, work=work)
     return None
 
 

@@ -10,7 +10,6 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored import client_tasks
 from mcp_app.execution.stored.acceptance import new_call
@@ -101,7 +100,6 @@ def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, argume
         params,
         target=entry.name,
         work=work,
-        read=read_for(services.calls.runner),
         timeout=seconds,
         on_timeout=lambda: error_result(f"{entry.name} asked nothing in {seconds:g} seconds."),
     )

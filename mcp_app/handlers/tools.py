@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
 from mcp_app.catalogue.serving.current import current
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.request_state import spend
-from mcp_app.execution.running.call import Call
-from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
@@ -166,17 +164,11 @@ async def _accept(
 
 
 def _run(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:
-    runner = context.services.calls.runner
     seconds = entry.timeout or context.services.settings.tool_timeout_seconds
-
-    def work(call: Call, tool_context: Context) -> Awaitable[dict[str, Any]]:
-        return runner.run_tool(entry, arguments, call, tool_context)
-
     context.run(
         params,
         target=entry.name,
-        work=work,
-        read=read_for(runner),
+        work=partial(context.services.calls.runner.run_tool, entry, arguments),
         timeout=seconds,
         on_timeout=lambda: error_result(f"{entry.name} timed out after {seconds:g} seconds and was stopped."),
     )

@@ -349,7 +349,7 @@ class Call:
             self._questions.discard(task)
 
 
-async def attempt(call: Call, work: Callable[[], Awaitable[dict[str, Any]]]) -> None:
+async def attempt(call: Call, work: Callable[[Call, T], Awaitable[dict[str, Any]]], context: T) -> None:
     """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
     # Set here, not by the starter: a task cancelled before its first step never runs, and would not answer.
     call.task = asyncio.current_task()
@@ -357,7 +357,7 @@ async def attempt(call: Call, work: Callable[[], Awaitable[dict[str, Any]]]) -> 
     try:
         if call.stopped_by:
             raise asyncio.CancelledError
-        result = await work()
+        result = await work(call, context)
         encoded = jsonrpc.encode_result(call.request_id, call.session.fit(call.method, result))
         outcome = "tool_error" if result.get("isError") else "ok"
     except (asyncio.CancelledError, Cancelled, Suspended):

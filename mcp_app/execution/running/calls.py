@@ -12,6 +12,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
 from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
 from mcp_app.observability.call_telemetry import of_request
@@ -24,7 +25,6 @@ from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 
 Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
-Read = Callable[[Call, str], Awaitable[dict[str, Any]]]
 
 
 class Calls:
@@ -40,6 +40,7 @@ class Calls:
         settings: Settings,
     ) -> None:
         self.runner = runner
+        self._read = read_for(runner)
         self._streams = streams
         self._requests = requests
         self._log = log
@@ -74,7 +75,6 @@ class Calls:
         progress_token: str | int | None,
         timeout: float,
         work: Work,
-        read: Read,
         on_timeout: Callable[[], dict[str, Any]],
         trace_fields: Mapping[str, str] | None = None,
         inputs: Inputs | None = None,
@@ -116,9 +116,8 @@ class Calls:
         reply.calls.append(call)
         self._sessions[session.id] = session
         self._running[principal.key] = running + 1
-        context = Context(call, lambda uri: read(call, uri))
         # From its first step on the task is kept by the call, until then by the event loop.
-        call.loop.create_task(attempt(call, lambda: work(call, context)))
+        call.loop.create_task(attempt(call, work, Context(call, self._read)))
         return call
 
     def _admit(self, session: Session, principal: Principal, request_id: str | int) -> int:

@@ -36,7 +36,8 @@ log = logging.getLogger("mcp.questions")
 _in_effect: ContextVar[bool] = ContextVar("in_effect", default=False)
 
 T = TypeVar("T")
-ReadResource = Callable[[str], Awaitable[dict[str, Any]]]
+# Reads a resource for the caller of a call.
+ReadResource = Callable[[Call, str], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +280,7 @@ class Context:
 
     async def aread_resource(self, uri: str) -> dict[str, Any]:
         """Read a resource of this server as the caller may; returns the ``resources/read`` result."""
-        return await self._read(uri)
+        return await self._read(self._call, uri)
 
     def may_read(self, uri: str) -> bool:
         """Whether ``uri`` is a resource of this server that the caller may read."""
@@ -287,7 +288,7 @@ class Context:
 
     def read_resource(self, uri: str) -> dict[str, Any]:
         """As ``aread_resource``, for synchronous code."""
-        return self._wait(lambda: self._read(uri))
+        return self._wait(lambda: self._read(self._call, uri))
 
     def _wait(self, question: Callable[[], Awaitable[T]]) -> T:
         return self._call.run_from_thread(question)

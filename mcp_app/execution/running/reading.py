@@ -11,19 +11,18 @@ from mcp_app.catalogue.serving.entries import ResourceEntry
 from mcp_app.database import aquery
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_contents
-from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.context import Context, ReadResource
 from mcp_app.execution.running.runner import Runner
 from mcp_app.protocol.errors import ResourceNotFound
 
 
 @cache
-def read_for(runner: Runner) -> Any:
+def read_for(runner: Runner) -> ReadResource:
     """How ``Context.read_resource`` reads for the caller of a call."""
 
     async def read_as_caller(call: Call, uri: str) -> dict[str, Any]:
         entry, variables = find(uri, call.principal.permissions)
-        reading = Context(call, lambda other: read_as_caller(call, other))
-        return await contents(runner, entry, uri, variables, call, reading)
+        return await contents(runner, entry, uri, variables, call, Context(call, read_as_caller))
 
     return read_as_caller
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -52,19 +52,17 @@ class Runner:
         Raises Suspended when it asked what the client answers with a new request, whatever it made of that.
         """
         try:
-            return await self._invoke(function, arguments, call, context)
+            keywords = function.bind(arguments)
+            if function.context_name is not None:
+                keywords[function.context_name] = context
+            if function.is_async:
+                return await function.call(**keywords)
+            return await self._invoke_in_thread(function, keywords, call)
         finally:
             if call.suspended:
                 raise Suspended
 
-    async def _invoke(
-        self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
-    ) -> Any:
-        keywords = function.bind(arguments)
-        if function.context_name is not None:
-            keywords[function.context_name] = context
-        if function.is_async:
-            return await function.call(**keywords)
+    async def _invoke_in_thread(self, function: ToolFunction, keywords: dict[str, Any], call: Call) -> Any:
         thread = await self._threads.start(_in_thread, function.call, keywords)
         # All of them: a tool in a thread may read a resource that has one of its own.
         call.threads = (*(each for each in call.threads if not each.done()), thread)
@@ -92,24 +90,21 @@ class Runner:
         """
         if entry.needs_approval and not approved:
             return _unapproved(entry)
-
-        async def work() -> dict[str, Any]:
+        try:
             return to_result(await self.invoke(entry.function, arguments, call, context), entry)
-
-        return await _guarded(entry, call, work)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
+            return _stopped_or_failed(entry.name, error, call)
 
     async def ask_first(
         self, entry: ToolEntry, arguments: dict[str, Any], call: Call, context: Context
     ) -> dict[str, Any]:
         """Run what asks before a call of a tool becomes a task; empty, or the result of its failure."""
-        function = entry.asks_first
-
-        async def work() -> dict[str, Any]:
-            if function is not None:
-                await self.invoke(function, arguments, call, context)
-            return {}
-
-        return await _guarded(entry, call, work)
+        try:
+            if entry.asks_first is not None:
+                await self.invoke(entry.asks_first, arguments, call, context)
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+            return _stopped_or_failed(entry.name, error, call)
+        return {}
 
     def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
         """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here."""
@@ -168,22 +163,13 @@ class Runner:
             raise InvalidParams("; ".join(error.messages)) from None
 
 
-async def _guarded(
-    entry: ToolEntry, call: Call, work: Callable[[], Awaitable[dict[str, Any]]]
-) -> dict[str, Any]:
-    """What a tool's code comes to, its failures as results."""
-    try:
-        return await work()
-    except Cancelled as error:
-        if call.stopped:
-            raise asyncio.CancelledError from None
-        return _failed(entry.name, error, call.session.version)
-    except asyncio.CancelledError as error:
-        if call.interrupted:
-            raise
-        return _failed(entry.name, error, call.session.version)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: a tool may raise anything
-        return _failed(entry.name, error, call.session.version)
+def _stopped_or_failed(name: str, error: BaseException, call: Call) -> dict[str, Any]:
+    """As ``_failed``; raises CancelledError when the tool ended because its call was stopped."""
+    if isinstance(error, Cancelled) and call.stopped:
+        raise asyncio.CancelledError from None
+    if isinstance(error, asyncio.CancelledError) and call.interrupted:
+        raise error
+    return _failed(name, error, call.session.version)
 
 
 def _unapproved(entry: ToolEntry) -> dict[str, Any]:

@@ -255,11 +255,12 @@ class Worker:
         self._running[key] = call
         try:
             call.watch(self._settings.grace_seconds)
-            await asyncio.wait((asyncio.ensure_future(attempt(call, lambda: self._work(record, call))),))
+            context = Context(call, read_for(self._runner))
+            await asyncio.wait((asyncio.ensure_future(attempt(call, partial(self._work, record), context)),))
         finally:
             self._running.pop(key, None)
 
-    async def _work(self, record: CallRecord, call: Call) -> dict[str, Any]:
+    async def _work(self, record: CallRecord, call: Call, context: Context) -> dict[str, Any]:
         entry = catalogue.current().tool(record.tool, call.principal.permissions)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")
@@ -267,7 +268,6 @@ class Worker:
         if record.approved and call_record.digest(record.tool, arguments) != record.digest:
             # The preset has other fixed arguments now: what would run is not what was approved.
             return error_result(f"{record.tool} was changed after this call was approved: call it again.")
-        context = Context(call, lambda uri: read_for(self._runner)(call, uri))
         return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
 
     def _finished(self, call: Call, encoded: bytes) -> None:

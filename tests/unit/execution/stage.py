@@ -70,7 +70,6 @@ class Stage:
         timeout: float = 60.0,
         principal: Principal = LOOPBACK,
         on_timeout: Callable[[], dict[str, Any]] = lambda: {"content": [], "isError": True},
-        read: Callable[[Call, str], Awaitable[dict[str, Any]]] | None = None,
         inputs: Inputs | None = None,
     ) -> Call:
         """Begin a call; its reply is ``call.reply``."""
@@ -86,13 +85,9 @@ class Stage:
             progress_token=progress_token,
             timeout=timeout,
             work=work,
-            read=read or self._read,
             on_timeout=on_timeout,
             inputs=inputs,
         )
-
-    async def _read(self, call: Call, uri: str) -> dict[str, Any]:
-        return {"contents": [{"uri": uri, "text": "read"}]}
 
     async def said(self, call: Call, grace: float = 3600.0) -> list[dict[str, Any]]:
         """Every message the client of a call gets, the answer last."""

@@ -12,11 +12,15 @@ from django.contrib.auth.models import AnonymousUser
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.serving import current
 from mcp_app.execution.running.call import Call, Cancelled
 from mcp_app.execution.running.context import Context
+from mcp_app.protocol.errors import ResourceNotFound
 from mcp_app.protocol.messages.jsonrpc import Response
 from mcp_app.streams.gateway import Streams
+from tests.unit.catalogue.entries import resource_entry
 from tests.unit.execution.stage import DONE, Stage, begun, in_thread, never, result, session_with
+from tests.unit.handlers.desk import offer
 
 Ask = Callable[[Context], Awaitable[Any]]
 FORM = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -244,20 +248,29 @@ async def test_every_question_has_a_name_for_synchronous_code(
 
 
 async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:
-    read: list[tuple[Call, str]] = []
+    def open_to_all() -> str:
+        """Open to all."""
+        return "read"
 
-    async def reading(call: Call, uri: str) -> dict[str, Any]:
-        read.append((call, uri))
-        return {"contents": []}
+    def secret() -> str:
+        """Not for everybody."""
+        return "secret"
 
     async def work(call: Call, context: Context) -> dict[str, Any]:
-        assert await context.aread_resource("a://1") == {"contents": []}
-        assert await asyncio.to_thread(context.read_resource, "a://2") == {"contents": []}
+        read = {"contents": [{"uri": "a://1", "mimeType": "text/plain", "text": "read"}]}
+        assert await context.aread_resource("a://1") == read
+        assert await asyncio.to_thread(context.read_resource, "a://1") == read
+        with pytest.raises(ResourceNotFound):
+            await context.aread_resource("a://2")
         return result()
 
-    call = stage.start(work, read=reading)
-    assert await stage.said(call) == [DONE]
-    assert read == [(call, "a://1"), (call, "a://2")]
+    before = current.current()
+    entries = [resource_entry(open_to_all, "a://1"), resource_entry(secret, "a://2", 2, permission="app.see")]
+    offer(resources=entries)
+    try:
+        assert await stage.said(stage.start(work)) == [DONE]
+    finally:
+        current.replace(before)
 
 
 async def test_track_reports_before_each_item_and_at_the_end(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.published import Published
 from mcp_app.execution.running.call import attempt
 from mcp_app.execution.running.context import Context as CallContext
+from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord, digest
@@ -84,8 +86,8 @@ async def test_an_attempt_ends_with_its_question_and_keeps_no_answer(stage: Stag
     call = call_of(record, streams, reply)
     assert record.inputs is not None
     call.inputs = Inputs.restored(record.inputs)
-    context = CallContext(call, lambda uri: stage._read(call, uri))
-    await attempt(call, lambda: stage.runner.run_tool(tool_entry(asks), {}, call, context))
+    context = CallContext(call, read_for(stage.runner))
+    await attempt(call, partial(stage.runner.run_tool, tool_entry(asks), {}), context)
     assert await reply.done()
     assert call.outcome == "asked"
     assert set(call.inputs.requests) == {"elicitation-2"}
