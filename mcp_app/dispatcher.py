@@ -30,6 +30,7 @@ from mcp_app.protocol.versions import V2025_03_26
 from mcp_app.sessions.client_requests import without_content, without_contents
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable
 
@@ -140,7 +141,7 @@ class Dispatcher:
         )
 
     def quick(
-        self, session: Session, principal: Principal, request: jsonrpc.Request, payload: bytes
+        self, session: Negotiated, principal: Principal, request: jsonrpc.Request, payload: bytes
     ) -> bytes | None:
         """The answer to a request that needs no waiting; None, and nothing done, for every other.
 
@@ -246,7 +247,7 @@ class Dispatcher:
 
     async def _serve(
         self,
-        session: Session,
+        session: Negotiated,
         principal: Principal,
         request: jsonrpc.Request,
         payload: bytes,

@@ -24,6 +24,7 @@ from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
@@ -58,7 +59,7 @@ class Asked:
     """Principal and session: all that a request needs that is answered at once."""
 
     services: Services
-    session: Session
+    session: Negotiated
     principal: Principal
 
 

@@ -15,7 +15,8 @@ from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
-from mcp_app.sessions.session import Session, bounded, negotiated_fields
+from mcp_app.sessions.negotiated import negotiated_fields
+from mcp_app.sessions.session import Session, bounded
 
 
 async def initialize(

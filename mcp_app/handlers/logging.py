@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.logging import LEVELS
+from mcp_app.sessions.session import Session
 
 
 async def set_level(context: RequestContext, params: Params) -> Result:
@@ -12,5 +15,7 @@ async def set_level(context: RequestContext, params: Params) -> Result:
     level = params.get("level")
     if level not in LEVELS:
         raise InvalidParams(f"The member 'level' must be one of: {', '.join(LEVELS)}.")
-    await context.services.change_session(context.session, log_level=level)
+    # Requests of 2026-07-28 name their level themselves, and have no such method.
+    session = cast("Session", context.session)
+    await context.services.change_session(session, log_level=level)
     return {}

@@ -14,7 +14,7 @@ import orjson
 from mcp_app.observability.redaction import MARK
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -60,7 +60,7 @@ class ClientRequests:
 
     async def ask(
         self,
-        session: Session,
+        session: Negotiated,
         method: str,
         params: dict[str, Any],
         send: Send,
@@ -96,7 +96,7 @@ class ClientRequests:
         await self._forget(session, request_id)
         return _result(orjson.loads(payload))
 
-    async def _confirmed(self, session: Session) -> None:
+    async def _confirmed(self, session: Negotiated) -> None:
         """Wait until the client has sent ``notifications/initialized``: nothing is asked before (LIFE-04).
 
         Clients send it beside their first request, so either may come first, and at another process. Only
@@ -119,21 +119,21 @@ class ClientRequests:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, CONFIRM_PAUSE_MAX)
 
-    async def answer(self, session: Session, response: jsonrpc.Response) -> bool:
+    async def answer(self, session: Negotiated, response: jsonrpc.Response) -> bool:
         """Accept a response; False if no question waits for it or it was answered already (T-POST-09)."""
         payload: dict[str, Any] = {"result": response.result}
         if response.error is not None:
             payload = {"error": response.error}
         return await self._streams.requests.answer(session.id, str(response.id), orjson.dumps(payload))
 
-    async def _withdraw(self, session: Session, request_id: str, send: Send, asked: set[str]) -> None:
+    async def _withdraw(self, session: Negotiated, request_id: str, send: Send, asked: set[str]) -> None:
         if request_id in asked:
             asked.discard(request_id)
             send(withdrawal(request_id))
         await self._forget(session, request_id)
 
     async def _sent(
-        self, session: Session, request_id: str, send: Callable[[Callable[[str], None]], None]
+        self, session: Negotiated, request_id: str, send: Callable[[Callable[[str], None]], None]
     ) -> bytes | None:
         """Send a question and wait for its answer; raises NoAnswer when it could not be sent."""
         lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -147,7 +147,7 @@ class ClientRequests:
         finally:
             waiting.cancel()
 
-    async def _forget(self, session: Session, request_id: str) -> None:
+    async def _forget(self, session: Negotiated, request_id: str) -> None:
         """What was asked and answered must not fill the store until it expires."""
         try:
             await self._streams.requests.drop(session.id, request_id)

@@ -17,7 +17,8 @@ from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, known
 from mcp_app.protocol.messages.envelope import SERVER_INFO, Envelope
 from mcp_app.protocol.versions import V2025_11_25, is_modern
-from mcp_app.sessions.session import Session, bounded, stored_fields
+from mcp_app.sessions.negotiated import Negotiated
+from mcp_app.sessions.session import Session, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
@@ -25,7 +26,7 @@ CLIENT_RECORD = "client-"
 MEMO_BYTES = 2048
 
 
-class Exchange(Session):
+class Exchange(Negotiated):
     """One request. Its ``id`` is random: a client's own request ids say nothing beyond the client (T-MOD-13).
 
     ``log_level`` is empty when the request asked for no log messages (LOG-03).
@@ -44,38 +45,28 @@ class Exchange(Session):
         read = _read if len(declared) + len(info) <= MEMO_BYTES else _read.__wrapped__
         self.capabilities, self.raw_capabilities, self.client_info = read(declared, info)
         name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
-        self.record_id = _record_id(principal_key, self.version, name, version)
         self.log_level = envelope.log_level
+        self.record_id = _record_id(principal_key, self.version, name, version)
         self.initialized = True
-        self.announced = 0
         self.in_flight = {}
-        self.warned_version = False
-        self.checked_at = 0.0
 
     def stored(self) -> dict[str, str]:
-        """The form in which a background call keeps it."""
-        fields = stored_fields(
-            version=self.version,
-            principal=self.principal_key,
-            client_info=self.client_info,
-            capabilities=self.raw_capabilities,
-            announced=0,
-            transport=MODERN,
-        )
-        return {**fields, "log_level": self.log_level}
+        """See ``Negotiated.stored``."""
+        # It has no such state; the stored form is one for both kinds.
+        return {**super().stored(), "initialized": "0", "announced": "0"}
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
-        """See ``Session.fit``."""
+        """See ``Negotiated.fit``."""
         return downlevel.complete(method, downlevel.result(method, result, self.version), server_meta())
 
     def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
-        """See ``Session.complete``; of a prepared result only the beginning is made anew."""
+        """See ``Negotiated.complete``; of a prepared result only the beginning is made anew."""
         if type(result) is bytes:
             return _words().opening(method) + result[1:]
         return downlevel.complete(method, result, server_meta())  # type: ignore[arg-type]
 
 
-def restored(session_id: str, fields: dict[str, str]) -> Session:
+def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
     """What stored fields describe: a legacy session, or the request that a background call came by."""
     if not is_modern(fields["version"]):
         return Session(session_id, fields)

@@ -29,7 +29,7 @@ from mcp_app.protocol.messages.logging import at_least
 from mcp_app.protocol.messages.progress import ProgressGate, check_progress
 from mcp_app.protocol.messages.trace_context import joined
 from mcp_app.sessions.client_requests import ClientRequests, withdrawal
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 
 # How long code may clean up after it was asked to stop, before its client is answered without it.
 UNWILLING_SECONDS = 5.0
@@ -88,7 +88,7 @@ class Call:
         request_id: str | int,
         method: str,
         target: str,
-        session: Session,
+        session: Negotiated,
         principal: Principal,
         reply: Outlet,
         requests: ClientRequests,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mcp_app.auth.principal import Principal
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 
 PROGRESS = "notifications/progress"
 # Of progress only now and then a line is logged: it would be most of the log.
@@ -18,7 +18,7 @@ class Logged(Protocol):
     """The part of a call that the log shows."""
 
     loop: asyncio.AbstractEventLoop
-    session: Session
+    session: Negotiated
     principal: Principal
     request_id: str | int
     method: str

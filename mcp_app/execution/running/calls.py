@@ -21,7 +21,7 @@ from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.gateway import Streams
 
 Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
@@ -47,7 +47,7 @@ class Calls:
         self._counts = counts
         self._settings = settings
         self._running: dict[str, int] = {}
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, Negotiated] = {}
 
     @property
     def running(self) -> int:
@@ -64,7 +64,7 @@ class Calls:
     def start(
         self,
         *,
-        session: Session,
+        session: Negotiated,
         principal: Principal,
         reply: RequestOutlet,
         request_id: str | int,
@@ -120,7 +120,7 @@ class Calls:
         call.loop.create_task(attempt(call, work, Context(call, self._read)))
         return call
 
-    def _admit(self, session: Session, principal: Principal, request_id: str | int) -> int:
+    def _admit(self, session: Negotiated, principal: Principal, request_id: str | int) -> int:
         """How many calls the principal runs now; raises as ``start`` does."""
         if request_id in session.in_flight:
             raise InvalidRequest(
@@ -139,7 +139,7 @@ class Calls:
             call.cancel(reason)
         return bool(found)
 
-    def _named(self, session_id: str) -> list[Session]:
+    def _named(self, session_id: str) -> list[Negotiated]:
         """The session of that id; by the record of a modern client, each of its requests that run."""
         if session_id.startswith(CLIENT_RECORD):
             return [exchange for exchange in self._sessions.values() if exchange.record_id == session_id]

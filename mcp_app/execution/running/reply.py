@@ -14,7 +14,7 @@ from mcp_app.execution.running.shed import Shed
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.sessions.client_requests import CANNOT_ASK
 from mcp_app.sessions.keeping import admit
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.base import ANSWER, MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -108,7 +108,7 @@ class Reply:
     def __init__(
         self,
         streams: Streams,
-        session: Session,
+        session: Negotiated,
         expected: int,
         writing: set[tuple[str, str]] | None = None,
         *,

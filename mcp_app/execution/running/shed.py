@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.logging import at_least
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 
 LEFT_OUT = "The server could not store messages of this call for a while. Left out here: {}."
 # Where a notification names its method: nothing of a tool's comes before that.
@@ -27,7 +27,7 @@ class Shed:
         if b'"notifications/progress"' not in encoded[:BEGINNING]:
             self.count += 1
 
-    async def tell(self, session: Session, append: Callable[[bytes], Awaitable[Any]]) -> None:
+    async def tell(self, session: Negotiated, append: Callable[[bytes], Awaitable[Any]]) -> None:
         """Report to the client how many messages were dropped, if any; raises as ``append`` does."""
         if not self.count:
             return
@@ -37,7 +37,7 @@ class Shed:
         self.count = 0
 
 
-def _notice(session: Session, count: int) -> bytes | None:
+def _notice(session: Negotiated, count: int) -> bytes | None:
     """As a log message (T-RES-08), where the session has asked for such."""
     if not session.log_level or not at_least("warning", session.log_level):
         return None

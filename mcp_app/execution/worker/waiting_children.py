@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp_app.sessions.client_requests import ClientRequests, NoAnswer, Send
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.gateway import Streams
 
 SLOTS = 4096
@@ -95,7 +95,7 @@ class WorkerRequests(ClientRequests):
 
     async def ask(
         self,
-        session: Session,
+        session: Negotiated,
         method: str,
         params: dict[str, Any],
         send: Send,

@@ -49,7 +49,8 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session, TaskSession
+from mcp_app.sessions.negotiated import Negotiated
+from mcp_app.sessions.session import TaskSession
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -205,7 +206,7 @@ class Worker:
         self,
         record: CallRecord,
         principal: Principal,
-        session: Session,
+        session: Negotiated,
         reply: AttemptReply,
         inputs: Inputs | None,
     ) -> Call:
@@ -237,7 +238,7 @@ class Worker:
             inputs=inputs,
         )
 
-    async def _session(self, record: CallRecord) -> tuple[Session, bool]:
+    async def _session(self, record: CallRecord) -> tuple[Negotiated, bool]:
         """The session as it is now and whether it is over; as it was at the start if Redis lost it."""
         if record.is_core_task:
             return TaskSession(record.session_id, record.session_fields, str(record.id)), False

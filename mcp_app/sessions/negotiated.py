@@ -1,0 +1,89 @@
+"""What handlers and calls know of the other side: who it is, and what client and server agreed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from mcp_app.protocol import downlevel
+from mcp_app.protocol.capabilities import ClientCapabilities
+
+
+class Negotiated:
+    """A session of the revisions that have them, or a single request of the one that has none.
+
+    ``in_flight`` holds its running calls in this process by JSON-RPC id. ``transport`` is empty for
+    Streamable HTTP. ``record_id`` names the operator's record that its messages belong to. Nothing is asked
+    of a client that has not confirmed it (``initialized``, LIFE-04).
+    """
+
+    __slots__ = (
+        "capabilities",
+        "client_info",
+        "created_at",
+        "id",
+        "in_flight",
+        "initialized",
+        "log_level",
+        "principal_key",
+        "raw_capabilities",
+        "record_id",
+        "transport",
+        "version",
+    )
+
+    # Each kind sets them itself, from what it is made of: an exchange is made for every request.
+    id: str
+    record_id: str
+    principal_key: str
+    created_at: float
+    transport: str
+    version: str
+    client_info: dict[str, Any]
+    raw_capabilities: dict[str, Any]
+    capabilities: ClientCapabilities
+    log_level: str
+    initialized: bool
+    in_flight: dict[str | int, Any]
+
+    def stored(self) -> dict[str, str]:
+        """The form in which a background call keeps what it has to know of its caller."""
+        agreed = negotiated_fields(
+            version=self.version, client_info=self.client_info, capabilities=self.raw_capabilities
+        )
+        return {
+            **agreed,
+            "principal": self.principal_key,
+            "transport": self.transport,
+            "created": repr(self.created_at),
+            "log_level": self.log_level,
+        }
+
+    def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """A result in the form its revision knows (GEN-01)."""
+        return downlevel.result(method, result, self.version)
+
+    def message(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """The params of a message of ours as its revision knows them; None if it cannot carry it (GEN-01)."""
+        return downlevel.message(method, params, self.version)
+
+    def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
+        """A fitting result with what its revision wants on every result."""
+        return result
+
+    @property
+    def client_name(self) -> str:
+        """What the client calls itself; untrusted text."""
+        return str(self.client_info.get("name", ""))
+
+
+def negotiated_fields(
+    *, version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
+) -> dict[str, str]:
+    """The stored form of what ``initialize`` negotiated."""
+    return {
+        "version": version,
+        "client": orjson.dumps(client_info).decode(),
+        "capabilities": orjson.dumps(capabilities).decode(),
+    }
