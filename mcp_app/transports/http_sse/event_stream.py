@@ -11,7 +11,8 @@ from mcp_app.protocol.http import sse
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
 from mcp_app.transports import silenced
 from mcp_app.transports.connections import Connection
-from mcp_app.transports.streamable_http.event_stream import EventStream, Stalled
+from mcp_app.transports.streamable_http.event_stream import EventStream
+from mcp_app.transports.streamable_http.sse_response import Stalled
 
 LOOK_SECONDS: Final = 60.0
 

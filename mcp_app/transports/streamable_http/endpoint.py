@@ -32,10 +32,11 @@ from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
-from mcp_app.transports.streamable_http.event_stream import STREAMING, EventStream
+from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
 from mcp_app.transports.streamable_http.modern import Modern, address_of
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
+from mcp_app.transports.streamable_http.sse_response import STREAMING
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
 ALLOW_MODERN = "POST, OPTIONS"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Awaitable, MutableMapping
 from typing import Any
 
@@ -23,27 +22,18 @@ from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnkn
 from mcp_app.streams.reader import Reader
 from mcp_app.transports import notices, silenced
 from mcp_app.transports.connections import Connection, Connections
-from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
+from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.streamable_http.sse_response import SseResponse, Stalled
 
-START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-buffering", b"no")]
-# Marks a scope whose answer has begun: an error can no longer become a body.
-STREAMING = "mcp.streaming"
 GAP = "Earlier messages of this stream are no longer kept."
 
 # What is written at once, when one message is no larger.
 WRITE_BYTES = 64 * 1024
-# How often an open stream counts as a sign of life in the database.
-SEEN_SECONDS = 240.0
-
 log = logging.getLogger("mcp.stream")
 
 
-class Stalled(Exception):
-    """The client stopped reading; it may resume when it reads again."""
-
-
-class EventStream:
+class EventStream(SseResponse):
     """One connection's writer."""
 
     def __init__(
@@ -56,15 +46,8 @@ class EventStream:
         *,
         local: bool,
     ) -> None:
-        self._process = process
-        self._connections = connections
+        super().__init__(process, connections, principal, authorization, local=local)
         self._session = session
-        self._principal = principal
-        self._authorization = authorization
-        self._local = local
-        self._settings = process.settings
-        self._last_write = 0.0
-        self._noted = self._checked = asyncio.get_running_loop().time()
 
     async def run(
         self,
@@ -76,7 +59,6 @@ class EventStream:
         extra: Headers = (),
     ) -> None:
         """Follow the stream from the reference's position on; returns when the connection is done with."""
-        self._send = send
         self._replayed = reference.replayed
         streams = self._process.streams
         reader = streams.reader(self._session.id, reference.stream, reference.epoch, reference.after)
@@ -85,26 +67,21 @@ class EventStream:
             self._session.id, self._principal.key, standalone=standalone, wake=reader.poke
         )
         connection.token = token
-        self._connections.add(connection)
-        gone = asyncio.ensure_future(disconnected(receive))
-        gone.add_done_callback(lambda _: reader.poke())
         try:
-            scope[STREAMING] = True
-            await send({"type": "http.response.start", "status": 200, "headers": [*START_HEADERS, *extra]})
-            await self._prime(reference)
-            if reference.gap:
-                await self._tell_gap()
-            await self._follow(reader, reference.stream, connection, gone)
-            if not gone.done():
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            with self._registered(connection, receive) as gone:
+                await self._begin(scope, send, extra)
+                await self._prime(reference)
+                if reference.gap:
+                    await self._tell_gap()
+                await self._follow(reader, reference.stream, connection, gone)
+                if not gone.done():
+                    await self._end()
         except Stalled:
             log.info("A client stopped reading stream %s and was cut off", reference.stream)
         except OSError:
             log.info("A client of stream %s went away", reference.stream)  # ASGI: send() says so
         finally:
-            self._connections.remove(connection)
             reader.close()
-            gone.cancel()
 
     async def _follow(
         self, reader: Reader, stream: str, connection: Connection, gone: asyncio.Future[None]
@@ -115,7 +92,7 @@ class EventStream:
             if connection.standalone:
                 await self._announce_catalogue()
             try:
-                events = await self._next(reader, stream, self._pause(clock))
+                events = await self._next(reader, stream, max(self._pause(), 0.01))
             except (StreamUnknown, StreamFinished, McpError):
                 return  # The session ended, or the stream has no writer any more.
             except StreamsError:
@@ -126,13 +103,12 @@ class EventStream:
                 reader.gap = False
             if gone.done() or await self._write_events(stream, events) or (reader.finished and not events):
                 return
-            if connection.stopping or clock() >= rotate_at or self._expired():
+            if connection.stopping or clock() >= rotate_at or self._is_expired():
                 await self._send_away()
                 return
-            if clock() - self._last_write >= self._settings.keep_alive_seconds:
+            if clock() >= self._keep_alive_due():
                 await self._write(sse.KEEP_ALIVE)
-            due = connection.stale or clock() - self._checked >= self._settings.keep_alive_seconds
-            if due and not await self._check(connection):
+            if (connection.stale or clock() >= self._check_due()) and not await self._check(connection):
                 return
 
     async def _next(self, reader: Reader, stream: str, seconds: float) -> list[Event]:
@@ -227,12 +203,11 @@ class EventStream:
 
     async def _check(self, connection: Connection) -> bool:
         """Authenticate again, however busy the stream is; False to end it (S5, AUTH-18)."""
-        self._checked = asyncio.get_running_loop().time()
         connection.stale = False
         try:
-            principal = await self._process.authenticator.authenticate(self._authorization, local=self._local)
+            principal = await self._authenticate()
             self._session = await self._process.sessions.load(self._session.id, principal.key)
-            self._note_seen()
+            self._note_seen(self._session.id)
             if connection.token and not await self._process.standalone.renew(self._session, connection.token):
                 return False
         except (StreamsError, Unavailable):
@@ -241,38 +216,12 @@ class EventStream:
             return False
         return True
 
-    def _note_seen(self) -> None:
-        """The operator's record must not look idle while a client listens (SES-10)."""
-        now = asyncio.get_running_loop().time()
-        if now - self._noted >= SEEN_SECONDS:
-            self._noted = now
-            self._process.log.fact("session.seen", sessions=[self._session.id])
-
-    async def _write(self, data: bytes) -> None:
-        message: MutableMapping[str, Any] = {"type": "http.response.body", "body": data, "more_body": True}
-        try:
-            async with asyncio.timeout(self._settings.stall_seconds):
-                await self._send(message)
-        except TimeoutError:
-            raise Stalled from None
-        self._last_write = asyncio.get_running_loop().time()
-
     def _rotation(self) -> float:
         """When to close so that a restart looks like ordinary churn; never where the client cannot resume."""
         if self._session.version < V2025_11_25:
             return float("inf")
         jitter = random.uniform(0.8, 1.0)  # noqa: S311 - spreads reconnects, hides nothing
         return asyncio.get_running_loop().time() + self._settings.stream_max_seconds * jitter
-
-    def _expired(self) -> bool:
-        return self._principal.expires_at is not None and self._principal.expires_at <= time.time()
-
-    def _pause(self, clock: Any) -> float:
-        """Seconds until the next keep-alive, the next check or the end of the credential."""
-        pause: float = min(self._last_write, self._checked) + self._settings.keep_alive_seconds - clock()
-        if self._principal.expires_at is not None:
-            pause = min(pause, self._principal.expires_at - time.time())
-        return max(pause, 0.01)
 
 
 async def _noted(note: Awaitable[None]) -> None:
@@ -281,9 +230,3 @@ async def _noted(note: Awaitable[None]) -> None:
         await note
     except StreamsError as error:
         log.info("A note on an event stream was not kept: %s", error)
-
-
-async def disconnected(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

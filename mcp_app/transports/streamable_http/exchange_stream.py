@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -18,8 +17,8 @@ from mcp_app.protocol.http import sse
 from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
-from mcp_app.transports.streamable_http.event_stream import START_HEADERS, STREAMING, Stalled, disconnected
 from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.streamable_http.sse_response import SseResponse, Stalled
 
 # How long a request may still take when the process is asked to stop: its answer cannot be resumed.
 STOPPING_SECONDS = 3.0
@@ -27,7 +26,7 @@ STOPPING_SECONDS = 3.0
 log = logging.getLogger("mcp.stream")
 
 
-class ExchangeStream:
+class ExchangeStream(SseResponse):
     """One modern request's writer. A client that goes away has cancelled its request (T-MOD-05)."""
 
     def __init__(
@@ -40,13 +39,8 @@ class ExchangeStream:
         *,
         local: bool,
     ) -> None:
-        self._settings = process.settings
-        self._process = process
-        self._connections = connections
+        super().__init__(process, connections, principal, authorization, local=local)
         self._reply = reply
-        self._principal = principal
-        self._authorization = authorization
-        self._local = local
         self._streaming = False
 
     async def run(
@@ -66,11 +60,9 @@ class ExchangeStream:
             return await self._answer_plainly()
         self._connections.admit(self._principal.key)
         connection = Connection(record_id, self._principal.key, standalone=False, wake=reply.wake)
-        self._connections.add(connection)
-        gone = asyncio.ensure_future(disconnected(receive))
-        gone.add_done_callback(lambda _: reply.wake())
         try:
-            return await self._follow(scope, gone, connection)
+            with self._registered(connection, receive) as gone:
+                return await self._follow(scope, gone, connection)
         except Stalled:
             log.info("A client stopped reading the answer to its request and was cut off")
             return False
@@ -80,9 +72,6 @@ class ExchangeStream:
             if self._streaming:
                 return False
             raise
-        finally:
-            self._connections.remove(connection)
-            gone.cancel()
 
     async def _answer_plainly(self) -> bool:
         reply = self._reply
@@ -94,14 +83,13 @@ class ExchangeStream:
         self, scope: MutableMapping[str, Any], gone: asyncio.Future[None], connection: Connection
     ) -> bool:
         reply, clock = self._reply, asyncio.get_running_loop().time
-        self._written = self._checked = clock()
         stop_at = float("inf")
         while not gone.done():
             if reply.is_plain and not self._streaming:
                 return await self._answer_plainly()
             await self._write_waiting(scope)
             if reply.answered:
-                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+                await self._end()
                 return True
             if connection.stopping and stop_at > clock() + STOPPING_SECONDS:
                 stop_at = clock() + STOPPING_SECONDS
@@ -124,42 +112,18 @@ class ExchangeStream:
         if not chunks:
             return
         if not self._streaming:
-            self._streaming = scope[STREAMING] = True
-            headers = [*START_HEADERS, *self._extra]
-            await self._write({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write({"type": "http.response.body", "body": b"".join(chunks), "more_body": True})
-
-    async def _write(self, message: MutableMapping[str, Any]) -> None:
-        try:
-            async with asyncio.timeout(self._settings.stall_seconds):
-                await self._send(message)
-        except TimeoutError:
-            raise Stalled from None
-        self._written = asyncio.get_running_loop().time()
-
-    def _keep_alive_due(self) -> float:
-        return self._written + self._settings.keep_alive_seconds
-
-    def _check_due(self) -> float:
-        """When to authenticate again: regularly, however busy the stream is, and when a key expires."""
-        due = self._checked + self._settings.keep_alive_seconds
-        if self._principal.expires_at is not None:
-            left = self._principal.expires_at - time.time()
-            due = min(due, asyncio.get_running_loop().time() + left)
-        return due
+            self._streaming = True
+            await self._begin(scope, self._send, self._extra)
+        await self._write(b"".join(chunks))
 
     async def _check(self) -> None:
         """S5, AUTH-18: raises what a new request would be refused with."""
-        self._checked = asyncio.get_running_loop().time()
-        expires = self._principal.expires_at
         try:
-            self._principal = await self._process.authenticator.authenticate(
-                self._authorization, local=self._local
-            )
+            self._principal = await self._authenticate()
         except Unavailable:
             # The credential cannot be checked now: a short outage changes nothing, but does not prolong a
             # key.
-            if expires is not None and expires <= time.time():
+            if self._is_expired():
                 raise
 
 

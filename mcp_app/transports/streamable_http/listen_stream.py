@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -20,14 +19,8 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send
-from mcp_app.transports.streamable_http.event_stream import (
-    SEEN_SECONDS,
-    START_HEADERS,
-    STREAMING,
-    Stalled,
-    disconnected,
-)
 from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.streamable_http.sse_response import SseResponse, Stalled, disconnected
 from mcp_app.transports.subscriptions import Subscriptions
 
 GONE = "the client disconnected"
@@ -38,24 +31,16 @@ ENDED = "the server ended it"
 log = logging.getLogger("mcp.stream")
 
 
-class ListenStream:
+class ListenStream(SseResponse):
     """One connection's writer; ``open``, then ``run``."""
 
     __slots__ = (
         "_acknowledgement",
-        "_authorization",
-        "_checked",
         "_connection",
-        "_connections",
-        "_local",
         "_nap",
-        "_process",
-        "_seen",
-        "_send",
         "_subscription",
         "_subscriptions",
         "_woken",
-        "_written",
     )
 
     def __init__(
@@ -63,28 +48,25 @@ class ListenStream:
         process: Process,
         connections: Connections,
         subscriptions: Subscriptions,
+        principal: Principal,
         authorization: bytes | None,
         *,
         local: bool,
     ) -> None:
-        self._process = process
-        self._connections = connections
+        super().__init__(process, connections, principal, authorization, local=local)
         self._subscriptions = subscriptions
-        self._authorization = authorization
-        self._local = local
         self._nap: asyncio.Timeout | None = None
         self._woken = False
-        self._written = self._checked = self._seen = asyncio.get_running_loop().time()
 
     async def open(
         self,
         exchange: Exchange,
-        principal: Principal,
         request: jsonrpc.Request,
         payload: bytes,
         address: str,
     ) -> None:
         """Subscribe; raises TooManyRequests and InvalidParams while that can still be a plain answer."""
+        principal = self._principal
         self._connections.admit(principal.key)
         self._subscription, self._acknowledgement = await self._subscriptions.open(
             exchange, principal, request, payload, address, self.wake
@@ -98,16 +80,14 @@ class ListenStream:
         self, scope: MutableMapping[str, Any], receive: Receive, send: Send, extra: Headers = ()
     ) -> None:
         """Tell what is due until the client goes away or the server ends it."""
-        self._send = send
         reason = GONE
         try:
-            scope[STREAMING] = True
-            await send({"type": "http.response.start", "status": 200, "headers": [*START_HEADERS, *extra]})
+            await self._begin(scope, send, extra)
             await self._write(sse.encode_event(self._acknowledgement))
             reason = await self._tell(receive)
             if reason != GONE:
                 await self._write(sse.encode_event(self._subscriptions.closing(self._subscription)))
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await self._end()
         except Stalled:
             reason = STALLED
             log.info("A client stopped reading its subscription and was cut off")
@@ -143,9 +123,8 @@ class ListenStream:
     async def _rest(self, receive: Receive) -> bool:
         """Wait for news, or until it is time to look; False when the client has gone."""
         if not self._woken:
-            when = asyncio.get_running_loop().time() + self._pause()
             try:
-                async with asyncio.timeout_at(when) as self._nap:
+                async with asyncio.timeout(max(self._pause(), 0.0)) as self._nap:
                     await disconnected(receive)
             except TimeoutError:
                 pass
@@ -156,42 +135,19 @@ class ListenStream:
         self._woken = False
         return True
 
-    def _pause(self) -> float:
-        """Seconds until the next keep-alive, the next check or the end of the credential."""
-        since = min(self._written, self._checked)
-        pause = since + self._process.settings.keep_alive_seconds - asyncio.get_running_loop().time()
-        expires_at = self._subscription.principal.expires_at
-        if expires_at is not None:
-            pause = min(pause, expires_at - time.time())
-        return max(pause, 0.0)
-
     async def _is_still_allowed(self) -> bool:
         """Authenticate again, however much there is to send (SUB-10, S5)."""
-        subscription = self._subscription
-        now = asyncio.get_running_loop().time()
-        expires_at = subscription.principal.expires_at
-        if expires_at is not None and expires_at <= time.time():
+        if self._is_expired():
             return False
-        recent = now - self._checked < self._process.settings.keep_alive_seconds
-        if recent and not self._connection.stale:
+        if self._check_due() > asyncio.get_running_loop().time() and not self._connection.stale:
             return True
-        self._checked, self._connection.stale = now, False
-        if now - self._seen >= SEEN_SECONDS:
-            self._seen = now
-            self._process.log.fact("session.seen", sessions=[subscription.id])
+        self._connection.stale = False
+        self._note_seen(self._subscription.id)
         try:
-            principal = await self._process.authenticator.authenticate(self._authorization, local=self._local)
+            principal = await self._authenticate()
         except Unavailable:
             return True  # It cannot be checked now: a short outage must not disconnect every listener.
         except McpError:
             return False
-        subscription.principal = principal
+        self._principal = self._subscription.principal = principal
         return principal.key == self._connection.principal_key
-
-    async def _write(self, data: bytes) -> None:
-        try:
-            async with asyncio.timeout(self._process.settings.stall_seconds):
-                await self._send({"type": "http.response.body", "body": data, "more_body": True})
-        except TimeoutError:
-            raise Stalled from None
-        self._written = asyncio.get_running_loop().time()

@@ -99,8 +99,8 @@ class Modern:
                 await send_body(send, 200, answer, extra)
                 return
             if message.method == LISTEN:
-                listener = self._listener(fields, local=local)
-                await listener.open(exchange, principal, message, body, address_of(scope))
+                listener = self._listener(fields, principal, local=local)
+                await listener.open(exchange, message, body, address_of(scope))
         except McpError as error:
             await self._refuse(send, error, message, body, principal, extra)
             return
@@ -128,9 +128,11 @@ class Modern:
             if reply.failed or not (done or reply.answered):
                 await self._dispatcher.abandon(exchange, message.id)
 
-    def _listener(self, fields: Fields, *, local: bool) -> ListenStream:
+    def _listener(self, fields: Fields, principal: Principal, *, local: bool) -> ListenStream:
         authorization = fields.get(b"authorization")
-        return ListenStream(self._process, self._connections, self._subscriptions, authorization, local=local)
+        return ListenStream(
+            self._process, self._connections, self._subscriptions, principal, authorization, local=local
+        )
 
     def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""

@@ -1,0 +1,132 @@
+"""One response that is an event stream: bounded writes, keep-alives, credential, disconnection.
+
+What is written, and when the stream ends, is for the classes that derive from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any
+
+from mcp_app.auth.principal import Principal
+from mcp_app.process import Process
+from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
+from mcp_app.transports.streamable_http.request_body import Receive
+
+START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-buffering", b"no")]
+# Marks a scope whose answer has begun.
+STREAMING = "mcp.streaming"
+# How often an open stream counts as a sign of life in the database.
+SEEN_SECONDS = 240.0
+
+
+class Stalled(Exception):
+    """The client stopped reading; it may resume when it reads again."""
+
+
+class SseResponse:
+    """The connection under one event stream."""
+
+    __slots__ = (
+        "_authorization",
+        "_checked",
+        "_connections",
+        "_local",
+        "_principal",
+        "_process",
+        "_seen",
+        "_send",
+        "_settings",
+        "_written",
+    )
+
+    def __init__(
+        self,
+        process: Process,
+        connections: Connections,
+        principal: Principal,
+        authorization: bytes | None,
+        *,
+        local: bool,
+    ) -> None:
+        self._process = process
+        self._settings = process.settings
+        self._connections = connections
+        self._principal = principal
+        self._authorization = authorization
+        self._local = local
+        self._written = self._checked = self._seen = asyncio.get_running_loop().time()
+
+    @contextmanager
+    def _registered(self, connection: Connection, receive: Receive) -> Iterator[asyncio.Future[None]]:
+        """Register the connection and watch for its client to go away, which wakes it."""
+        self._connections.add(connection)
+        gone = asyncio.ensure_future(disconnected(receive))
+        gone.add_done_callback(lambda _: connection.wake())
+        try:
+            yield gone
+        finally:
+            self._connections.remove(connection)
+            gone.cancel()
+
+    async def _begin(self, scope: MutableMapping[str, Any], send: Send, extra: Headers) -> None:
+        """Send the headers; an error can no longer become a body."""
+        self._send = send
+        scope[STREAMING] = True
+        headers = [*START_HEADERS, *extra]
+        await self._put({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def _write(self, data: bytes) -> None:
+        await self._put({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _put(self, message: MutableMapping[str, Any]) -> None:
+        """Raises Stalled for a client that does not read."""
+        try:
+            async with asyncio.timeout(self._settings.stall_seconds):
+                await self._send(message)
+        except TimeoutError:
+            raise Stalled from None
+        self._written = asyncio.get_running_loop().time()
+
+    def _keep_alive_due(self) -> float:
+        return self._written + self._settings.keep_alive_seconds
+
+    def _check_due(self) -> float:
+        """When to authenticate again: regularly, whatever is written, and when a credential expires."""
+        due = self._checked + self._settings.keep_alive_seconds
+        if self._principal.expires_at is not None:
+            left = self._principal.expires_at - time.time()
+            due = min(due, asyncio.get_running_loop().time() + left)
+        return due
+
+    def _pause(self) -> float:
+        """Seconds until the next keep-alive, the next check or the end of the credential."""
+        return min(self._keep_alive_due(), self._check_due()) - asyncio.get_running_loop().time()
+
+    def _is_expired(self) -> bool:
+        return self._principal.expires_at is not None and self._principal.expires_at <= time.time()
+
+    async def _authenticate(self) -> Principal:
+        """Authenticate again (S5, AUTH-18); raises what a new request would be refused with."""
+        self._checked = asyncio.get_running_loop().time()
+        return await self._process.authenticator.authenticate(self._authorization, local=self._local)
+
+    def _note_seen(self, session_id: str) -> None:
+        """The operator's record must not look idle while a client listens (SES-10)."""
+        now = asyncio.get_running_loop().time()
+        if now - self._seen >= SEEN_SECONDS:
+            self._seen = now
+            self._process.log.fact("session.seen", sessions=[session_id])
+
+
+async def disconnected(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
