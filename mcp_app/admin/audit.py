@@ -6,9 +6,9 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin
-from mcp_app.admin.shown import json_block, moment
+from mcp_app.admin.columns import json_column, text_column
+from mcp_app.admin.shown import moment
 from mcp_app.models import AuditEvent
-from mcp_app.text import visible
 
 
 @admin.register(AuditEvent)
@@ -29,27 +29,8 @@ class AuditEventAdmin(ReadOnlyAdmin[AuditEvent]):
         """When it happened."""
         return moment(event.at)
 
-    @admin.display(description="who", ordering="actor_name")
-    def who(self, event: AuditEvent) -> SafeString:
-        """The name the actor had then."""
-        return visible(event.actor_name or "-")
-
-    @admin.display(description="action", ordering="action")
-    def what(self, event: AuditEvent) -> SafeString:
-        """What was done."""
-        return visible(event.action)
-
-    @admin.display(description="kind", ordering="object_kind")
-    def kind(self, event: AuditEvent) -> SafeString:
-        """The kind of thing it was done to."""
-        return visible(event.object_kind or "-")
-
-    @admin.display(description="object", ordering="object_key")
-    def key(self, event: AuditEvent) -> SafeString:
-        """The thing it was done to."""
-        return visible(event.object_key or "-")
-
-    @admin.display(description="detail")
-    def shown_detail(self, event: AuditEvent) -> SafeString:
-        """What else was recorded."""
-        return json_block(event.detail)
+    who = text_column("who", "actor_name", ordering="actor_name", empty="-")
+    what = text_column("action", "action", ordering="action")
+    kind = text_column("kind", "object_kind", ordering="object_kind", empty="-")
+    key = text_column("object", "object_key", ordering="object_key", empty="-")
+    shown_detail = json_column("detail", "detail")

@@ -148,6 +148,26 @@ class ModelAdmin(SkinAdmin[M]):
         """Django's own pages say it as ours do: its words repeat the address with what hides in it (S11)."""
         return self.not_there(request, object_id)
 
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """The skin's form, with what this model's template wants to know besides."""
+        more = {**self.form_context(request, object_id), **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, more)
+
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """What the template of one row's form is given besides the skin's."""
+        return {}
+
+    def is_on_own_pages(self, request: HttpRequest) -> bool:
+        """Whether a request is for a page of this model; rows also go with others, on the others' pages."""
+        match = request.resolver_match
+        return match is not None and f"_{self.opts.model_name}_" in (match.url_name or "")
+
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
@@ -209,3 +229,16 @@ class ReadOnlyAdmin(ModelAdmin[M]):
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
         """Such rows are not removed by hand."""
         return False
+
+
+class RowPageAdmin(ReadOnlyAdmin[M]):
+    """Rows that have a page of our own making instead of the skin's form."""
+
+    def change_view(self, request: HttpRequest, object_id: str, *_: Any, **__: Any) -> HttpResponse:
+        """The page of a row that is there."""
+        row = self.object_to_view(request, object_id)
+        return self.not_there(request, object_id) if row is None else self.row_page(request, row)
+
+    def row_page(self, request: HttpRequest, row: M) -> HttpResponse:
+        """The page of one row."""
+        raise NotImplementedError

@@ -9,7 +9,7 @@ from django.db.models import Min, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
-from mcp_app.admin.base import M, ReadOnlyAdmin
+from mcp_app.admin.base import M, RowPageAdmin
 
 # How many rows a list has pages for, and how many of the newest ones are searched.
 MOST_LISTED: Final = 10_000
@@ -25,7 +25,7 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]
         return int(rows.order_by()[:MOST_LISTED].count())
 
 
-class LongListAdmin(ReadOnlyAdmin[M]):
+class LongListAdmin(RowPageAdmin[M]):
     """A list in the order of an indexed time, ``newest_by``."""
 
     paginator = BoundedPaginator

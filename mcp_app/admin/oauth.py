@@ -8,12 +8,13 @@ from django.apps import apps
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ModelAdmin, ModelForm, ObjectView, ReadOnlyAdmin
-from mcp_app.admin.shown import badge, moment
+from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.columns import text_column, time_column
+from mcp_app.admin.issued import IssuedAdmin, IssuedForm
+from mcp_app.admin.shown import badge
 from mcp_app.oauth.connections import disable, enable, end
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept
@@ -33,11 +34,8 @@ def undress() -> None:
 undress()
 
 
-class ClientForm(ModelForm[Client]):
+class ClientForm(IssuedForm[Client]):
     """What an administrator enters of a client that cannot register itself."""
-
-    actor: Any = None
-    secret: str = ""
 
     class Meta:
         model = Client
@@ -48,9 +46,12 @@ class ClientForm(ModelForm[Client]):
         }
 
     def _post_clean(self) -> None:
-        """The last step of validation is the service, whose complaints stand beside their fields."""
-        if self.errors:
-            return
+        """Not the model's own rules: the service has words for people."""
+        if not self.errors:
+            self.issue()
+
+    def issue(self) -> None:
+        """Enter the client."""
         said = {
             "client_name": self.cleaned_data["name"],
             "redirect_uris": self.cleaned_data["redirect_uris"].split(),
@@ -62,16 +63,9 @@ class ClientForm(ModelForm[Client]):
             field = "redirect_uris" if refused.code == "invalid_redirect_uri" else "token_auth_method"
             self.add_error(field, ValidationError(str(refused)))
 
-    def save(self, commit: bool = True) -> Client:
-        """The client that validation has entered through the service."""
-        return self.instance
-
-    def save_m2m(self) -> None:
-        """A client has no related rows of its own."""
-
 
 @admin.register(Client)
-class ClientAdmin(ModelAdmin[Client]):
+class ClientAdmin(IssuedAdmin[Client]):
     """Clients. One is entered and switched off, never edited: people agreed to what they saw."""
 
     form = ClientForm
@@ -81,6 +75,9 @@ class ClientAdmin(ModelAdmin[Client]):
     search_fields = ("name", "client_id", "redirect_uris")
     search_help_text = "Name, client id or address."
     change_form_template = "mcp_admin/oauth_client_form.html"
+    entered_fields = ("name", "redirect_uris", "token_auth_method")
+    issued_title = "Client entered"
+    issued_template = "mcp_admin/oauth_client_entered.html"
     shown_fields = (
         "shown_name",
         "shown_id",
@@ -99,10 +96,6 @@ class ClientAdmin(ModelAdmin[Client]):
         rows: QuerySet[Client] = super().get_queryset(request).annotate(people_connected=live)
         return rows
 
-    def has_change_permission(self, request: HttpRequest, obj: Client | None = None) -> bool:
-        """A client is never edited."""
-        return False
-
     def has_delete_permission(self, request: HttpRequest, obj: Client | None = None) -> bool:
         """Switching off keeps the record; unused ones go by themselves."""
         return False
@@ -111,56 +104,13 @@ class ClientAdmin(ModelAdmin[Client]):
         """Switching a client off or on is its one change."""
         return request.user.has_perm("mcp_oauth.change_client")
 
-    def get_fields(self, request: HttpRequest, obj: Client | None = None) -> Any:
-        """Three fields to enter a client; facts afterwards."""
-        return self.shown_fields if obj else ("name", "redirect_uris", "token_auth_method")
+    def issued_context(self, request: HttpRequest, row: Client, secret: str) -> dict[str, Any]:
+        """The client."""
+        return {"client": row}
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Client | None = None) -> Any:
-        """Everything about a client that is there."""
-        return self.shown_fields if obj else ()
-
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        """The form, knowing who asks."""
-        form: Any = super().get_form(request, obj, change=change, **kwargs)
-        form.actor = request.user
-        return form
-
-    def save_form(self, request: HttpRequest, form: Any, change: bool) -> Client:
-        """Enter the client and carry its secret to the answer of this very request."""
-        client: Client = form.save()
-        client.issued_secret = form.secret
-        return client
-
-    def save_model(self, request: HttpRequest, obj: Client, form: Any, change: bool) -> None:
-        """Nothing: the form has entered the client through the service."""
-
-    def response_add(
-        self, request: HttpRequest, obj: Client, post_url_continue: str | None = None
-    ) -> HttpResponse:
-        """The one page that shows the secret."""
-        secret = obj.issued_secret
-        context = {**self.object_context(request, "Client entered"), "client": obj, "secret": secret}
-        response = TemplateResponse(request, "mcp_admin/oauth_client_entered.html", context)
-        response.headers["Cache-Control"] = "no-store"
-        return response
-
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """The form; whatever is pressed leads to the client's id, so there is one button."""
-        one = {"show_save_and_add_another": False, "show_save_and_continue": False}
-        return super().add_view(request, form_url, {**one, **(extra_context or {})})
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """The facts of a client, with a button to switch it off or on."""
-        more = {"can_switch": self.may_switch(request), **(extra_context or {})}
-        return super().change_view(request, object_id, form_url, more)
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """Whether there are buttons to switch it off and on."""
+        return {"can_switch": self.may_switch(request)}
 
     def object_buttons(self) -> dict[str, ObjectView]:
         """The buttons of a client's page."""
@@ -184,15 +134,8 @@ class ClientAdmin(ModelAdmin[Client]):
         if not self.may_switch(request):
             raise PermissionDenied
 
-    @admin.display(description="name", ordering="name")
-    def shown_name(self, client: Client) -> SafeString:
-        """What it calls itself."""
-        return visible(client.name or "without a name")
-
-    @admin.display(description="client id")
-    def shown_id(self, client: Client) -> SafeString:
-        """How it names itself to this server."""
-        return visible(client.client_id)
+    shown_name = text_column("name", "name", ordering="name", empty="without a name")
+    shown_id = text_column("client id", "client_id")
 
     @admin.display(description="answers go to")
     def host(self, client: Client) -> SafeString:
@@ -215,15 +158,8 @@ class ClientAdmin(ModelAdmin[Client]):
         """How many are connected by it."""
         return int(getattr(client, "people_connected", 0))
 
-    @admin.display(description="created", ordering="created")
-    def created_at(self, client: Client) -> SafeString:
-        """When it came."""
-        return moment(client.created)
-
-    @admin.display(description="last used", ordering="last_used_at")
-    def last_used(self, client: Client) -> SafeString:
-        """When a token of it was last accepted."""
-        return moment(client.last_used_at)
+    created_at = time_column("created", "created")
+    last_used = time_column("last used", "last_used_at")
 
     @admin.display(description="state")
     def state(self, client: Client) -> SafeString:
@@ -263,10 +199,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
 
     def has_delete_permission(self, request: HttpRequest, obj: Connection | None = None) -> bool:
         """Not here: ending keeps the record. A connection may go together with its user."""
-        match = request.resolver_match
-        if match is not None and f"_{self.opts.model_name}_" in (match.url_name or ""):
-            return False
-        return request.user.has_perm("mcp_oauth.delete_connection")
+        return not self.is_on_own_pages(request) and request.user.has_perm("mcp_oauth.delete_connection")
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Ending is the one change of a connection."""
@@ -291,41 +224,15 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         end(connection, "ended by an operator", actor=request.user)
         self.message_user(request, "The connection was ended.", messages.SUCCESS)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """The facts of a connection, with a button to end it."""
-        more = {"can_end": self.has_end_permission(request), **(extra_context or {})}
-        return super().change_view(request, object_id, form_url, more)
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """Whether there is a button to end it."""
+        return {"can_end": self.has_end_permission(request)}
 
-    @admin.display(description="client", ordering="client__name")
-    def shown_client(self, connection: Connection) -> SafeString:
-        """The client's name for itself."""
-        return visible(connection.client)
-
-    @admin.display(description="user", ordering="user__username")
-    def person(self, connection: Connection) -> SafeString:
-        """Whose rights it carries."""
-        return visible(connection.user)
-
-    @admin.display(description="connected", ordering="created_at")
-    def created(self, connection: Connection) -> SafeString:
-        """When the person agreed."""
-        return moment(connection.created_at)
-
-    @admin.display(description="last used", ordering="last_used_at")
-    def last_used(self, connection: Connection) -> SafeString:
-        """When a token of it was last accepted."""
-        return moment(connection.last_used_at)
-
-    @admin.display(description="ends")
-    def ends(self, connection: Connection) -> SafeString:
-        """When the person has to agree again at the latest."""
-        return moment(connection.ends_at)
+    shown_client = text_column("client", "client", ordering="client__name")
+    person = text_column("user", "user", ordering="user__username")
+    created = time_column("connected", "created_at")
+    last_used = time_column("last used", "last_used_at")
+    ends = time_column("ends", "ends_at", sortable=False)
 
     @admin.display(description="state")
     def state(self, connection: Connection) -> SafeString:

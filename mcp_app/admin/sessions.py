@@ -14,10 +14,11 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from mcp_app import conf, database_clock
-from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.base import ObjectView, RowPageAdmin
+from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
-from mcp_app.admin.shown import badge, moment
+from mcp_app.admin.shown import badge
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.models import Message, Session
 from mcp_app.observability.counts import every_method
@@ -94,25 +95,10 @@ class SessionAdmin(LongListAdmin[Session]):
         """What the client calls itself; it may say anything."""
         return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
 
-    @admin.display(description="principal", ordering="principal")
-    def who(self, session: Session) -> SafeString:
-        """Who asks."""
-        return visible(session.principal)
-
-    @admin.display(description="address")
-    def where(self, session: Session) -> SafeString:
-        """The network address the session was opened from."""
-        return visible(session.address or "-")
-
-    @admin.display(description="created", ordering="created_at")
-    def created(self, session: Session) -> SafeString:
-        """When it was opened."""
-        return moment(session.created_at)
-
-    @admin.display(description="last seen", ordering="last_seen_at")
-    def seen(self, session: Session) -> SafeString:
-        """When its client was last heard."""
-        return moment(session.last_seen_at)
+    who = text_column("principal", "principal", ordering="principal")
+    where = text_column("address", "address", empty="-")
+    created = time_column("created", "created_at")
+    seen = time_column("last seen", "last_seen_at")
 
     @admin.display(description="state", ordering="ended_at")
     def state(self, session: Session) -> SafeString:
@@ -148,17 +134,8 @@ class SessionAdmin(LongListAdmin[Session]):
         else:
             self.message_user(request, "The session had already ended.", messages.INFO)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
         """The session's facts and its timeline on one page."""
-        session = self.object_to_view(request, object_id)
-        if session is None:
-            return self.not_there(request, object_id)
         may_read = request.user.has_perm("mcp_app.view_message")
         context = {
             **self.object_context(request, f"Session of {marked(session.client_name or '(no name)')[:60]}"),
@@ -170,13 +147,12 @@ class SessionAdmin(LongListAdmin[Session]):
             "can_end": self.has_end_permission(request) and session.ended_at is None,
             "timeline": timeline(request.GET, session=session.pk) if may_read else None,
             "methods": every_method(),
-            **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/session.html", context)
 
 
 @admin.register(Message)
-class MessageAdmin(ReadOnlyAdmin[Message]):
+class MessageAdmin(RowPageAdmin[Message]):
     """The message log of all sessions, and the figures of the first page, which are counted from it."""
 
     def get_urls(self) -> list[URLPattern]:
@@ -210,23 +186,13 @@ class MessageAdmin(ReadOnlyAdmin[Message]):
         }
         return TemplateResponse(request, "mcp_admin/messages.html", context)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
         """One message whole: its facts, its request beside its answer."""
-        message = self.object_to_view(request, object_id)
-        if message is None:
-            return self.not_there(request, object_id)
         context = {
             **self.object_context(request, f"Message {message.pk}"),
             "message": message,
             "row": row(message, LONGEST_SHOWN),
             "trace": trace_of(message.payload),
             "opens_sessions": self.may_open(request, Session),
-            **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/message.html", context)

@@ -17,7 +17,8 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.calls.approval import TONES, decision_of, time_left, waited_for_approval
 from mcp_app.admin.calls.askers import actors_of, asked_by
 from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of
-from mcp_app.admin.shown import badge, moment, span
+from mcp_app.admin.columns import time_column
+from mcp_app.admin.shown import badge, span
 from mcp_app.auth.services import login_name
 from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State
@@ -119,10 +120,7 @@ class ApprovalAdmin(DecidingAdmin):
         cut = text if len(text) <= LINE_CHARACTERS else text[:LINE_CHARACTERS] + "…"
         return format_html("<code>{}</code>", visible(cut))
 
-    @admin.display(description="asked", ordering="accepted_at")
-    def since(self, call: Approval) -> SafeString:
-        """When it was asked for."""
-        return moment(call.accepted_at)
+    since = time_column("asked", "accepted_at")
 
     @admin.display(description="waited")
     def waited(self, call: Approval) -> SafeString:
@@ -167,17 +165,8 @@ class ApprovalAdmin(DecidingAdmin):
             raise PermissionDenied
         return JsonResponse({"waiting": _waiting_ids()})
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, call: Approval) -> HttpResponse:
         """The page of the call, where all about it stands."""
-        call = self.object_to_view(request, object_id)
-        if call is None:
-            return self.not_there(request, object_id)
         return HttpResponseRedirect(self.call_url(call.pk))
 
 

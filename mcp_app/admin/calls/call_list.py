@@ -31,8 +31,9 @@ from mcp_app.admin.calls.call_page import (
     waited,
 )
 from mcp_app.admin.calls.queues import box
+from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
-from mcp_app.admin.shown import badge, moment, span
+from mcp_app.admin.shown import badge, span
 from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
@@ -149,10 +150,7 @@ class CallAdmin(LongListAdmin[Call]):
 
     # The columns.
 
-    @admin.display(description="tool", ordering="tool")
-    def tool_name(self, call: Call) -> SafeString:
-        """The tool's name."""
-        return visible(call.tool)
+    tool_name = text_column("tool", "tool", ordering="tool")
 
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
@@ -164,10 +162,7 @@ class CallAdmin(LongListAdmin[Call]):
             return state
         return format_html("{} {}", state, badge("stopping", "warn"))
 
-    @admin.display(description="principal", ordering="principal")
-    def who(self, call: Call) -> SafeString:
-        """Who asked."""
-        return visible(call.principal)
+    who = text_column("principal", "principal", ordering="principal")
 
     @admin.display(description="session", ordering="session_id")
     def session_link(self, call: Call) -> SafeString:
@@ -201,10 +196,7 @@ class CallAdmin(LongListAdmin[Call]):
             return badge(call.get_decision_display(), "warn")
         return badge(call.outcome.replace("_", " "), OUTCOMES.get(call.outcome, "plain"))
 
-    @admin.display(description="accepted", ordering="accepted_at")
-    def accepted(self, call: Call) -> SafeString:
-        """When the promise was given."""
-        return moment(call.accepted_at)
+    accepted = time_column("accepted", "accepted_at")
 
     def _session_url(self, session_id: str) -> str:
         return reverse(f"{self.admin_site.name}:mcp_app_session_change", args=[quote(session_id)])
@@ -285,17 +277,8 @@ class CallAdmin(LongListAdmin[Call]):
         }
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, call: Call) -> HttpResponse:
         """Everything about one call; what changes is fetched while it runs."""
-        call = self.object_to_view(request, object_id)
-        if call is None:
-            return self.not_there(request, object_id)
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
@@ -320,7 +303,6 @@ class CallAdmin(LongListAdmin[Call]):
             "can_retry": may_operate and is_terminal(call.state),
             "stop_url": self.page_url("stop", call) + "?from_page=1",
             "retry_url": self.page_url("retry", call) + "?from_page=1",
-            **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/call.html", context)
 

@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.base import ObjectView, RowPageAdmin
 from mcp_app.admin.calls.askers import actors_of, asked_by
 from mcp_app.admin.timeline import Pane, pane
 from mcp_app.execution.call_log import redactor
@@ -30,7 +30,7 @@ WHOLE = 1 << 30
 MOST_AT_ONCE = 100
 
 
-class DecidingAdmin(ReadOnlyAdmin[Approval]):
+class DecidingAdmin(RowPageAdmin[Approval]):
     """The decisions of the queue: its actions, and the buttons of a call's page."""
 
     actions = ("approve_calls", "refuse_calls")

@@ -11,6 +11,7 @@ from django.core.files import File
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from mcp_app.admin.columns import json_column
 from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
 from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
@@ -129,20 +130,9 @@ class ToolAdmin(TransferPages, EntryAdmin):
             facts.append("after questions that are asked before the task is made")
         return "; ".join(facts)
 
-    @admin.display(description="input schema")
-    def shown_input_schema(self, tool: Tool) -> SafeString:
-        """The arguments it takes."""
-        return json_block(tool.input_schema)
-
-    @admin.display(description="output schema")
-    def shown_output_schema(self, tool: Tool) -> SafeString:
-        """The structured content it gives."""
-        return json_block(tool.output_schema)
-
-    @admin.display(description="annotations")
-    def shown_annotations(self, tool: Tool) -> SafeString:
-        """Hints for clients."""
-        return json_block(tool.annotations)
+    shown_input_schema = json_column("input schema", "input_schema")
+    shown_output_schema = json_column("output schema", "output_schema")
+    shown_annotations = json_column("annotations", "annotations")
 
 
 @admin.register(Prompt)
@@ -162,10 +152,7 @@ class PromptAdmin(EntryAdmin):
             entry=None, actor=actor, name=self.free_key(entry.name, 128), enabled=False, **fields
         )
 
-    @admin.display(description="arguments")
-    def shown_arguments(self, prompt: Prompt) -> SafeString:
-        """The arguments it takes."""
-        return json_block(prompt.arguments)
+    shown_arguments = json_column("arguments", "arguments")
 
 
 @admin.register(Resource)

@@ -12,10 +12,11 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.base import ObjectView, RowPageAdmin
+from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.entries.differences import faults, label
 from mcp_app.admin.entries.draft_card import card_of, entry_address, entry_admin_of, may_edit_draft
-from mcp_app.admin.shown import badge, moment
+from mcp_app.admin.shown import badge
 from mcp_app.auth.services import login_name
 from mcp_app.catalogue.changing import pending_drafts, revisions
 from mcp_app.catalogue.changing.drafts import discard_draft, publish_draft
@@ -39,7 +40,7 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Draft)
-class DraftAdmin(ReadOnlyAdmin[Draft]):
+class DraftAdmin(RowPageAdmin[Draft]):
     """All drafts; the permission to view an entry includes its draft."""
 
     list_display = ("key_shown", "kind_shown", "changed", "shown_author", "shown_note", "saved")
@@ -83,40 +84,19 @@ class DraftAdmin(ReadOnlyAdmin[Draft]):
         """The fields it alters."""
         return ", ".join(map(label, draft.values))
 
-    @admin.display(description="author", ordering="author")
-    def shown_author(self, draft: Draft) -> SafeString:
-        """Its last author."""
-        return visible(draft.author or "-")
-
-    @admin.display(description="why")
-    def shown_note(self, draft: Draft) -> SafeString:
-        """The author's note."""
-        return visible(draft.note or "-")
-
-    @admin.display(description="saved", ordering="updated_at")
-    def saved(self, draft: Draft) -> SafeString:
-        """When it was saved last."""
-        return moment(draft.updated_at)
+    shown_author = text_column("author", "author", ordering="author", empty="-")
+    shown_note = text_column("why", "note", empty="-")
+    saved = time_column("saved", "updated_at")
 
     # One draft.
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, draft: Draft) -> HttpResponse:
         """The draft of a new entry; that of an existing one is shown on the entry's own page."""
-        draft = self.object_to_view(request, object_id)
-        if draft is None:
-            return self.not_there(request, object_id)
         if draft.entry_id is not None:
             return HttpResponseRedirect(entry_address(draft))
         context = {
             **self.object_context(request, f"Draft of a new {draft.kind}: {marked(draft.key)}"),
             "card": card_of(request, draft, None),
-            **(extra_context or {}),
         }
         return TemplateResponse(request, "mcp_admin/draft.html", context)
 

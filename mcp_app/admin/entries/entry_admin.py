@@ -17,12 +17,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ObjectView
+from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.bench import BenchAdmin
 from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
 from mcp_app.admin.entries.transfer import buttons
-from mcp_app.admin.shown import badge, block, diff, json_block, moment
+from mcp_app.admin.shown import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import (
@@ -219,10 +220,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
             return format_html('<span class="mcp-dim">{}</span>', "every caller")
         return visible(entry.permission)
 
-    @admin.display(description="updated", ordering="updated_at")
-    def updated(self, entry: Entry) -> SafeString:
-        """When it last changed."""
-        return moment(entry.updated_at)
+    updated = time_column("updated", "updated_at")
 
     @admin.display(description="updated by")
     def editor(self, entry: Entry) -> SafeString:
@@ -320,14 +318,8 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         accept_definition(entry=entry, actor=request.user)
         self.message_user(request, f"The new definition of {marked(entry)} is accepted.", messages.SUCCESS)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """The form, with what changed in code since the last review."""
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """What changed in code since the last review, and what may be done with the entry."""
         entry = self.get_object(request, unquote(object_id))
         more: dict[str, Any] = {}
         if entry is not None:
@@ -338,7 +330,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         if entry is not None and entry.drifted:
             more["drift"] = diff(self._reviewed_definition(entry), entry.definition)
             more["may_accept"] = self.has_change_permission(request, entry)
-        return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
+        return more
 
     def _reviewed_definition(self, entry: Entry) -> Any:
         for change in revisions.history_of(self.kind, revisions.key_of(entry), entry.pk)[:200]:

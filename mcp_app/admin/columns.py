@@ -1,0 +1,38 @@
+"""Owns columns and read-only fields that show one field of a row as it is; knows no model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.shown import json_block, moment
+from mcp_app.text import visible
+
+Column = Callable[[Any, Model], SafeString]
+
+
+def text_column(description: str, field: str, *, ordering: Any = None, empty: str = "") -> Column:
+    """A text of unknown origin, or a row whose name is one; ``empty`` stands for none."""
+    return _column(description, ordering, lambda row: visible(getattr(row, field) or empty))
+
+
+def time_column(description: str, field: str, *, sortable: bool = True) -> Column:
+    """A time."""
+    return _column(description, field if sortable else None, lambda row: moment(getattr(row, field)))
+
+
+def json_column(description: str, field: str) -> Column:
+    """A JSON value, whole."""
+    return _column(description, None, lambda row: json_block(getattr(row, field)))
+
+
+def _column(description: str, ordering: Any, shown: Callable[[Model], SafeString]) -> Column:
+    @admin.display(description=description, ordering=ordering)
+    def column(_: Any, row: Model) -> SafeString:
+        return shown(row)
+
+    return column
