@@ -18,7 +18,7 @@ from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
 from mcp_app.observability.counts import Counts
-from mcp_app.protocol.errors import InternalError, McpError
+from mcp_app.protocol.errors import InternalError, InvalidParams, McpError
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
@@ -138,6 +138,17 @@ class RequestContext(Asked):
 
 QuickHandler = Callable[[Asked, Params], Result | McpError]
 Handler = Callable[[RequestContext, Params], Result | Awaitable[Result]]
+
+
+def name_and_arguments(method: str, params: Params) -> tuple[str, dict[str, Any]]:
+    """What a request asks for by name, and with which arguments; raises InvalidParams."""
+    name = params.get("name")
+    if type(name) is not str:
+        raise InvalidParams(f"{method} needs the member 'name', a string.")
+    arguments = params.get("arguments", {})
+    if type(arguments) is not dict:
+        raise InvalidParams("The member 'arguments' must be an object.")
+    return name, arguments
 
 
 def request_meta(params: Params) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from mcp_app.catalogue.serving.entries import PromptEntry
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_messages
 from mcp_app.execution.running.context import Context
-from mcp_app.handlers.context import Asked, Params, RequestContext, Result
+from mcp_app.handlers.context import Asked, Params, RequestContext, Result, name_and_arguments
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams
@@ -22,12 +22,7 @@ def list_prompts(context: Asked, params: Params) -> Result:
 
 def get_prompt(context: RequestContext, params: Params) -> Result:
     """PROMPT-02 to PROMPT-04."""
-    name = params.get("name")
-    if type(name) is not str:
-        raise InvalidParams("prompts/get needs the member 'name', a string.")
-    arguments = params.get("arguments", {})
-    if type(arguments) is not dict:
-        raise InvalidParams("The member 'arguments' must be an object.")
+    name, arguments = name_and_arguments("prompts/get", params)
     entry = current().prompt(name, context.principal.permissions)
     if entry is None:
         raise InvalidParams(

@@ -8,9 +8,7 @@ from mcp_app.handlers.context import Handler, QuickHandler
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound
 from mcp_app.protocol.versions import SERVED, is_modern
 
-# ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
-TABLE: dict[str, Handler] = {
-    "ping": lifecycle.ping,
+BOTH: dict[str, Handler] = {
     "tools/list": tools.list_tools,
     "tools/call": tools.call_tool,
     "prompts/list": prompts.list_prompts,
@@ -18,24 +16,20 @@ TABLE: dict[str, Handler] = {
     "resources/list": resources.list_resources,
     "resources/templates/list": resources.list_templates,
     "resources/read": resources.read,
+    "completion/complete": completion.complete,
+}
+
+# ``initialize`` is missing on purpose: it has no session yet, the dispatcher serves it.
+TABLE: dict[str, Handler] = {
+    **BOTH,
+    "ping": lifecycle.ping,
     "resources/subscribe": resources.subscribe,
     "resources/unsubscribe": resources.unsubscribe,
-    "completion/complete": completion.complete,
     "logging/setLevel": logging.set_level,
 }
 
 # 2026-07-28: every request stands alone, so there is nothing to open, to set or to keep alive.
-MODERN: dict[str, Handler] = {
-    "server/discover": lifecycle.discover,
-    "tools/list": tools.list_tools,
-    "tools/call": tools.call_tool,
-    "prompts/list": prompts.list_prompts,
-    "prompts/get": prompts.get_prompt,
-    "resources/list": resources.list_resources,
-    "resources/templates/list": resources.list_templates,
-    "resources/read": resources.read,
-    "completion/complete": completion.complete,
-}
+MODERN: dict[str, Handler] = {**BOTH, "server/discover": lifecycle.discover}
 
 # Those that can be answered in the step they arrive in. A tool call answers on its reply, or does nothing.
 QUICK: dict[str, QuickHandler] = {

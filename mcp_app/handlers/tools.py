@@ -12,7 +12,15 @@ from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.handlers import core_tasks, tasks
-from mcp_app.handlers.context import Asked, Params, RequestContext, Result, progress_token, request_meta
+from mcp_app.handlers.context import (
+    Asked,
+    Params,
+    RequestContext,
+    Result,
+    name_and_arguments,
+    progress_token,
+    request_meta,
+)
 from mcp_app.handlers.lists import page
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.errors import InvalidParams, McpError
@@ -35,12 +43,7 @@ def list_tools(context: Asked, params: Params) -> Result:
 
 def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Result]:
     """TOOL-07 to TOOL-12."""
-    name = params.get("name")
-    if type(name) is not str:
-        raise InvalidParams("tools/call needs the member 'name', a string.")
-    arguments = params.get("arguments", {})
-    if type(arguments) is not dict:
-        raise InvalidParams("The member 'arguments' must be an object.")
+    name, arguments = name_and_arguments("tools/call", params)
     entry = current().tool(name, context.principal.permissions)
     if entry is None:
         raise InvalidParams(

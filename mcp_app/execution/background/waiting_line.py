@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 from django.db.models import Count, Min, Q
 
 from mcp_app import database_clock
@@ -51,25 +50,12 @@ def _to_tell(calls: Any, number: int) -> list[tuple[Waiting, str]]:
     places = {pk: place for place, pk in enumerate(first, 1)}
     rows = due.filter(pk__in=first, meta__contains='"progressToken"').annotate(**database_clock.read_at())
     return [
-        (_waiting(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
+        (Waiting.of(row), f"{places[row.pk]} of {max(number, places[row.pk])} waiting")
         for row in rows.defer("arguments", "answer")
         # The process that records the report sends it, before the call begins: so its attempt knows of the
         # report.
         if due.filter(pk=row.pk).update(reminded_at=database_clock.now())
     ]
-
-
-def _waiting(row: Any) -> Waiting:
-    return Waiting(
-        tool=row.tool,
-        session_id=row.session_id,
-        stream=row.stream,
-        meta=orjson.loads(row.meta),
-        session_fields=row.session_fields,
-        accepted_at=row.accepted_at,
-        approval_until=None,
-        read_at=row.read_at,
-    )
 
 
 async def _tell_all(streams: Streams, told: list[tuple[Waiting, str]]) -> None:

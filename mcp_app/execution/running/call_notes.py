@@ -1,4 +1,4 @@
-"""What the message log learns of a call before its answer: that it takes its time, and what it sends."""
+"""What the message log learns of a call: that it takes its time, what it sends, how it was answered."""
 
 from __future__ import annotations
 
@@ -44,6 +44,13 @@ def note_sent(call: Logged, log: MessageLog, method: str, encoded: bytes) -> Non
             return
         call.noted_at = now
     _note(call, log, "notification", "out", method, encoded)
+
+
+def note_answered(call: Logged, log: MessageLog, encoded: bytes, seconds: float) -> None:
+    """The call's request with its answer."""
+    facts = (call.method, str(call.request_id), call.target)
+    session, principal = call.session.record_id, call.principal.key
+    log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts)
 
 
 def _note(call: Logged, log: MessageLog, kind: str, direction: str, method: str, payload: bytes) -> None:

@@ -11,6 +11,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
+from mcp_app.execution.running.call_notes import note_answered
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
@@ -173,16 +174,7 @@ class Calls:
         tool = call.target if call.method == "tools/call" else ""
         self._counts.done(call.method, call.outcome, tool, seconds)
         if self._log.enabled:
-            facts = (call.method, str(call.request_id), call.target)
-            self._log.exchange(
-                call.session.record_id,
-                call.principal.key,
-                call.payload,
-                encoded,
-                seconds,
-                call.outcome,
-                facts,
-            )
+            note_answered(call, self._log, encoded, seconds)
 
 
 async def _still_running(calls: list[Call], seconds: float) -> bool:

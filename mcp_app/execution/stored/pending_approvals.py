@@ -38,6 +38,15 @@ class Waiting:
     approval_until: datetime | None
     read_at: datetime | None
 
+    @classmethod
+    def of(cls, row: Any) -> Waiting:
+        """Of a row of the table, read with ``database_clock.read_at``."""
+        meta = orjson.loads(row.meta)
+        stream, session = row.stream, row.session_fields
+        return cls(
+            row.tool, row.session_id, stream, meta, session, row.accepted_at, row.approval_until, row.read_at
+        )
+
 
 def waiting_words(call: CallRecord | Call | Waiting) -> str:
     """``Waiting for approval (12 min left)``."""
@@ -124,13 +133,4 @@ def to_remind(after: float, limit: int = 200) -> Iterator[Waiting]:
     shown = silent.annotate(**database_clock.read_at()).defer("arguments", "answer")
     for row in shown.order_by("reminded_at")[:limit]:
         if silent.filter(pk=row.pk).update(reminded_at=now):
-            yield Waiting(
-                tool=row.tool,
-                session_id=row.session_id,
-                stream=row.stream,
-                meta=orjson.loads(row.meta),
-                session_fields=row.session_fields,
-                accepted_at=row.accepted_at,
-                approval_until=row.approval_until,
-                read_at=row.read_at,
-            )
+            yield Waiting.of(row)

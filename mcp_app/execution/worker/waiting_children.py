@@ -13,9 +13,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from mcp_app.sessions.client_requests import ClientRequests, NoAnswer, Send
+from mcp_app.sessions.client_requests import ClientRequests, NoAnswer
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.gateway import Streams
 
 SLOTS = 4096
@@ -93,17 +92,10 @@ class WorkerRequests(ClientRequests):
         super().__init__(streams, log, seconds)
         self._place = place
 
-    async def ask(
-        self,
-        session: Negotiated,
-        method: str,
-        params: dict[str, Any],
-        send: Send,
-        asked: set[str],
-    ) -> dict[str, Any]:
+    async def ask(self, *question: Any) -> dict[str, Any]:
         """See ``ClientRequests.ask``; raises NoAnswer also when too many questions are open."""
         self._place.begin()
         try:
-            return await super().ask(session, method, params, send, asked)
+            return await super().ask(*question)
         finally:
             self._place.end()

@@ -31,6 +31,7 @@ from mcp_app.execution.background.published import Published
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.running.call import Call, attempt
+from mcp_app.execution.running.call_notes import note_answered
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
@@ -273,17 +274,7 @@ class Worker:
 
     def _finished(self, call: Call, encoded: bytes) -> None:
         if self._log.enabled:
-            seconds = perf_counter() - call.started
-            facts = (call.method, str(call.request_id), call.target)
-            self._log.exchange(
-                call.session.record_id,
-                call.principal.key,
-                call.payload,
-                encoded,
-                seconds,
-                call.outcome,
-                facts,
-            )
+            note_answered(call, self._log, encoded, perf_counter() - call.started)
 
     def _tell_of_task(self, record: CallRecord) -> None:
         told = self._loop.create_task(tell_of_task(self._streams, record))

@@ -25,6 +25,7 @@ from mcp_app.protocol.versions import V2024_11_05, V2025_03_26, V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import CLOSE, StreamsError
 from mcp_app.transports import notices
+from mcp_app.transports.message_limits import message_limits
 from mcp_app.transports.stdio.exchanges import Exchanges
 from mcp_app.transports.stdio.framing import Framing
 from mcp_app.transports.stdio.pipes import Pipes
@@ -49,13 +50,7 @@ class StdioServer:
         self._dialects = settings.dialects
         counted = dialects.CONTENT_LENGTH in settings.dialects
         self._framing = Framing(settings.max_body_bytes, counted=counted)
-        self._limits = jsonrpc.Limits(
-            body_bytes=settings.max_body_bytes,
-            depth=settings.max_json_depth,
-            members=settings.max_json_members,
-            string_bytes=settings.max_string_bytes,
-            batch=settings.max_batch,
-        )
+        self._limits = message_limits(settings)
         self._session: Session | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: set[str | int | None] = set()

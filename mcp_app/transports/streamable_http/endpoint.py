@@ -31,6 +31,7 @@ from mcp_app.protocol.versions import LEGACY_NAMES
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
+from mcp_app.transports.message_limits import message_limits
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
@@ -67,13 +68,7 @@ class Endpoint:
         )
         self.connections = Connections(settings.max_streams_per_principal)
         self._modern = Modern(process, self.connections)
-        self._limits = jsonrpc.Limits(
-            body_bytes=settings.max_body_bytes,
-            depth=settings.max_json_depth,
-            members=settings.max_json_members,
-            string_bytes=settings.max_string_bytes,
-            batch=settings.max_batch,
-        )
+        self._limits = message_limits(settings)
         lenient = dialects.MISSING_ACCEPT in settings.dialects
         self._collect = collect if lenient else _collect_with_accept
         self._bodies = BodyReader(settings.max_body_bytes, settings.body_seconds)
