@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -239,6 +240,6 @@ class RowPageAdmin(ReadOnlyAdmin[M]):
         row = self.object_to_view(request, object_id)
         return self.not_there(request, object_id) if row is None else self.row_page(request, row)
 
+    @abstractmethod
     def row_page(self, request: HttpRequest, row: M) -> HttpResponse:
         """The page of one row."""
-        raise NotImplementedError

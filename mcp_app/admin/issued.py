@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from django.db.models import Model
@@ -22,9 +23,9 @@ class IssuedForm(ModelForm[M]):
         if not self.errors:
             self.issue()
 
+    @abstractmethod
     def issue(self) -> None:
         """Make the row and its secret, or add errors."""
-        raise NotImplementedError
 
     def save(self, commit: bool = True) -> M:
         """The row that validation has made."""
@@ -42,9 +43,9 @@ class IssuedAdmin(ModelAdmin[M]):
     issued_title: str
     issued_template: str
 
+    @abstractmethod
     def issued_context(self, request: HttpRequest, row: M, secret: str) -> dict[str, Any]:
         """What the template of the page with the secret is given."""
-        raise NotImplementedError
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Such a row is never edited."""
