@@ -20,6 +20,7 @@ from mcp_app.protocol.capabilities import ClientCapabilities
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.jsonrpc import Invalid, Notification, Request, Response
+from mcp_app.sessions.message_log import PAYLOAD
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from tests.unit.catalogue.entries import resource_entry, tool_entry
@@ -207,8 +208,8 @@ async def test_what_a_person_typed_into_a_form_is_not_logged(desk: Desk) -> None
     body = orjson.dumps({"jsonrpc": "2.0", "id": "elicitation-1", "result": typed})
     await desk.process.dispatcher.response(desk.session, Response("elicitation-1", typed, None), body)
     (line,) = desk.process.log._pending
-    assert b"very private" not in line[5]
-    assert orjson.loads(line[5])["result"]["action"] == "accept"
+    assert b"very private" not in line[PAYLOAD]
+    assert orjson.loads(line[PAYLOAD])["result"]["action"] == "accept"
 
 
 # The catalogue

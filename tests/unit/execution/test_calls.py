@@ -14,6 +14,7 @@ from mcp_app.execution.running.context import Context
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.message_log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.streams.gateway import Streams
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never
 
@@ -138,9 +139,9 @@ async def test_each_call_is_one_line_of_the_message_log(streams: Streams) -> Non
     await stage.said(call)
     (line,) = stage.log._pending
     assert line[:2] == (stage.session.id, LOOPBACK.key)
-    assert line[5] == call.payload
-    assert line[6] == call.reply.answers[0]
-    assert line[8:] == ("ok", ("tools/call", "r", "target"))
+    assert line[PAYLOAD] == call.payload
+    assert line[ANSWER] == call.reply.answers[0]
+    assert line[OUTCOME:] == ("ok", ("tools/call", "r", "target"))
 
 
 async def test_a_finished_call_leaves_nothing_for_the_garbage_collector(stage: Stage) -> None:

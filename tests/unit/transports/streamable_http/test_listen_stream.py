@@ -19,6 +19,7 @@ from mcp_app.protocol.errors import Unauthorized, Unavailable
 from mcp_app.protocol.features.subscriptions import METHOD, SUBSCRIPTION_ID, Notice
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO, VERSION
 from mcp_app.protocol.versions import V2026_07_28
+from mcp_app.sessions.message_log import DIRECTION, FACTS, KIND, OUTCOME, SESSION_ID
 from mcp_app.sessions.resource_updates import publish_update
 from mcp_app.streams.gateway import Streams
 from tests.unit.transports.streamable_http.asgi import LOOPBACK, Exchange, Server, request
@@ -414,13 +415,13 @@ async def test_the_log_has_the_request_its_notifications_and_its_end(streams: St
     server.endpoint.connections.drain()
     await stream.done()
     log = server.process.log
-    lines = [(line[3], line[4], line[9][0], line[8]) for line in log._pending]
+    lines = [(line[DIRECTION], line[KIND], line[FACTS][0], line[OUTCOME]) for line in log._pending]
     assert lines == [
         ("in", "request", METHOD, "ok"),
         ("out", "notification", CHANGED.format("tools"), ""),
         ("out", "response", METHOD, ""),
     ]
-    assert len({line[0] for line in log._pending}) == 1
+    assert len({line[SESSION_ID] for line in log._pending}) == 1
     opened, ended = log._facts
     assert (opened["fact"], opened["version"], opened["client_name"]) == (
         "session.opened",
