@@ -93,19 +93,13 @@ class RequestContext(Asked):
         inputs = self.inputs(params)
         seconds = timeout or self.services.settings.tool_timeout_seconds
         self.services.calls.start(
-            session=self.session,
-            principal=self.principal,
-            reply=self.reply,
-            request_id=self.request_id,
-            method=self.method,
+            self,
             target=target,
-            payload=self.payload,
             meta=meta,
             progress_token=progress_token(meta),
             timeout=seconds,
             work=work if inputs is None or not inputs.nonce else self._after_spending(inputs, work),
             on_timeout=on_timeout or _no_answer,
-            trace_fields=self.trace_fields,
             inputs=inputs,
         )
 

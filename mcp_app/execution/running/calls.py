@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
@@ -16,7 +16,7 @@ from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
-from mcp_app.observability.call_telemetry import of_request
+from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
@@ -26,6 +26,25 @@ from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.gateway import Streams
 
 Work = Callable[[Call, Context], Awaitable[dict[str, Any]]]
+
+
+class Request(Protocol):
+    """A client's request that a call is started for."""
+
+    session: Negotiated
+    principal: Principal
+    request_id: str | int
+    method: str
+    payload: bytes
+
+    @property
+    def reply(self) -> RequestOutlet:
+        """Where it is answered."""
+        ...
+
+    def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
+        """What the call leaves behind for operators."""
+        ...
 
 
 class Calls:
@@ -64,57 +83,43 @@ class Calls:
 
     def start(
         self,
+        request: Request,
         *,
-        session: Negotiated,
-        principal: Principal,
-        reply: RequestOutlet,
-        request_id: str | int,
-        method: str,
         target: str,
-        payload: bytes,
         meta: dict[str, Any],
         progress_token: str | int | None,
         timeout: float,
         work: Work,
         on_timeout: Callable[[], dict[str, Any]],
-        trace_fields: Mapping[str, str] | None = None,
         inputs: Inputs | None = None,
     ) -> Call:
-        """Begin to work on a request; its answer will come on ``reply``.
+        """Begin to work on a request; its answer will come on its reply.
 
         Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
         when the principal already runs as many calls as allowed.
         """
-        running = self._admit(session, principal, request_id)
+        session, principal = request.session, request.principal
+        running = self._admit(session, principal, request.request_id)
         call = Call(
-            request_id=request_id,
-            method=method,
+            request_id=request.request_id,
+            method=request.method,
             target=target,
             session=session,
             principal=principal,
-            reply=reply,
+            reply=request.reply,
             requests=self._requests,
             settings=self._settings,
             progress_token=progress_token,
             timeout=min(timeout, self._settings.tool_timeout_max_seconds),
-            payload=payload,
+            payload=request.payload,
             meta=meta,
             on_timeout=on_timeout,
             finished=self._finished,
-            telemetry=of_request(
-                method=method,
-                target=target,
-                session=session.id,
-                version=session.version,
-                principal=principal.key,
-                request_id=request_id,
-                meta=meta,
-                fields=trace_fields,
-            ),
+            telemetry=request.telemetry(target, meta),
             inputs=inputs,
         )
-        session.in_flight[request_id] = call
-        reply.calls.append(call)
+        session.in_flight[request.request_id] = call
+        request.reply.calls.append(call)
         self._sessions[session.id] = session
         self._running[principal.key] = running + 1
         # From its first step on the task is kept by the call, until then by the event loop.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -18,6 +18,8 @@ from mcp_app.execution.running.calls import Calls
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.running.runner import Runner
+from mcp_app.observability.call_telemetry import CallTelemetry
+from mcp_app.observability.correlation import Correlation
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import RequestCancelled
 from mcp_app.protocol.messages import jsonrpc
@@ -47,6 +49,21 @@ def session_with(capabilities: dict[str, Any] | None = None, version: str = "202
     )
 
 
+@dataclass
+class Asked:
+    """One request of the session's client."""
+
+    session: Session
+    principal: Principal
+    reply: Reply
+    request_id: str | int
+    method: str
+    payload: bytes = b"{}"
+
+    def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
+        return CallTelemetry(Correlation(self.session.id, "", self.request_id, self.principal.key))
+
+
 class Stage:
     """One process with one session."""
 
@@ -74,13 +91,8 @@ class Stage:
     ) -> Call:
         """Begin a call; its reply is ``call.reply``."""
         return self.calls.start(
-            session=self.session,
-            principal=principal,
-            reply=reply or Reply(self.streams, self.session, 1),
-            request_id=request_id,
-            method=method,
+            Asked(self.session, principal, reply or Reply(self.streams, self.session, 1), request_id, method),
             target="target",
-            payload=b"{}",
             meta={},
             progress_token=progress_token,
             timeout=timeout,
