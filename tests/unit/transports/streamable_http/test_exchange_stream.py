@@ -13,7 +13,7 @@ from mcp_app.auth.principal import LOOPBACK as LOCAL
 from mcp_app.protocol.errors import Unauthorized, Unavailable
 from mcp_app.protocol.messages.envelope import LOG_LEVEL
 from mcp_app.streams.gateway import Streams
-from mcp_app.transports.streamable_http import exchange_stream
+from mcp_app.transports.streamable_http import sse_response
 from tests import published_schema
 from tests.bounds import SLACK
 from tests.unit.transports.streamable_http import modern as asked
@@ -264,7 +264,7 @@ async def test_while_nobody_can_be_asked_only_an_expired_credential_ends_it(
     async with asyncio.timeout(5 + SLACK):
         while doorman.asked < 3 or stream.body.count(b":") < 2:
             await asyncio.sleep(0.01)
-    monkeypatch.setattr(exchange_stream, "time", Clock(time.time() + 3601))
+    monkeypatch.setattr(sse_response, "time", Clock(time.time() + 3601))
     await stream.done()
     assert doorman.asked <= (time.monotonic() - started) / 0.02 + 1, "asked once for each keep-alive"
     assert not stream.is_complete
