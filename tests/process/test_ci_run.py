@@ -42,7 +42,7 @@ BROKEN_OFF = "import pytest\ndef test_a(): assert 0\ndef test_b(): pytest.exit('
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A checkout with our `.ci/run`, whose suites are the files `suite_<make target>.py`."""
+    """A checkout with our `.ci/run`, whose suites are the files `suite_<make target>.py`; the others pass."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     (tmp_path / "tests").mkdir()
@@ -58,10 +58,10 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "conformance.txt").write_text("conformance: 9 passed, 0 failed\n")
     (tmp_path / "Makefile").write_text(
         "conformance:\n\tcat conformance.txt\n"
-        "%:\n\t.venv/bin/python -m pytest -n 2 --dist loadfile suite_$@.py $(ARGS)\n"
+        "%:\n"
+        "\t@if [ ! -e suite_$@.py ]; then echo '1 passed'; exit 0; fi; "
+        ".venv/bin/python -m pytest -n 2 --dist loadfile suite_$@.py $(ARGS)\n"
     )
-    for target in ("test", "test-system", "test-postgres", "wheel", "browser"):
-        (tmp_path / f"suite_{target}.py").write_text(PASSES)
     return tmp_path
 
 
@@ -84,6 +84,8 @@ def ci(checkout: Path) -> tuple[int, str]:
 
 @pytest.mark.process
 def test_a_run_in_which_all_passes_is_green(checkout: Path) -> None:
+    for target in ("test", "wheel"):
+        (checkout / f"suite_{target}.py").write_text(PASSES)
     status, said = ci(checkout)
     assert status == 0, said
     assert "unstable" not in said

@@ -26,8 +26,9 @@ def log_in(address: str, password: str = RIGHT, username: str = "root") -> Any:
     return Client(REMOTE_ADDR=address).post("/admin/login/", form)
 
 
-def test_a_hundred_wrong_passwords_end_after_ten_and_then_the_right_one_is_not_heard_either() -> None:
-    statuses = [log_in("192.0.2.1", f"wrong-{number}", f"name-{number}").status_code for number in range(100)]
+def test_wrong_passwords_end_after_ten_and_then_the_right_one_is_not_heard_either() -> None:
+    guesses = range(3 * LIMIT)
+    statuses = [log_in("192.0.2.1", f"wrong-{number}", f"name-{number}").status_code for number in guesses]
     assert statuses[: LIMIT - 1] == [200] * (LIMIT - 1)
     assert set(statuses[LIMIT:]) == {429}
     locked = log_in("192.0.2.1")
@@ -59,7 +60,7 @@ def test_after_a_while_the_address_is_heard_again() -> None:
 
 
 def test_guessing_fills_no_table() -> None:
-    for number in range(100):
+    for number in range(3 * LIMIT):
         log_in("192.0.2.1", "wrong", f"name-{number}")
     assert AccessAttempt.objects.count() <= LIMIT
 
