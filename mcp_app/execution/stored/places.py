@@ -56,13 +56,12 @@ def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
 
     Raises TooManyRunning when none of those that wait may begin.
     """
-    # As a rule nobody is to be passed by, and one statement is all.
-    if not limits and (begun := records.claim_next(call_id, worker, limits.unanswered)):
+    silent = _silent(limits.unanswered)
+    if not limits and not silent and (begun := records.claim(call_id, worker, statements.NEXT)):
         return begun
     queue = Call.objects.filter(pk=call_id).values_list("queue", flat=True).first()
     if queue is None:
         return None
-    silent = _silent(limits.unanswered)
     for _ in range(LOOKS):
         with _alone(limits):
             chosen = _choose(queue, limits, silent)

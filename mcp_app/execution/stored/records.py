@@ -7,7 +7,6 @@ processes may be hours apart.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -122,27 +121,15 @@ def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
-def claim(call_id: UUID | str, worker: str) -> CallRecord | None:
+def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> CallRecord | None:
     """Start an attempt under a lease; None when the call is over, or another attempt holds it.
 
     A job delivered twice therefore starts once (R6); the attempt number fences everything it writes.
+    ``chosen`` is NEXT for the fairest call of the queue in which this one waits, or waited.
     """
-    return _claim(call_id, worker)
-
-
-def claim_next(call_id: UUID | str, worker: str, unanswered: int) -> CallRecord | None:
-    """As ``claim``, for the fairest call of the queue in which this one waits, or waited.
-
-    None, too, while a principal has ``unanswered`` questions open or more (0: any number): then it is not as
-    simple which is the fairest.
-    """
-    return _claim(call_id, worker, chosen=statements.NEXT, unanswered=unanswered or sys.maxsize)
-
-
-def _claim(call_id: UUID | str, worker: str, **which: Any) -> CallRecord | None:
     with statements.revocable():
         row = statements.claim(
-            **which, lease=LEASE_SECONDS, state=Transition.START.after, worker=worker[:120], id=call_id
+            chosen, lease=LEASE_SECONDS, state=Transition.START.after, worker=worker[:120], id=call_id
         )
     return record(row) if row else None
 

@@ -1,13 +1,11 @@
 """The statements that every background call needs, in SQL: Django takes ten times as long to word them.
 
 In all of them ``{now}`` is the database's clock; ``{lease_now}`` is the clock of leases, and ``{lease}`` the
-same ``lease`` seconds later. ``{waiting}``, ``{asking}``, ``{active}`` and ``{unstarted}`` are conditions on
-the state.
+same ``lease`` seconds later. ``{waiting}``, ``{active}`` and ``{unstarted}`` are conditions on the state.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -27,13 +25,9 @@ _CLAIM = """
         worker = %(worker)s
     WHERE id = {chosen} AND {waiting} AND attempt < max_attempts"""
 THIS = "%(id)s"
-# None while a principal has so many questions open that its other calls are passed by.
 NEXT = """(
         SELECT id FROM mcp_app_call
         WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND {waiting}
-            AND NOT EXISTS (
-                SELECT 1 FROM mcp_app_call WHERE {asking} AND lease_until IS NOT NULL
-                GROUP BY principal HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
 # What a person answered is kept for as long as it is needed.
 FINISH = """
@@ -57,10 +51,8 @@ def in_states(states: Iterable[State]) -> str:
 
 
 WAITING = in_states(Transition.START.before)
-ASKING = in_states([State.INPUT_REQUIRED])
 _STATES = {
     "waiting": WAITING,
-    "asking": ASKING,
     "active": in_states(Transition.COMPLETE.before),
     "unstarted": in_states(UNSTARTED),
 }
@@ -82,14 +74,13 @@ def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
         return int(cursor.rowcount)
 
 
-def claim(chosen: str = THIS, *, lease: float, unanswered: int = sys.maxsize, **values: Any) -> Call | None:
+def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
     """A row as it is once it was claimed with the ``values`` but ``id``; None if it was not.
 
-    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue, if no principal has
-    ``unanswered`` questions open or more.
+    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue.
     """
     sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
-    return _one(_worded(connection.vendor, sql), {**_stored(values, lease), "unanswered": unanswered})
+    return _one(_worded(connection.vendor, sql), _stored(values, lease))
 
 
 def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
