@@ -254,7 +254,7 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
         Warning(
             f"The {kind._meta.verbose_name} {str(row)[:80]!r} asks for the permission {row.permission!r}, "
             "which does not exist.",
-            hint="Correct it in the admin: until then nobody but superusers sees the entry.",
+            hint="Correct it in the admin: until then only superusers see the entry.",
             id="mcp_app.W014",
         )
         for kind in (Tool, Prompt, Resource, ResourceTemplate)

@@ -131,7 +131,7 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     waiting = sum(queue.waiting for queue in state.queues)
     orphaned = any(queue.orphaned for queue in state.queues)
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
-    note = f"{waiting:,} waiting" + (", nobody listens" if orphaned else "")
+    note = f"{waiting:,} waiting" + (", no worker listens" if orphaned else "")
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
 
 

@@ -40,7 +40,7 @@ TITLES = {
     "web": "Public address",
 }
 SERVERS = ("uvicorn", "granian", "hypercorn", "daphne")
-BUSY = "Another examination is running here. Its results are on the page of whoever began it: try again then."
+BUSY = "Another examination is running here. Only its user sees the results. Try again soon."
 
 
 class DoctorForm(forms.Form):

@@ -46,7 +46,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             allowed = await self._may(SESSIONS) or await self._may(MESSAGES)
         except DatabaseFault as error:
-            log.warning("Who wants to watch cannot be told: %s", error)
+            log.warning("A viewer cannot be authenticated: %s", error)
             allowed = False
         await (self.accept() if allowed else self.close())
 
@@ -96,7 +96,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             await self._watch(permission, search, session)
         except (DatabaseFault, StreamsError) as error:
-            log.warning("Nobody can watch now: %s", error)
+            log.warning("The console is not available now: %s", error)
             await self._hang_up(LATER)
 
     async def _watch(self, permission: str, search: str = "", session: str = "") -> None:
@@ -134,7 +134,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 allowed = await self._may(self._permission)
             except DatabaseFault as error:
                 # A viewer that cannot be identified gets no messages; the page reconnects by itself.
-                log.warning("Who watches cannot be checked: %s", error)
+                log.warning("The permissions of viewers cannot be checked: %s", error)
                 await self._hang_up(LATER)
                 return
             if not allowed:

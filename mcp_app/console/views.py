@@ -175,7 +175,7 @@ def cancel(request: HttpRequest, session_id: str) -> HttpResponse:
     if type(request_id) not in (str, int):
         return JsonResponse({"note": "This is not the id of a request."}, status=400)
     told = cancel_request(session_id=session_id[:LONGEST_ID], request_id=request_id, actor=request.user)
-    return JsonResponse({"note": "It was told to stop." if told else "It was over already."})
+    return JsonResponse({"note": "It was asked to stop." if told else "It was over already."})
 
 
 @_for(MESSAGES, SESSIONS, "mcp_app.change_session")

@@ -45,7 +45,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
     """
     reason = records.storable(reason.strip(), pending_approvals.LONGEST_REASON)
     if not reason:
-        raise DecisionRefused("Give a reason: the caller is told it.")
+        raise DecisionRefused("Give a reason: the caller will see it.")
     call = _open(call_id)
     answer = stored_answers.failed(call, f"{call.tool} was refused by an operator: {reason}")
     with transaction.atomic():
@@ -65,14 +65,14 @@ def objection_to(call: CallRecord | Call, actor: Any) -> str:
         return ""
     retriers = retriers_of(call) if isinstance(call, Call) else call.retriers
     if call.user_id is None:
-        return "It is not known which user asked, so nobody can be the second pair of eyes."
+        return "It is not known which user made this call, so no other user can be the second pair of eyes."
     decides = _user_id(actor)
     if decides is None:
         return "Only a user can be the second pair of eyes."
     if str(decides) in (str(call.user_id), actor_of(call.principal)):
-        return "You asked for this call yourself: somebody else has to approve it."
+        return "You asked for this call yourself: another user has to approve it."
     if str(decides) in retriers:
-        return "You had this call made again: somebody else has to approve it."
+        return "You had this call made again: another user has to approve it."
     return ""
 
 

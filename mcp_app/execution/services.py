@@ -146,7 +146,7 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
     if problem := entry.check(given):
         raise RetryRefused(f"The tool no longer takes these arguments: {problem}")
     if entry.needs_approval and entry.four_eyes and old.user_id is None:
-        raise RetryRefused("It needs four eyes, and who asked is not known: nobody could approve it.")
+        raise RetryRefused("It needs four eyes, and its caller is not known: no user could approve it.")
     return new_call(
         entry,
         given,

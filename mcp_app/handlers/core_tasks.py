@@ -145,7 +145,7 @@ async def list_tasks(context: RequestContext, params: Params) -> Result:
     await _admit(context)
     services, principal = context.services, context.principal
     if not _is_known(principal):
-        raise MethodNotFound("Who uses this server cannot be told apart, so tasks are not listed.")
+        raise MethodNotFound("Callers of this server cannot be distinguished, so tasks are not listed.")
     cursors, size = CursorCodec(django_settings.SECRET_KEY.encode()), max(1, services.settings.page_size)
     after = None
     if (cursor := params.get("cursor")) is not None:

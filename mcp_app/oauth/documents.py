@@ -163,7 +163,7 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
     if known is None:
         unused = Client.objects.filter(registration_source=Client.RegistrationSource.CIMD, connections=None)
         if unused.count() >= MAX_UNUSED:
-            raise DocumentRefused("Too many clients are known that nobody uses.")
+            raise DocumentRefused("Too many unused clients are stored.")
     try:
         with transaction.atomic():
             client.save()

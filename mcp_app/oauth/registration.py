@@ -112,7 +112,7 @@ def register(metadata: Metadata, address: str) -> tuple[Client, str]:
             )
         if own.filter(connections=None).count() >= MAX_UNUSED:
             raise RegistrationRefused(
-                "temporarily_unavailable", "Too many clients registered that nobody uses.", 503, 3_600
+                "temporarily_unavailable", "Too many unused clients are registered.", 503, 3_600
             )
         secret = "" if metadata.auth_method == "none" else secrets.new(secrets.SECRET)
         client = new_client(metadata, Client.RegistrationSource.DCR, secret)

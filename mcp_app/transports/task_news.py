@@ -55,7 +55,7 @@ class TaskNews:
                 try:
                     task = await self._background.seen_task(task_id)
                 except Unavailable as error:
-                    log.warning("Nobody was told of a change of task %s: %s", task_id, error.message)
+                    log.warning("A change of task %s was not announced: %s", task_id, error.message)
                     continue
                 if task is not None:
                     self._tell(task_id, Notice(NOTIFICATION, task.detailed()))

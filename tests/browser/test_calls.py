@@ -91,7 +91,7 @@ def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: V
     visitor = open_page()
     page = visitor.goto(_address(counting))
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("body")).to_contain_text("The call was told to stop.")
+    expect(page.locator("body")).to_contain_text("The call was asked to stop.")
     # The page looks once more by itself when the call is over, and no longer after that.
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
     expect(page.locator("[data-live]")).to_have_count(0)

@@ -21,4 +21,4 @@ def asked_by(call: Call, actors: dict[str, str]) -> str:
     """``boss as jane`` when it was not jane herself; ``actors`` is what ``actors_of`` knows."""
     user = call.principal if call.user is None else call.user.get_username()
     actor = actor_of(call.principal)
-    return f"{actors.get(actor, 'a user who is gone')} as {user}" if actor else user
+    return f"{actors.get(actor, 'a deleted user')} as {user}" if actor else user

@@ -216,7 +216,7 @@ class CallAdmin(LongListAdmin[Call]):
     def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
         """Stop each chosen call that is not over."""
         stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
-        text = f"Told to stop: {sum(stopped)}. Over already: {stopped.count(False)}."
+        text = f"Asked to stop: {sum(stopped)}. Over already: {stopped.count(False)}."
         self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
 
     @admin.action(description="Retry selected as new calls", permissions=["operate"])
@@ -242,7 +242,7 @@ class CallAdmin(LongListAdmin[Call]):
         if not self.has_operate_permission(request):
             raise PermissionDenied
         if cancel_call(call_id=call.pk, actor=request.user):
-            self.message_user(request, "The call was told to stop.", messages.SUCCESS)
+            self.message_user(request, "The call was asked to stop.", messages.SUCCESS)
         else:
             self.message_user(request, "The call was over already.", messages.INFO)
 

@@ -81,7 +81,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
     ) -> HttpResponse | None:
         asked_before = request.POST.get("decided") == verb
         if asked_before and verb == "refuse" and not request.POST.get("reason", "").strip():
-            self.message_user(request, "Give a reason: the callers are told it.", messages.WARNING)
+            self.message_user(request, "Give a reason: the callers will see it.", messages.WARNING)
         elif asked_before:
             self._decide_chosen(request, verb)
             return None

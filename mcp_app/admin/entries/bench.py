@@ -213,9 +213,13 @@ class BenchAdmin(ModelAdmin[Any]):
         """What keeps a run from working, so that the fault is not looked for in the arguments."""
         notes = []
         if entry.missing:
-            notes.append("The code that defined this entry is no longer installed: nobody is offered it.")
+            notes.append(
+                "The code that defined this entry is no longer installed: clients are not offered it."
+            )
         elif not entry.enabled:
-            notes.append("This entry is disabled: nobody is offered it, this page neither. Enable it first.")
+            notes.append(
+                "This entry is disabled: no client is offered it, including this page. Enable it first."
+            )
         if entry.permission and not request.user.has_perm(entry.permission):
             notes.append(f"Callers need the permission {marked(entry.permission)}, which you do not have.")
         return notes

@@ -117,7 +117,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
             )
         except ValidationError as error:
             return self._refused(request, draft, error)
-        text = f"Published: {marked(revisions.key_of(published))}. Clients are told now."
+        text = f"Published: {marked(revisions.key_of(published))}. Clients are notified now."
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(entry_admin_of(draft).page_url("change", published))
 

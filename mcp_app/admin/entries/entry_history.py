@@ -143,7 +143,7 @@ class HistoryPages(ModelAdmin[Any]):
             except ValidationError as error:
                 told = faults(error)
             else:
-                text = f"Rolled back: {marked(revisions.key_of(entry))}. Clients are told now."
+                text = f"Rolled back: {marked(revisions.key_of(entry))}. Clients are notified now."
                 self.message_user(request, text, messages.SUCCESS)
                 return HttpResponseRedirect(self.page_url("change", entry))
         return self._asked(request, change, told)

@@ -124,9 +124,7 @@ def _unchanged(kind: type[Any], row: Row | None, draft: Draft | None) -> Draft |
     if draft is None:
         stored = pending_drafts.draft_of(row) if row is not None else None
         if stored is not None:
-            raise ChangedMeanwhile(
-                f"{stored.author or 'Somebody'} saved a draft of it meanwhile: look at it."
-            )
+            raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved a draft of it meanwhile: review it.")
         return None
     stored = _as_seen(draft)
     if (stored.kind, stored.entry_id) != (revisions.KIND_OF[kind], row.pk if row is not None else None):
@@ -140,7 +138,7 @@ def _as_seen(draft: Draft) -> Draft:
     if stored is None:
         raise ChangedMeanwhile(_GONE)
     if stored.version != draft.version:
-        raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved this draft again meanwhile: look at it.")
+        raise ChangedMeanwhile(f"{stored.author or 'Somebody'} saved this draft again meanwhile: review it.")
     return stored
 
 

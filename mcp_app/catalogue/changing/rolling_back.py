@@ -39,12 +39,12 @@ def roll_back(*, to: CatalogueChange, actor: Any, why: str, seen: int | None = N
     services.refuse_unless_publisher(actor)
     why = revisions.checked_why(why)
     if not why:
-        raise ValidationError({"why": ["Say why: whoever reads the history will ask."]})
+        raise ValidationError({"why": ["Say why: the reason is shown in the history."]})
     with transaction.atomic():
         revisions.lock()
         plan = plan_roll_back(to)
         if seen is not None and plan.revision != seen:
-            raise ChangedMeanwhile("It was changed after you opened this page: look at it again.")
+            raise ChangedMeanwhile("It was changed after you opened this page: review it again.")
         author = ChangeAuthor(actor=actor, action="rolled_back", why=why, detail={"to": to.revision})
         return services.write_change(change=plan.change, author=author)
 

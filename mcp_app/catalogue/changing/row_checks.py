@@ -160,7 +160,7 @@ _LIMIT_CHECKS: Final[dict[str, Callable[[Tool], None]]] = {
     "max_running": _is_positive("max_running"),
     "needs_approval": _is_as_in_code("needs_approval", "has each call of this tool approved"),
     "approval_minutes": _is_within("approval_minutes", 1, MAX_APPROVAL_MINUTES),
-    "four_eyes": _is_as_in_code("four_eyes", "has somebody else than who asked approve"),
+    "four_eyes": _is_as_in_code("four_eyes", "has a user other than the caller approve"),
 }
 
 

@@ -210,7 +210,7 @@ def refuse_stale(row: Row, seen: int | None) -> None:
     if seen is not None and revisions.last_revision(row) != seen:
         newest = revisions.history_of(revisions.kind_of(row), revisions.key_of(row), row.pk).first()
         who = newest.actor if newest and newest.actor else "the installation"
-        raise ChangedMeanwhile(f"It was changed by {who} after you opened it: look at it again.")
+        raise ChangedMeanwhile(f"It was changed by {who} after you opened it: review it again.")
 
 
 def accept_definition(*, entry: Row, actor: Any) -> None:

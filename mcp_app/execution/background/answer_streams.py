@@ -92,7 +92,7 @@ async def tell_of_task(streams: Streams, call: CallRecord) -> None:
     try:
         await streams.hub.publish(TASKS, {"id": str(call.id)})
     except StreamsError:
-        log.warning("Nobody was told of a change of task %s", call.id)
+        log.warning("A change of task %s was not announced", call.id)
 
 
 async def fence_off(streams: Streams, call: CallRecord, attempt: int) -> None:

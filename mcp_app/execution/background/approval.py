@@ -61,7 +61,7 @@ async def tell(streams: Streams, call: CallRecord | Waiting, words: str, *, last
     except StreamFinished:
         pass  # Decided meanwhile, or its session is over.
     except StreamsError:
-        log.warning("The client of a waiting call was not told: %s", words)
+        log.warning("The client of a waiting call was not notified: %s", words)
 
 
 def sweep() -> int:
@@ -78,7 +78,7 @@ def sweep() -> int:
 def _expired() -> list[tuple[CallRecord, bytes]]:
     ended = []
     for call in pending_approvals.overdue():
-        encoded = stored_answers.failed(call, f"{call.tool} was not run: nobody approved the call in time.")
+        encoded = stored_answers.failed(call, f"{call.tool} was not run: the call was not approved in time.")
         with transaction.atomic():
             if not pending_approvals.expire(call.id, encoded):
                 continue
@@ -86,7 +86,7 @@ def _expired() -> list[tuple[CallRecord, bytes]]:
             audit(
                 actor=None, action="call.expire", object_kind="call", object_key=str(call.id), detail=detail
             )
-        log.warning("Call %s (%s) expired: nobody decided about it", call.id, call.tool)
+        log.warning("Call %s (%s) expired without a decision", call.id, call.tool)
         ended.append((call, encoded))
     return ended
 

@@ -42,7 +42,7 @@ async def say(streams: Streams, call: CallRecord, encoded: bytes) -> None:
     except StreamFinished:
         pass
     except StreamsError:
-        logger.warning("The session of task %s was not told of it", call.id)
+        logger.warning("The session of task %s was not notified", call.id)
 
 
 async def tell_status(streams: Streams, call: CallRecord) -> None:
@@ -50,7 +50,7 @@ async def tell_status(streams: Streams, call: CallRecord) -> None:
     try:
         task = await aquery(client_tasks.seen, str(call.id))
     except DatabaseError as error:
-        logger.warning("Nobody was told of a change of task %s: %s", call.id, error)
+        logger.warning("A change of task %s was not announced: %s", call.id, error)
         return
     if task is not None:
         await say(streams, call, jsonrpc.encode_notification(STATUS_NOTIFICATION, task.core()))

@@ -145,7 +145,7 @@ class Call:
             return
         if self.in_thread:
             log.info(
-                "%s %r runs in a thread: it was told to stop (%s) and may go on unseen",
+                "%s %r runs in a thread: it was asked to stop (%s) and may go on unseen",
                 self.method,
                 self.target,
                 reason or "no reason given",

@@ -22,7 +22,7 @@ from mcp_app.protocol.call_state import State, is_terminal
 from mcp_app.protocol.features.tasks import Status, Task
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 
-STOPPING = "Told to stop"
+STOPPING = "Stopping"
 FAILED = "The tool reported an error: its result says which."
 LONGEST_MESSAGE = 500
 # Large, and left out of lists.

@@ -150,7 +150,7 @@ class AttemptReply:
         try:
             await core_tasks.tell_waits(self._streams, self._call.id, self._message_log)
         except (DatabaseError, StreamsError) as error:
-            log.warning("Nobody was asked what task %s asks: %s", self._call.id, error)
+            log.warning("The questions of task %s were not sent: %s", self._call.id, error)
 
     async def _end(self, encoded: bytes, outcome: str) -> bool:
         call = self._call

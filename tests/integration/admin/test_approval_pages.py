@@ -194,7 +194,7 @@ def test_who_comes_second_is_told_what_happened(
         ("viewer", None, "You asked for this call yourself"),
         ("root", "viewer", "You had this call made again"),
         ("root", "root", "The call was approved."),
-        (None, None, "It is not known which user asked"),
+        (None, None, "It is not known which user made this call"),
     ],
 )
 def test_four_eyes_are_those_of_two_known_users(
@@ -390,7 +390,7 @@ def test_a_call_made_again_needs_approval_again_and_not_by_who_made_it(decider: 
 @pytest.mark.usefixtures("offered")
 def test_a_call_that_nobody_could_approve_is_not_made_again(root: Client, seeded: Seed) -> None:
     text = root.post(page("call", "retry", seeded.call.pk) + "?from_page=1", follow=True).content.decode()
-    assert "nobody could approve it" in text
+    assert "no user could approve it" in text
     assert not Call.objects.filter(session_id__startswith="operator-").exists()
 
 

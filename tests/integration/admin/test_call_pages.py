@@ -167,7 +167,7 @@ def test_the_box_counts_jobs_calls_and_workers_of_each_queue(
     assert (queues["slow"].waiting, queues["slow"].workers, queues["slow"].orphaned) == (1, 0, True)
     text = root.get(LIST).content.decode()
     assert "worker@host" in text
-    assert "nobody listens" in text
+    assert "no worker listens" in text
 
 
 def test_the_box_says_when_no_worker_was_seen(root: Client, seeded: Seed, with_redis: str) -> None:
@@ -276,7 +276,7 @@ def test_a_running_call_is_told_to_stop_once_and_audited(operator: Client, seede
     call = seeded.running_call
     address = page("call", "stop", call.pk) + "?from_page=1"
     answer = operator.post(address, follow=True)
-    assert "The call was told to stop." in answer.content.decode()
+    assert "The call was asked to stop." in answer.content.decode()
     call.refresh_from_db()
     assert (call.state, call.cancel_reason) == ("running", "stopped by an operator")
     assert call.cancel_requested_at is not None
@@ -323,7 +323,7 @@ def test_a_call_that_is_over_cannot_be_stopped(operator: Client, seeded: Seed) -
 def test_calls_are_stopped_in_bulk(operator: Client, seeded: Seed) -> None:
     chosen = [seeded.running_call.pk, seeded.waiting_call.pk, seeded.call.pk]
     answer = operator.post(LIST, {"action": "stop_calls", "_selected_action": chosen}, follow=True)
-    assert "Told to stop: 2. Over already: 1." in answer.content.decode()
+    assert "Asked to stop: 2. Over already: 1." in answer.content.decode()
 
 
 @pytest.mark.usefixtures("offered")

@@ -100,7 +100,7 @@ def test_a_draft_is_edited_again_in_its_own_form_and_discarded(root: Client, see
     draft.refresh_from_db()
     assert (draft.values["title"], draft.version) == ("Sum", 2)
     said = root.post(page("draft", "discard", draft.pk), {"version": 1}, follow=True).content.decode()
-    assert "Not done: root saved this draft again meanwhile: look at it." in said
+    assert "Not done: root saved this draft again meanwhile: review it." in said
     said = root.post(page("draft", "discard", draft.pk), {"version": 2}, follow=True).content.decode()
     assert "Discarded the draft of summarise." in said
     assert not Draft.objects.exists()
@@ -186,8 +186,8 @@ def test_a_change_in_between_is_shown_and_published_over_only_after_a_fresh_look
     services.save_prompt(entry=seeded.own_prompt, actor=seeded.root, position=7, why="urgent")
     answer = root.post(page("draft", "publish", draft.pk), old, follow=True)
     text = answer.content.decode()
-    assert "Not done: It was changed by root after you opened it: look at it again." in text
-    assert "What is published changed after this draft was saved." in text
+    assert "Not done: It was changed by root after you opened it: review it again." in text
+    assert "The published entry changed after this draft was saved." in text
     assert "urgent" in text
     assert '<bdi class="mcp-text">7</bdi></ins>' in text
     assert "Publish over these changes" in text
@@ -213,7 +213,7 @@ def test_two_people_who_save_the_same_form_do_not_overwrite_each_other(
     assert root.post(_edit(seeded), OWN | first).status_code == 302
     late = root.post(_edit(seeded), OWN | first | {"title": "Late"})
     assert "It was changed by root after you opened it" in late.content.decode()
-    assert "This entry changed while you were at its form." in late.content.decode()
+    assert "This entry changed while you edited it." in late.content.decode()
     assert '<bdi class="mcp-text">Sum up</bdi></del>' in late.content.decode()
     assert root.post(_edit(seeded), OWN | _token(late) | {"title": "Late"}).status_code == 302
     root.post(_edit(seeded), OWN | DRAFT | {"title": "One"})
@@ -335,7 +335,7 @@ def test_an_editor_who_may_not_publish_finds_drafts_only(editor: Client, seeded:
     text = editor.get(_edit(seeded)).content.decode()
     assert 'form="mcp-publish"' not in text
     assert 'form="mcp-discard"' in text
-    assert "Somebody who may publish has to look at it." in text
+    assert "A user with the permission to publish has to review it." in text
 
 
 def test_an_editor_who_may_not_publish_is_refused_by_every_way_that_works_at_once(

@@ -347,7 +347,7 @@ def test_a_background_call_is_cancelled_once_and_it_is_written_down_who_did_it(
     waiting = seeded.waiting_call
     Call.objects.filter(pk=waiting.pk).update(request_key=_key(5))
     notes = [json.loads(root.post(address, {"request": "5"}).content)["note"] for _ in range(2)]
-    assert notes == ["It was told to stop.", "It was over already."]
+    assert notes == ["It was asked to stop.", "It was over already."]
     assert Call.objects.get(pk=waiting.pk).state == "cancelled"
     assert AuditEvent.objects.get(action="call.stop").actor == seeded.root
 

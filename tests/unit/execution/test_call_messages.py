@@ -329,5 +329,5 @@ async def test_a_stopped_thread_is_told_of_once(stage: Stage, caplog: pytest.Log
     await stage.said(call)
     free.set()
     assert [record.getMessage() for record in caplog.records if record.name == "mcp.call"] == [
-        "tools/call 'target' runs in a thread: it was told to stop (first) and may go on unseen"
+        "tools/call 'target' runs in a thread: it was asked to stop (first) and may go on unseen"
     ]

@@ -252,7 +252,7 @@ def test_a_call_nobody_decides_about_ends_with_an_error_on_its_stream() -> None:
     assert reaper.sweep() == 1
     (answer,) = said()
     assert answer["result"]["isError"]
-    assert "nobody approved the call in time" in answer["result"]["content"][0]["text"]
+    assert "the call was not approved in time" in answer["result"]["content"][0]["text"]
     assert (row(call).decision, row(call).published) == ("expired", True)
     assert AuditEvent.objects.get().actor_name == "system"
     assert reaper.sweep() == 0

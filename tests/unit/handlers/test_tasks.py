@@ -175,7 +175,7 @@ async def test_cancel_is_acknowledged_whatever_the_task_does(modern: ModernDesk)
     assert (await modern.get(queued))["status"] == "cancelled"
     assert (await modern.get(over))["status"] == "completed"
     seen = await modern.get(running)
-    assert (seen["status"], seen["statusMessage"]) == ("working", "Told to stop")
+    assert (seen["status"], seen["statusMessage"]) == ("working", "Stopping")
     await asyncio.sleep(0)
     assert heard == [{"session": call.session_id, "request_id": 1, "reason": "cancelled by its client"}]
 
