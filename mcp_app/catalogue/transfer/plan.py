@@ -237,7 +237,7 @@ def _unknown_field(kind: type[Any], source: str, name: str, known: list[str]) ->
 def _difference(
     row: Any, kind: type[Any], key: str, present: Mapping[str, Any], changed: Mapping[str, Any]
 ) -> Difference:
-    fields = (
+    found = (
         FieldDifference(name, fields.shown(present[name]), fields.shown(new)) for name, new in changed.items()
     )
-    return Difference("changed" if row is not None else "added", revisions.KIND_OF[kind], key, tuple(fields))
+    return Difference("changed" if row is not None else "added", revisions.KIND_OF[kind], key, tuple(found))
