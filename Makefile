@@ -10,9 +10,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
 
-# What this process can test alone: units, and the server inside the test process.
+# What this process can test alone: units, and the server inside the test process. In the order of the files,
+# so that each process does tests of the database first.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not process and not thorough and not chaos" \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not process and not thorough and not chaos" \
 	  --hypothesis-profile quick --ignore=tests/browser $(ARGS)
 
 # Real processes, sockets and clients, the short selection of the chaos suite, and what `make test` tries with few
