@@ -14,7 +14,7 @@ from typing import Any
 from django.db import Error as DatabaseFault
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.catalogue.serving import current_snapshot as catalogue
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.execution.running.results import unexpected

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from django.db import DatabaseError
 
 from mcp_app import database, database_clock
-from mcp_app.auth.bearer import Authenticator
-from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.auth.authentication import Authenticator
+from mcp_app.catalogue.serving import current_snapshot as catalogue
 from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
 from mcp_app.conf import Settings
 from mcp_app.dispatcher import Dispatcher

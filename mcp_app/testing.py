@@ -15,7 +15,7 @@ import orjson
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.serving import current, loading
+from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.database import aquery
@@ -135,7 +135,7 @@ class Client:
     async def _open(self) -> None:
         settings = replace(conf.get(), message_log=False)
         self._principal = await aquery(self._who)
-        self._before = current.replace(await aquery(self._catalogue))
+        self._before = current_snapshot.replace(await aquery(self._catalogue))
         self._process = Process(Streams.in_memory(settings), settings)
         self._process.sessions.start()
         await self._process.streams.start()
@@ -151,7 +151,7 @@ class Client:
             if self._session is not None:
                 await self._process.sessions.end(self._session.id, "the test is over")
             await self._process.close()
-            current.replace(self._before)
+            current_snapshot.replace(self._before)
 
     async def request(
         self, method: str, params: Params | None = None, *, on_progress: Handler | None = None
@@ -347,7 +347,7 @@ class Client:
         return Answers(self.elicit, self.sample, self.roots)
 
     def _catalogue(self) -> Any:
-        catalogue = current.refresh_now(force=True) if self.stored else loading.from_code()
+        catalogue = current_snapshot.refresh_now(force=True) if self.stored else snapshot_loader.from_code()
         return _AllApproved(catalogue) if self.approved else catalogue
 
     def _who(self) -> Principal:

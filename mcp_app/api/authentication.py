@@ -10,7 +10,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from mcp_app.api.throttling import count_address
-from mcp_app.auth.bearer import BAD_CREDENTIAL, readable
+from mcp_app.auth.authentication import BAD_CREDENTIAL, readable
 from mcp_app.auth.challenge import insufficient, worded
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user

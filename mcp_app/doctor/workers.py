@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from mcp_app import conf, database_clock
-from mcp_app.catalogue.serving import loading
+from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.execution.background.celery import application
@@ -81,7 +81,7 @@ def beat(_: Installation) -> Iterator[Finding]:
 
 
 def _used_queues() -> frozenset[str]:
-    return frozenset(queue or DEFAULT_QUEUE for queue in loading.load().queues)
+    return frozenset(queue or DEFAULT_QUEUE for queue in snapshot_loader.load().queues)
 
 
 CHECKS = (seen, queues, jobs, beat)

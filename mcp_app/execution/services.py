@@ -14,7 +14,7 @@ from django.db import transaction
 
 from mcp_app import conf
 from mcp_app.auth.principal import EVERYTHING, Principal
-from mcp_app.catalogue.serving.current import refresh_now
+from mcp_app.catalogue.serving.current_snapshot import refresh_now
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new

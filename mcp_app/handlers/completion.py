@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Params, RequestContext, Result
 from mcp_app.protocol.errors import InternalError, InvalidParams, TooManyRequests
 from mcp_app.protocol.versions import V2025_06_18

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.conf import Settings
 from mcp_app.handlers import core_tasks, extensions
 from mcp_app.handlers.context import Asked, Params, Result, Services

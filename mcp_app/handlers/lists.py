@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.protocol.errors import InvalidParams
 

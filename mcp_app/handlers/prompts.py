@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.entries import PromptEntry
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.contents import to_messages

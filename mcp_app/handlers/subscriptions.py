@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Asked, Params
 from mcp_app.handlers.resources import MAX_URI
 from mcp_app.handlers.tasks import require

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.request_state import spend
 from mcp_app.execution.running.results import error_result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.message_log import MessageLog

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.handlers.context import Asked
 from mcp_app.handlers.subscriptions import KINDS, grant
 from mcp_app.process import Process

@@ -20,7 +20,7 @@ from django.http import HttpRequest, parse_cookie
 
 from mcp_app import conf
 from mcp_app.auth import tokens
-from mcp_app.auth.bearer import readable
+from mcp_app.auth.authentication import readable
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import Refused
 from mcp_app.transports.streamable_http.request_body import declared_length

@@ -13,7 +13,7 @@ from django.db import OperationalError
 
 from mcp_app import Context
 from mcp_app import dispatcher as module
-from mcp_app.catalogue.serving import catalogue_refresher, current
+from mcp_app.catalogue.serving import catalogue_refresher, current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.execution.running.reply import Answered
 from mcp_app.protocol.capabilities import ClientCapabilities
@@ -56,13 +56,13 @@ def notes() -> str:
 
 @pytest.fixture(autouse=True)
 def _offered() -> Iterator[None]:
-    before = current.current()
+    before = current_snapshot.current()
     offer(
         tools=[tool_entry(chatty), tool_entry(endless, 2), tool_entry(asking, 3), tool_entry(plain, 4)],
         resources=[resource_entry(notes, "notes://all")],
     )
     yield
-    current.replace(before)
+    current_snapshot.replace(before)
 
 
 @pytest.fixture
@@ -228,9 +228,11 @@ class Stored:
         if self.faults:
             self.faults -= 1
             raise OperationalError("the database is away")
-        if current.current().revision != self.revision:
-            current.replace(Catalogue(revision=self.revision, revisions=dict.fromkeys(KINDS, self.revision)))
-        return current.current()
+        if current_snapshot.current().revision != self.revision:
+            current_snapshot.replace(
+                Catalogue(revision=self.revision, revisions=dict.fromkeys(KINDS, self.revision))
+            )
+        return current_snapshot.current()
 
 
 @pytest.fixture
@@ -250,7 +252,7 @@ async def heard(desk: Desk, payload: dict[str, Any]) -> None:
 @pytest.mark.requirement("TOOL-23")
 async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: Desk, stored: Stored) -> None:
     told: list[int] = []
-    desk.process.upkeep.on_change.append(lambda: told.append(current.current().revision))
+    desk.process.upkeep.on_change.append(lambda: told.append(current_snapshot.current().revision))
     stored.revision = 7
     for revision in (5, 6, 7):
         desk.process.upkeep.heard({"revision": revision})
@@ -259,7 +261,7 @@ async def test_new_lists_are_in_use_before_anyone_is_told_and_told_once(desk: De
 
 
 async def test_a_revision_that_is_in_use_is_no_news(desk: Desk, stored: Stored) -> None:
-    await heard(desk, {"revision": current.current().revision})
+    await heard(desk, {"revision": current_snapshot.current().revision})
     assert stored.asked == 0
 
 
@@ -269,7 +271,7 @@ async def test_a_change_is_not_forgotten_while_the_database_is_away(
     monkeypatch.setattr(catalogue_refresher, "REFRESH_RETRY_SECONDS", 0.0)
     stored.faults, stored.revision = 2, 9
     await heard(desk, {"revision": 9})
-    assert current.current().revision == 9
+    assert current_snapshot.current().revision == 9
     assert caplog.text.count("cannot be read") == 2
 
 

@@ -14,7 +14,7 @@ from django.test import override_settings
 
 from mcp_app import Context, notify_resource_updated, prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.testing import Client, RequestError, call_tool
 
 
@@ -116,10 +116,10 @@ async def test_cancelling_the_caller_cancels_the_call() -> None:
 
 
 async def test_the_catalogue_of_the_process_is_put_back() -> None:
-    before = current.current()
+    before = current_snapshot.current()
     async with Client():
-        assert current.current() is not before
-    assert current.current() is before
+        assert current_snapshot.current() is not before
+    assert current_snapshot.current() is before
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ from mcp_app.catalogue.changing.revisions import LIMITS
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.strict_json import parse_json
-from mcp_app.catalogue.serving.building import without_arguments
+from mcp_app.catalogue.serving.entry_builder import without_arguments
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import visible
 

@@ -19,7 +19,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changing import pending_drafts, revisions, row_checks
 from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN, Row
-from mcp_app.catalogue.serving.building import admin_mime_type
+from mcp_app.catalogue.serving.entry_builder import admin_mime_type
 from mcp_app.models import Prompt, Resource, Source, Tool
 
 R = TypeVar("R", bound=Tool | Prompt | Resource)

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import Error as DatabaseFault
 
-from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.catalogue.serving import current_snapshot as catalogue
 
 REFRESH_RETRY_SECONDS = 2.0
 

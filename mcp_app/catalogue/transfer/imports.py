@@ -12,7 +12,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import change_entries
-from mcp_app.catalogue.serving import loading
+from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.permissions import needed
 from mcp_app.catalogue.transfer.plan import Difference, Plan, plan
@@ -71,12 +71,12 @@ def import_catalogue(
     """
     document = notations.read(data, notation)
     if dry_run:
-        at = loading.revision_number()
+        at = snapshot_loader.revision_number()
         return _imported(0, at, plan(document, prune=prune))
     with transaction.atomic():
         # The rows that the plan was made from must not change.
         revisions.lock()
-        at = loading.revision_number()
+        at = snapshot_loader.revision_number()
         if at_revision not in (None, at):
             raise CatalogueMoved
         planned = plan(document, prune=prune)

@@ -6,7 +6,7 @@ from collections.abc import Container
 from functools import cache
 from typing import Any
 
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.entries import ResourceEntry
 from mcp_app.database import aquery
 from mcp_app.execution.running.call import Call

@@ -21,7 +21,7 @@ from django.db import DatabaseError
 from mcp_app import database, database_clock
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
-from mcp_app.catalogue.serving import current as catalogue
+from mcp_app.catalogue.serving import current_snapshot as catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import query
 from mcp_app.execution.asking.inputs import Inputs

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.execution.running.reply import ACCEPTED, Answered, StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol import dialects

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving.current import current
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (
     HeaderMismatch,

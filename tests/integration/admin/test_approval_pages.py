@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.background.celery import waiting
 from mcp_app.models import AuditEvent, Call, Tool
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, undecided_call
@@ -46,10 +46,10 @@ def offered(seeded: Seed) -> Iterator[None]:
     """The seeded tools are what this process offers; echo needs approval."""
     Tool.objects.filter(name="echo").update(needs_approval=True, four_eyes=True, approval_minutes=7)
     Call.objects.filter(pk=seeded.call.pk).update(arguments='{"text": "hi"}')
-    before = current.current()
-    current.refresh_now(force=True)
+    before = current_snapshot.current()
+    current_snapshot.refresh_now(force=True)
     yield
-    current.replace(before)
+    current_snapshot.replace(before)
 
 
 def _read(client: Client, address: str) -> str:

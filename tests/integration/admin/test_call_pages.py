@@ -21,8 +21,8 @@ from pytest_django.fixtures import Settings as DjangoSettings
 from mcp_app import tool
 from mcp_app.admin.shown import span
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current
-from mcp_app.catalogue.serving.loading import from_code
+from mcp_app.catalogue.serving import current_snapshot
+from mcp_app.catalogue.serving.snapshot_loader import from_code
 from mcp_app.execution.services import OPERATOR_TOKEN
 from mcp_app.models import AuditEvent, Call, Tool
 from mcp_app.protocol.messages import jsonrpc
@@ -51,10 +51,10 @@ def operator(client_of: ClientOf, seeded: Seed) -> Client:
 def offered(seeded: Seed) -> Iterator[None]:
     """The seeded tools are what this process offers, and the seeded call is one that echo takes."""
     Call.objects.filter(pk=seeded.call.pk).update(arguments='{"text": "hi"}')
-    before = current.current()
-    current.refresh_now(force=True)
+    before = current_snapshot.current()
+    current_snapshot.refresh_now(force=True)
     yield
-    current.replace(before)
+    current_snapshot.replace(before)
 
 
 @pytest.fixture
@@ -200,10 +200,10 @@ def test_arguments_that_a_schema_marks_as_secret_are_not_shown(root: Client, see
 
     with registry.isolated():
         tool(unlock)
-        before = current.replace(from_code())
+        before = current_snapshot.replace(from_code())
     Call.objects.filter(pk=seeded.call.pk).update(arguments='{"pin": "open-sesame-93"}')
     text = root.get(page("call", "change", seeded.call.pk)).content.decode()
-    current.replace(before)
+    current_snapshot.replace(before)
     assert "open-sesame-93" not in text
     assert "[redacted]" in text
 

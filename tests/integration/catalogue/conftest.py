@@ -10,7 +10,7 @@ import pytest
 from mcp_app import prompt, resource, tool
 from mcp_app.catalogue.changing import announce
 from mcp_app.catalogue.definitions.registry import Registry, registry
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import EMPTY
 
 
@@ -55,9 +55,9 @@ def announced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture(autouse=True)
 def _unloaded() -> Iterator[None]:
-    before = current.replace(EMPTY)
+    before = current_snapshot.replace(EMPTY)
     yield
-    current.replace(before)
+    current_snapshot.replace(before)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from mcp_app import tool
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.mirror import mirror
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import CatalogueChange, Tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,7 +38,7 @@ def _row(name: str) -> Tool:
 
 
 def _approval(name: str) -> tuple[Any, ...]:
-    entry = current.refresh_now().tool(name, frozenset())
+    entry = current_snapshot.refresh_now().tool(name, frozenset())
     assert entry is not None
     return entry.needs_approval, entry.approval_minutes, entry.four_eyes, entry.background
 
@@ -56,10 +56,10 @@ def test_without_an_administrator_the_code_decides() -> None:
 
 
 def test_an_administrator_has_any_tool_wait_and_clients_hear_of_it_and_it_is_kept_in_history() -> None:
-    before = current.refresh_now().revisions["tools"]
+    before = current_snapshot.refresh_now().revisions["tools"]
     services.update_entry(entry=_row("plain"), actor=None, needs_approval=True, approval_minutes=9)
     assert _approval("plain") == (True, 9, False, True)
-    assert current.current().revisions["tools"] == before + 1
+    assert current_snapshot.current().revisions["tools"] == before + 1
     after = CatalogueChange.objects.filter(key="plain").latest("pk").after
     assert after is not None
     assert (after["needs_approval"], after["approval_minutes"], after["four_eyes"]) == (True, 9, False)

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.mirror import mirror
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import Tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -21,49 +21,49 @@ NOBODY: frozenset[str] = frozenset()
 
 def prepare() -> Tool:
     mirror()
-    current.refresh_now()
+    current_snapshot.refresh_now()
     return Tool.objects.get(name="add")
 
 
 def test_before_anything_is_loaded_nothing_is_offered() -> None:
-    assert current.current().revision == -1
-    assert current.current().tool("add", NOBODY) is None
+    assert current_snapshot.current().revision == -1
+    assert current_snapshot.current().tool("add", NOBODY) is None
 
 
 def test_the_snapshot_in_use_does_not_change_until_it_is_refreshed() -> None:
     row = prepare()
-    held = current.current()
+    held = current_snapshot.current()
     services.set_enabled(entries=[row], enabled=False, actor=None)
-    assert current.current() is held
+    assert current_snapshot.current() is held
     assert held.tool("add", NOBODY) is not None
-    assert current.refresh_now().tool("add", NOBODY) is None
+    assert current_snapshot.refresh_now().tool("add", NOBODY) is None
     assert held.tool("add", NOBODY) is not None
 
 
 def test_a_refresh_without_a_new_revision_is_one_query_and_keeps_the_snapshot() -> None:
     prepare()
-    held = current.current()
+    held = current_snapshot.current()
     with CaptureQueriesContext(
         connection,
     ) as queries:
-        assert current.refresh_now() is held
+        assert current_snapshot.refresh_now() is held
     assert len(queries) == 1
-    assert current.refresh_now(force=True) is not held
+    assert current_snapshot.refresh_now(force=True) is not held
 
 
 @pytest.mark.requirement("TOOL-23")
 async def test_many_refreshes_at_once_all_see_the_newest_revision() -> None:
     row = await sync_to_async(prepare)()
     await sync_to_async(services.set_enabled)(entries=[row], enabled=False, actor=None)
-    found: list[Any] = await asyncio.gather(*(current.refresh() for _ in range(20)))
+    found: list[Any] = await asyncio.gather(*(current_snapshot.refresh() for _ in range(20)))
     assert {held.revision for held in found} == {2}
     assert len({id(held) for held in found}) == 1
-    assert current.current() is found[0]
+    assert current_snapshot.current() is found[0]
 
 
 def test_a_row_with_an_unusable_schema_does_not_take_the_others_with_it(registered: Any) -> None:
     prepare()
     registered.tools["add"].wire["outputSchema"] = {"type": "nothing"}
-    held = current.refresh_now(force=True)
+    held = current_snapshot.refresh_now(force=True)
     assert held.tool("add", NOBODY) is None
     assert held.prompt("code_review", NOBODY) is not None

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from mcp_app import tool
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.mirror import mirror
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.models import CatalogueChange, Tool
 
@@ -39,7 +39,7 @@ def _row(name: str) -> Tool:
 
 
 def _entry(name: str) -> ToolEntry:
-    entry = current.refresh_now().tool(name, frozenset())
+    entry = current_snapshot.refresh_now().tool(name, frozenset())
     assert entry is not None
     return entry
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_is_refused_at_its_field(
 def test_retries_end_when_code_no_longer_says_that_the_tool_is_idempotent() -> None:
     services.update_entry(entry=_row("plain"), actor=None, background=True, retries=2)
     tool(plain)  # Reloaded, after its author took the promise back.
-    current.refresh_now(force=True)
+    current_snapshot.refresh_now(force=True)
     assert _entry("plain").retries == 0
 
 

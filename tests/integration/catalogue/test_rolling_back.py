@@ -13,7 +13,7 @@ from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.mirror import mirror
 from mcp_app.catalogue.changing.rolling_back import plan_roll_back, roll_back
 from mcp_app.catalogue.changing.services import ChangedMeanwhile
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -54,7 +54,7 @@ def test_rolling_back_is_a_new_change_that_says_who_to_where_and_why(
     save_prompt(row, template="Two", title="B", enabled=False)
     announced.clear()
     assert back(0, actor=someone).pk == row.pk
-    entry = current.refresh_now().prompt("p", NOBODY)
+    entry = current_snapshot.refresh_now().prompt("p", NOBODY)
     assert entry is not None
     assert (entry.render({}), entry.wire["title"]) == ("One", "A")
     assert announced == [4]

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.mirror import mirror
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import (
     AuditEvent,
     CatalogueChange,
@@ -68,7 +68,7 @@ def save_resource(**values: Any) -> Resource:
 
 
 def read(uri: str) -> Any:
-    found = current.refresh_now().resource(uri, NOBODY)
+    found = current_snapshot.refresh_now().resource(uri, NOBODY)
     assert found is not None
     assert found[0].static is not None
     return found[0].static(uri)
@@ -114,16 +114,16 @@ def test_saving_without_a_difference_is_no_revision(announced: list[int]) -> Non
 
 
 def test_only_the_list_that_changed_gets_the_new_revision() -> None:
-    assert set(current.refresh_now().revisions.values()) == {1}
+    assert set(current_snapshot.refresh_now().revisions.values()) == {1}
     save_prompt()
-    after = current.refresh_now()
+    after = current_snapshot.refresh_now()
     assert after.revisions == {"tools": 1, "prompts": 2, "resources": 1}
 
 
 @pytest.mark.requirement("PROMPT-01", "PROMPT-05")
 def test_an_admin_made_prompt_is_offered_and_rendered() -> None:
     save_prompt(template="Review {{code}} {{7*7}}", arguments=[{"name": "code", "required": True}], title="T")
-    entry = current.refresh_now().prompt("p", NOBODY)
+    entry = current_snapshot.refresh_now().prompt("p", NOBODY)
     assert entry is not None
     assert entry.function is None
     assert entry.wire == {"name": "p", "title": "T", "arguments": [{"name": "code", "required": True}]}
@@ -169,7 +169,7 @@ def test_a_wrong_prompt_is_refused_at_its_field(
 @pytest.mark.requirement("TOOL-21")
 def test_a_preset_hides_its_fixed_arguments_and_sends_them() -> None:
     save_preset(timeout_seconds=5, calls_per_minute=3, description="Adds five.")
-    entry = current.refresh_now().tool("add-five", NOBODY)
+    entry = current_snapshot.refresh_now().tool("add-five", NOBODY)
     assert entry is not None
     assert entry.wire["inputSchema"]["properties"] == {"a": {"type": "integer"}}
     assert entry.wire["description"] == "Adds five."
@@ -183,7 +183,7 @@ def test_a_preset_hides_its_fixed_arguments_and_sends_them() -> None:
 def test_a_preset_goes_with_the_tool_it_is_made_of() -> None:
     save_preset()
     services.set_enabled(entries=[add_tool()], enabled=False, actor=None)
-    assert current.refresh_now().tool("add-five", NOBODY) is None
+    assert current_snapshot.refresh_now().tool("add-five", NOBODY) is None
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_stored_file_name_that_leads_outside_is_a_resource_that_is_not_there(u
     (uploads / "link").symlink_to("/etc")
     for name in ("../secret", "/etc/passwd", "link/passwd", "resources/missing"):
         Resource.objects.filter(pk=row.pk).update(file=name)
-        current.refresh_now(force=True)
+        current_snapshot.refresh_now(force=True)
         with pytest.raises(ResourceNotFound):
             read("memo://1")
 
@@ -283,7 +283,7 @@ def test_an_administrator_dresses_and_limits_a_code_entry_but_does_not_redefine_
         entry=add_tool(), actor=None, title="Sum", description="Mine", timeout_seconds=2, enabled=True,
         meta={"example.com/a": 1}, icons=[{"src": "https://example.com/i.png"}],
     )  # fmt: skip
-    entry = current.refresh_now().tool("add", NOBODY)
+    entry = current_snapshot.refresh_now().tool("add", NOBODY)
     assert entry is not None
     assert (entry.wire["title"], entry.wire["description"], entry.timeout) == ("Sum", "Mine", 2)
     assert entry.wire["_meta"] == {"example.com/a": 1}
@@ -301,7 +301,7 @@ def test_every_kind_can_be_switched_off_and_on(kind: Any, announced: list[int]) 
     row = kind.objects.get()
     assert services.set_enabled(entries=[row], enabled=False, actor=None) == 1
     assert services.set_enabled(entries=[row], enabled=False, actor=None) == 0
-    held = current.refresh_now()
+    held = current_snapshot.refresh_now()
     lists = ["tools", "prompts", "resources", "templates"]
     empty = [name for name in lists if b'"name"' not in held.page(name, "2025-11-25", NOBODY)]
     assert len(empty) == 1

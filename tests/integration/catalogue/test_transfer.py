@@ -17,7 +17,7 @@ from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.mirror import mirror
 from mcp_app.catalogue.definitions.registry import Registry
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.transfer import NOTATIONS, TransferRefused, export_catalogue
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Tool
 from tests.integration.catalogue.transfers import HEAD, bring, exported, fill, start_afresh
@@ -135,7 +135,7 @@ def test_what_was_exported_makes_the_same_catalogue_elsewhere(notation: str, upl
     start_afresh()
     bring(before, notation)
     assert export_catalogue(notation) == before
-    read = current.refresh_now().resource("memo://2", NOBODY)
+    read = current_snapshot.refresh_now().resource("memo://2", NOBODY)
     assert read is not None
     assert read[0].static is not None
     assert read[0].static("memo://2")[0]["blob"]
@@ -211,7 +211,7 @@ def test_an_import_is_one_revision_that_is_announced_once_and_says_who(
     audited = AuditEvent.objects.filter(actor=someone).order_by("id").values_list("action", flat=True)
     created = "catalogue.created"
     assert list(audited) == ["catalogue.changed", created, created, "catalogue.imported"]
-    entry = current.refresh_now().tool("add", NOBODY)
+    entry = current_snapshot.refresh_now().tool("add", NOBODY)
     assert entry is not None
     assert entry.wire["title"] == "Sum"
 

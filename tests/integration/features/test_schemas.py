@@ -10,7 +10,7 @@ import pytest
 from mcp_app.catalogue.definitions.decorators import tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from tests.integration.features.catalogue_app.values import EVERY_KEYWORD, ICON, SEVENTH_DRAFT
 from tests.integration.features.conversation import Client
 
@@ -78,7 +78,7 @@ def test_a_schema_of_an_unknown_dialect_or_with_a_foreign_reference_is_refused(
 
 @pytest.mark.requirement("SCHEMA-05")
 def test_validators_are_compiled_once_per_catalogue_revision() -> None:
-    assert current.current() is current.current()
+    assert current_snapshot.current() is current_snapshot.current()
 
 
 @pytest.mark.requirement("ICON-01")

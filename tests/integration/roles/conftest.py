@@ -9,7 +9,7 @@ import pytest
 from django.core.cache import cache
 
 from mcp_app.auth.roles import make_roles
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from tests.integration.roles import people
 from tests.integration.roles.people import Asking
 from tests.integration.roles.requests import Requests
@@ -30,10 +30,10 @@ def rows(db: None, clean_redis: str, settings: Any) -> Iterator[Rows]:
     }
     make_roles()
     found = store()
-    before = current.current()
-    current.refresh_now(force=True)
+    before = current_snapshot.current()
+    current_snapshot.refresh_now(force=True)
     yield found
-    current.replace(before)
+    current_snapshot.replace(before)
     cache.clear()
 
 

@@ -13,8 +13,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from mcp_app.auth import bearer
-from mcp_app.auth.bearer import Authenticator
+from mcp_app.auth import authentication
+from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.auth.services import issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey
@@ -117,7 +117,7 @@ async def refusal(authorization: bytes) -> tuple[Any, ...]:
 
 
 async def test_a_spelling_too_long_to_remember_is_refused_although_its_key_is_good(header: bytes) -> None:
-    padded = header.replace(b" ", b" " * bearer.MAX_REMEMBERED)
+    padded = header.replace(b" ", b" " * authentication.MAX_REMEMBERED)
     with pytest.raises(Unauthorized):
         await Authenticator("required").authenticate(padded, local=False)
 
@@ -140,7 +140,7 @@ async def test_a_revoked_key_is_refused_after_the_recheck_time_without_any_broad
     header: bytes, key: ApiKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authenticator = Authenticator("required")
-    monkeypatch.setattr(bearer, "RECHECK_SECONDS", -1.0)
+    monkeypatch.setattr(authentication, "RECHECK_SECONDS", -1.0)
     await authenticator.authenticate(header, local=False)
     await sync_to_async(revoke_api_key)(key=key)
     with pytest.raises(Unauthorized):
@@ -173,12 +173,12 @@ async def test_a_remembered_key_ends_at_its_very_expiry(user: Any, monkeypatch: 
     principal = await authenticator.authenticate(header, local=False)
     assert principal.expires_at == moment.timestamp()
     for early, is_known in ((0.001, True), (0.0, False), (-1.0, False)):
-        monkeypatch.setattr(bearer.time, "time", lambda early=early: moment.timestamp() - early)
+        monkeypatch.setattr(authentication.time, "time", lambda early=early: moment.timestamp() - early)
         assert (authenticator.known(header, local=False) is not None) == is_known
 
 
 async def test_what_is_remembered_is_bounded(header: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bearer, "KNOWN_LIMIT", 2)
+    monkeypatch.setattr(authentication, "KNOWN_LIMIT", 2)
     authenticator = Authenticator("required")
     spellings = [header, header.replace(b"Bearer", b"bearer"), header.replace(b"Bearer", b"BEARER")]
     for spelling in spellings:
@@ -213,7 +213,7 @@ async def test_without_a_database_a_verified_key_is_trusted_for_a_minute_and_not
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     authenticator = Authenticator("required")
-    monkeypatch.setattr(bearer, "RECHECK_SECONDS", -1.0)
+    monkeypatch.setattr(authentication, "RECHECK_SECONDS", -1.0)
     principal = await authenticator.authenticate(header, local=False)
     assert authenticator.known(header, local=False) is None
     outage = without_keys()
@@ -221,7 +221,7 @@ async def test_without_a_database_a_verified_key_is_trusted_for_a_minute_and_not
     try:
         assert await authenticator.authenticate(header, local=False) is principal
         assert authenticator.known(header, local=False) is principal, "nobody is asked again for a moment"
-        monkeypatch.setattr(bearer, "TRUST_SECONDS", -1.0)
+        monkeypatch.setattr(authentication, "TRUST_SECONDS", -1.0)
         authenticator._known[header].recheck_at = 0.0
         with pytest.raises(Unavailable):
             await authenticator.authenticate(header, local=False)

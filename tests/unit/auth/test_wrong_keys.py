@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_app.auth import tokens, wrong_keys
-from mcp_app.auth.bearer import Authenticator
+from mcp_app.auth.authentication import Authenticator
 from mcp_app.protocol.errors import TooManyRequests, Unauthorized
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_app import prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import building
+from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 
@@ -17,7 +17,7 @@ def tool_entry(function: Callable[..., Any], number: int = 1, **options: Any) ->
     with registry.isolated() as alone:
         tool(**options)(function)
         (definition,) = alone.tools.values()
-    return building.code_tool(_row(Tool, number), definition)
+    return entry_builder.code_tool(_row(Tool, number), definition)
 
 
 def prompt_entry(function: Callable[..., Any], number: int = 1, **options: Any) -> PromptEntry:
@@ -25,7 +25,7 @@ def prompt_entry(function: Callable[..., Any], number: int = 1, **options: Any) 
     with registry.isolated() as alone:
         prompt(**options)(function)
         (definition,) = alone.prompts.values()
-    return building.code_prompt(_row(Prompt, number), definition)
+    return entry_builder.code_prompt(_row(Prompt, number), definition)
 
 
 def resource_entry(function: Callable[..., Any], uri: str, number: int = 1, **options: Any) -> ResourceEntry:
@@ -34,7 +34,7 @@ def resource_entry(function: Callable[..., Any], uri: str, number: int = 1, **op
         resource(uri, **options)(function)
         (definition,) = [*alone.resources.values(), *alone.templates.values()]
     kind = ResourceTemplate if definition.is_template else Resource
-    return building.code_resource(_row(kind, number), definition)
+    return entry_builder.code_resource(_row(kind, number), definition)
 
 
 def _row(kind: type[Any], number: int) -> Any:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import building
+from mcp_app.catalogue.serving import entry_builder
 from mcp_app.models import Source, Tool
 from tests.unit.catalogue.entries import tool, tool_entry
 
@@ -79,5 +79,5 @@ def test_an_argument_that_a_preset_fixes_is_mirrored_no_more() -> None:
         (definition,) = alone.tools.values()
     base = Tool(pk=1, position=1, source=Source.CODE)
     row = Tool(pk=2, position=2, source=Source.ADMIN, name="fixed", fixed_arguments={"region": "eu"})
-    entry = building.preset_tool(row, base, definition)
+    entry = entry_builder.preset_tool(row, base, definition)
     assert [header.name for header in entry.param_headers] == ["Mcp-Param-Count"]

@@ -12,7 +12,7 @@ from django.contrib.auth.models import AnonymousUser
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import ToolError
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.running.call import Call, Cancelled
 from mcp_app.execution.running.context import Context
 from mcp_app.protocol.errors import ResourceNotFound
@@ -264,13 +264,13 @@ async def test_resources_are_read_as_the_caller_may(stage: Stage) -> None:
             await context.aread_resource("a://2")
         return result()
 
-    before = current.current()
+    before = current_snapshot.current()
     entries = [resource_entry(open_to_all, "a://1"), resource_entry(secret, "a://2", 2, permission="app.see")]
     offer(resources=entries)
     try:
         assert await stage.said(stage.start(work)) == [DONE]
     finally:
-        current.replace(before)
+        current_snapshot.replace(before)
 
 
 async def test_track_reports_before_each_item_and_at_the_end(stage: Stage) -> None:

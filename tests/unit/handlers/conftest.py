@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.streams.gateway import Streams
 from tests.unit.handlers.desk import Desk, offer
 
 
 @pytest.fixture(autouse=True)
 def _empty_catalogue() -> Iterator[None]:
-    before = current.current()
+    before = current_snapshot.current()
     offer()
     yield
-    current.replace(before)
+    current_snapshot.replace(before)
 
 
 @pytest.fixture

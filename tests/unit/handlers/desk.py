@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.execution.running.reply import Answered, StreamReference
@@ -25,7 +25,7 @@ CLIENT = {"name": "tests", "version": "1"}
 
 def offer(**kinds: Iterable[Any]) -> None:
     """Put a catalogue in use."""
-    current.replace(Catalogue(revision=1, revisions=dict.fromkeys(KINDS, 1), **kinds))  # type: ignore[arg-type]
+    current_snapshot.replace(Catalogue(revision=1, revisions=dict.fromkeys(KINDS, 1), **kinds))  # type: ignore[arg-type]
 
 
 class Desk:

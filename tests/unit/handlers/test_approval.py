@@ -11,7 +11,7 @@ from mcp_app import tool
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import building, current
+from mcp_app.catalogue.serving import current_snapshot, entry_builder
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.runner import Runner
 from mcp_app.models import Source, Tool
@@ -61,10 +61,10 @@ def entry_of(function: Any, mark: str) -> ToolEntry:
         (definition,) = alone.tools.values()
     row = Tool(pk=1, name=function.__name__, source=Source.CODE, **base)
     if preset is None:
-        return building.code_tool(row, definition)
+        return entry_builder.code_tool(row, definition)
     fixed = {"text": "fixed"}
     made = Tool(pk=2, name="made", source=Source.ADMIN, preset_of=row, fixed_arguments=fixed, **preset)
-    return building.preset_tool(made, row, definition)
+    return entry_builder.preset_tool(made, row, definition)
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -104,7 +104,7 @@ async def test_four_eyes_need_to_know_who_asks(streams: Streams) -> None:
     with registry.isolated() as alone:
         tool(needs_approval=True, four_eyes=True)(at_once)
         (definition,) = alone.tools.values()
-    offer(tools=[building.code_tool(Tool(pk=1, source=Source.CODE), definition)])
+    offer(tools=[entry_builder.code_tool(Tool(pk=1, source=Source.CODE), definition)])
     desk = Desk(streams, redis_url="redis://nowhere.invalid")
     await desk.open()
     answer = await desk.request("tools/call", {"name": "at_once"})
@@ -143,7 +143,7 @@ async def test_in_tests_a_tool_runs_when_the_test_says_that_it_is_approved() -> 
         async with Client(approved=True) as client:
             assert (await client.call_tool("at_once"))["content"][0]["text"] == "x"
             assert len(await client.list_tools()) == 1
-    assert not hasattr(current.current(), "_catalogue")
+    assert not hasattr(current_snapshot.current(), "_catalogue")
     assert ran.pop() == "x"
 
 

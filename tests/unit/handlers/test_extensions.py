@@ -13,7 +13,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from mcp_app import Context, ToolError, extension, resource, tool
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.serving import current, loading
+from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
 from mcp_app.protocol.versions import LEGACY, V2025_06_18, V2026_07_28
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems
@@ -189,7 +189,7 @@ async def test_an_app_can_serve_pages_to_clients_that_show_them_and_text_to_othe
     def view() -> str:
         return "<p>sunny</p>"
 
-    current.replace(loading.from_code())
+    current_snapshot.replace(snapshot_loader.from_code())
     desk = ModernDesk(streams)
     (listed,) = (await desk.ask("tools/list", {}))["result"]["tools"]
     assert listed["_meta"]["ui"] == {"resourceUri": page}

@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.utils import timezone
 
-from mcp_app.auth.bearer import Authenticator
+from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import canonical

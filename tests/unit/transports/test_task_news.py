@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app.auth.principal import LOOPBACK, Principal
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.background.answer_streams import tell_of_task
 from mcp_app.execution.stored.call_record import record
 from mcp_app.models import Call
@@ -70,11 +70,11 @@ class Listener:
 async def listener() -> AsyncIterator[Listener]:
     streams = Streams.in_memory()
     await streams.start()
-    before = current.current()
+    before = current_snapshot.current()
     offer(tools=[tool_entry(work, background=True)])
     desk = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.05)
     yield Listener(desk)
-    current.replace(before)
+    current_snapshot.replace(before)
     await desk.process.calls.close(0.01)
 
 

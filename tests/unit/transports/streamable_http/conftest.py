@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.streams.gateway import Streams
 from tests.unit.transports.streamable_http.asgi import Server
@@ -14,9 +14,9 @@ from tests.unit.transports.streamable_http.asgi import Server
 
 @pytest.fixture(autouse=True)
 def _small_catalogue() -> Iterator[None]:
-    before = current.replace(Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5)))
+    before = current_snapshot.replace(Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5)))
     yield
-    current.replace(before)
+    current_snapshot.replace(before)
 
 
 @pytest.fixture

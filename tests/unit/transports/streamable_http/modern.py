@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from mcp_app import Context, ToolError
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.protocol.http import header_values
 from mcp_app.protocol.http.routing_headers import NAMED_BY
@@ -169,7 +169,7 @@ def offer(desk: Desk) -> None:
     functions = (*SIMPLE, *_waiting(desk))
     tools = [tool_entry(function, number) for number, function in enumerate(functions, 1)]
     tools.append(tool_entry(regional, len(tools) + 1, input_schema=REGION))
-    current.replace(
+    current_snapshot.replace(
         Catalogue(
             revision=5,
             revisions=dict.fromkeys(KINDS, 5),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcp_app.auth.principal import LOOPBACK as LOCAL
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.sessions.session import STANDALONE
 from mcp_app.streams.base import StreamsUnavailable
@@ -36,7 +36,7 @@ async def leave(exchange: Exchange) -> Exchange:
 
 
 def publish(revision: int, **kinds: int) -> None:
-    current.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
+    current_snapshot.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
 
 
 @pytest.mark.requirement("T-POLL-01", "T-POLL-02")
@@ -164,7 +164,7 @@ async def test_a_stream_ends_at_the_very_expiry_of_its_credential(
 ) -> None:
     headers = await server.initialize()
     expiring = replace(LOCAL, expires_at=time.time() + 0.05)
-    monkeypatch.setattr("mcp_app.auth.bearer.LOOPBACK", expiring)
+    monkeypatch.setattr("mcp_app.auth.authentication.LOOPBACK", expiring)
     stream = await server.listen(headers).done()
     assert time.time() >= (expiring.expires_at or 0)
     assert stream.is_complete

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_app.auth.principal import LOOPBACK as LOCAL
 from mcp_app.auth.principal import Principal
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.entries import ResourceEntry
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.protocol.errors import Unauthorized, Unavailable
@@ -59,13 +59,13 @@ def resource(uri: str, permission: str = "") -> ResourceEntry:
 
 def publish(server: Server, revision: int, **kinds: int) -> None:
     """Another catalogue is in use, and everybody in this process is told so."""
-    current.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
+    current_snapshot.replace(Catalogue(revision=revision, revisions={**dict.fromkeys(KINDS, 5), **kinds}))
     for callback in server.process.upkeep.on_change:
         callback()
 
 
 def offer(*entries: ResourceEntry) -> None:
-    current.replace(Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5), resources=entries))
+    current_snapshot.replace(Catalogue(revision=5, revisions=dict.fromkeys(KINDS, 5), resources=entries))
 
 
 def methods(stream: Exchange) -> list[str]:
@@ -217,7 +217,7 @@ async def test_what_waits_for_a_slow_client_is_no_more_than_it_subscribed_to(
     for number in range(500):
         await publish_update(streams, f"a://{number % 2 + 1}")
         publish_revision = 6 + number
-        current.current().revisions["tools"] = publish_revision
+        current_snapshot.current().revisions["tools"] = publish_revision
         server.endpoint._modern._subscriptions._catalogue_changed()
     (subscription,) = server.endpoint._modern._subscriptions._listening
     assert len(subscription._news) <= 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_app import Context
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.protocol.capabilities import server_capabilities
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES, CLIENT_INFO
@@ -248,7 +248,7 @@ async def test_what_was_read_with_answers_is_for_nobody_s_cache(server: Server) 
     held = Catalogue(
         revision=6, revisions=dict.fromkeys(KINDS, 6), resources=[resource_entry(greeting, "test://greeting")]
     )
-    current.replace(held)
+    current_snapshot.replace(held)
     told = meta(**{CLIENT_CAPABILITIES: {"elicitation": {"form": {}}}})
     params: dict[str, Any] = {"uri": "test://greeting"}
     first = await answered(server, "resources/read", params, told=told)

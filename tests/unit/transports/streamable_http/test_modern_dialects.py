@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcp_app import Context
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.protocol.messages.envelope import CLIENT_CAPABILITIES
 from mcp_app.streams.gateway import Streams
@@ -190,7 +190,7 @@ async def test_any_reason_to_stop_sampling_is_taken_and_schemas_are_of_the_newes
 
     pair = {"type": "array", "prefixItems": [{"type": "integer"}], "items": False}
     schema = {"type": "object", "properties": {"pair": pair}}
-    current.replace(
+    current_snapshot.replace(
         Catalogue(
             revision=6,
             revisions=dict.fromkeys(KINDS, 6),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.serving import current
+from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.streams.gateway import Streams
 from tests.unit.catalogue.entries import tool_entry
@@ -142,7 +142,7 @@ async def test_no_header_but_the_credential_authorizes(
         return "secret"
 
     entries = [tool_entry(asked.at_once), tool_entry(hidden, 2, permission="library.read")]
-    current.replace(Catalogue(revision=6, revisions=dict.fromkeys(KINDS, 6), tools=entries))
+    current_snapshot.replace(Catalogue(revision=6, revisions=dict.fromkeys(KINDS, 6), tools=entries))
     exchange = await modern(server, "tools/call", {"name": "hidden"}, headers=headers).done()
     assert (exchange.status, exchange.json["error"]["code"]) == (400, code)
     assert b"secret" not in exchange.body

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from mcp_app.catalogue.serving import loading
+from mcp_app.catalogue.serving import snapshot_loader
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.database import thread_connection
 
@@ -33,8 +33,8 @@ def refresh_now(*, force: bool = False) -> Catalogue:
     """Load the stored catalogue if its revision moved (or ``force``), put it in use and return it; blocks."""
     with _loading:
         present = _holder.catalogue
-        if force or loading.revision_number() != present.revision:
-            _holder.catalogue = loading.load()
+        if force or snapshot_loader.revision_number() != present.revision:
+            _holder.catalogue = snapshot_loader.load()
         return _holder.catalogue
 
 

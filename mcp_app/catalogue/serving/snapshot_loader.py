@@ -14,7 +14,7 @@ from mcp_app import conf
 from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.json_schema import SchemaError
-from mcp_app.catalogue.serving import building
+from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue
 from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate, Source, Tool
@@ -61,11 +61,14 @@ def from_code() -> Catalogue:
     return Catalogue(
         revision=0,
         revisions=dict.fromkeys(KINDS, 0),
-        tools=[building.code_tool(row, item) for row, item in _unsaved(Tool, registry.tools)],
-        prompts=[building.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
-        resources=[building.code_resource(row, item) for row, item in _unsaved(Resource, registry.resources)],
+        tools=[entry_builder.code_tool(row, item) for row, item in _unsaved(Tool, registry.tools)],
+        prompts=[entry_builder.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
+        resources=[
+            entry_builder.code_resource(row, item) for row, item in _unsaved(Resource, registry.resources)
+        ],
         templates=[
-            building.code_resource(row, item) for row, item in _unsaved(ResourceTemplate, registry.templates)
+            entry_builder.code_resource(row, item)
+            for row, item in _unsaved(ResourceTemplate, registry.templates)
         ],
         page_size=conf.get().page_size,
         secret=django_settings.SECRET_KEY.encode(),
@@ -100,32 +103,34 @@ def _tools() -> Iterator[ToolEntry]:
 
 
 def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry:
-    return building.preset_tool(row, base, definition) if base else building.code_tool(row, definition)
+    return (
+        entry_builder.preset_tool(row, base, definition) if base else entry_builder.code_tool(row, definition)
+    )
 
 
 def _prompts() -> Iterator[PromptEntry]:
     for row in Prompt.objects.filter(enabled=True):
         definition = registry.prompts.get(row.name)
         if row.source == Source.ADMIN:
-            yield building.admin_prompt(row)
+            yield entry_builder.admin_prompt(row)
         elif definition is not None:
-            yield building.code_prompt(row, definition)
+            yield entry_builder.code_prompt(row, definition)
 
 
 def _resources() -> Iterator[ResourceEntry]:
     for row in Resource.objects.filter(enabled=True):
         definition = registry.resources.get(row.uri)
         if row.source == Source.ADMIN:
-            yield building.admin_resource(row)
+            yield entry_builder.admin_resource(row)
         elif definition is not None:
-            yield building.code_resource(row, definition)
+            yield entry_builder.code_resource(row, definition)
 
 
 def _templates() -> Iterator[ResourceEntry]:
     for row in ResourceTemplate.objects.filter(enabled=True, source=Source.CODE):
         definition = registry.templates.get(row.uri_template)
         if definition is not None:
-            yield building.code_resource(row, definition)
+            yield entry_builder.code_resource(row, definition)
 
 
 def _usable(row: Tool, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
