@@ -21,7 +21,7 @@ from django.db.models import Count, F
 from mcp_app.execution.stored import records, statements
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import ACTIVE, State
+from mcp_app.protocol.call_state import ACTIVE
 
 # How often to choose again when another claim, or a cancel, was faster.
 LOOKS = 5
@@ -117,8 +117,7 @@ def _silent(limit: int) -> set[str]:
     """Principals with that many unanswered questions; each question holds a process of a worker."""
     if not limit:
         return set()
-    asked = Call.objects.filter(state=State.INPUT_REQUIRED, lease_until__isnull=False).order_by()
-    return set(asked.values_list("principal", flat=True).annotate(n=Count("pk")).filter(n__gte=limit))
+    return {principal for principal, number in statements.asking().items() if number >= limit}
 
 
 def _choose(queue: str, limits: Limits, silent: set[str]) -> UUID | None:

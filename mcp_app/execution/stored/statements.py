@@ -6,6 +6,7 @@ same ``lease`` seconds later. ``{waiting}``, ``{active}`` and ``{unstarted}`` ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -42,6 +43,10 @@ FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
 # Past, or further ahead than any lease reaches: then the database's clock was set back since it was written,
 # and a live worker has renewed it by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
+
+
+# No grouping: SQLite would read all calls in the order of their principals, to find the few that ask.
+_ASKING = "SELECT principal FROM mcp_app_call WHERE state = %s AND lease_until IS NOT NULL"
 
 
 def in_states(states: Iterable[State]) -> str:
@@ -81,6 +86,13 @@ def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
     """
     sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
     return _one(_worded(connection.vendor, sql), _stored(values, lease))
+
+
+def asking() -> Counter[str]:
+    """How many calls of each principal wait for their client in a process of a worker."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ASKING, [State.INPUT_REQUIRED])
+        return Counter(principal for (principal,) in cursor.fetchall())
 
 
 def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
