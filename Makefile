@@ -55,10 +55,13 @@ wheel: .venv/test.stamp
 bench: .venv/test.stamp
 	$(BIN)/python -m benchmarks.run
 
+# The tests among it look at sizes of files, functions and folders, and for circles of imports.
 lint: .venv/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/architecture/test_source.py \
+	  tests/architecture/test_imports.py::test_no_modules_import_each_other_in_a_circle_hints_included
 	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings
 
 format: .venv/test.stamp
