@@ -40,9 +40,12 @@ def _every_message_is_as_published() -> Iterator[None]:
             raise verdict.Unpublished("\n".join(found))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _tests_begin_without_a_catalogue() -> None:
-    """What ``migrate`` brings into a database at its end; tests that want it bring it themselves."""
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Before the database is made, whichever fixture asks for it first: leave it without a catalogue.
+
+    ``migrate`` brings one at its end; tests that want it bring it themselves.
+    """
     post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
 
 
