@@ -273,6 +273,7 @@ def serve_fake(config_path: str) -> None:
     from fakeredis._clients._tcp_server import TCPFakeRequestHandler
     from fakeredis._helpers import SimpleError
     from fakeredis.model import AccessControlList
+    from redis import ResponseError
 
     config = Path(config_path).read_text()
     password = _setting(config, "requirepass").encode()
@@ -282,6 +283,15 @@ def serve_fake(config_path: str) -> None:
         def setup(self) -> None:
             super().setup()
             self.current_client.get_socket()._client_info["user"] = "stranger"
+            self._read = self.current_client.read_response
+            self.current_client.read_response = self._answer  # type: ignore[method-assign, assignment]
+
+        def _answer(self) -> Any:
+            # fakeredis ends a connection with its first error; Redis goes on.
+            try:
+                return self._read()
+            except (SimpleError, ResponseError) as error:
+                return error
 
     class Door(AccessControlList):
         def validate_command(self, username: bytes, client_info: Any, fields: list[bytes]) -> None:

@@ -184,7 +184,7 @@ class Feed:
         while True:
             try:
                 await self._streams.hub.publish("watching", {"watching": True})
-                if await self._streams.messages.depth() >= self._streams.limits.log_batches:
+                if await self._streams.messages.full():
                     self._note(FULL)
                 else:
                     self._note("", after=FULL)

@@ -87,7 +87,8 @@ class StreamLimits:
     """Bounds of what is kept. Times are seconds, sizes bytes.
 
     ``kept_bytes`` and ``kept_percent`` (of the memory Redis may use) bound what is kept for one owner; beyond
-    ``full_percent`` of that memory no owner is admitted. 0 is no bound.
+    ``full_percent`` of that memory no owner is admitted. 0 is no bound. ``log_percent`` of that memory bounds
+    the batches of the message log that wait.
     """
 
     events: int = 1_000
@@ -97,6 +98,7 @@ class StreamLimits:
     slow_poll: float = 5.0
     log_batches: int = 512
     log_batch_bytes: int = 1024 * 1024
+    log_percent: int = 20
     log_ttl: int = 7 * 86_400
     kept_bytes: int = 64 * 1024 * 1024
     kept_percent: int = 25
@@ -342,7 +344,7 @@ class MessageQueue(Protocol):
     """Batches of the message log on their way to the database; a full queue refuses more."""
 
     async def push(self, batch: bytes) -> None:
-        """Add one batch; raises StreamsFull when many wait, ValueError for one larger than the limit."""
+        """Add one batch; raises StreamsFull when it is full, ValueError for one larger than the limit."""
         ...
 
     async def read(self, after_id: str, count: int) -> Sequence[tuple[str, bytes]]:
@@ -355,6 +357,10 @@ class MessageQueue(Protocol):
 
     async def depth(self) -> int:
         """How many batches wait."""
+        ...
+
+    async def full(self) -> bool:
+        """Whether no more is taken until some were written: as many wait as may, or as many bytes."""
         ...
 
 

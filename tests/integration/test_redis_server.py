@@ -122,5 +122,9 @@ async def test_the_event_streams_run_on_the_fake_server(tmp_path: Path) -> None:
     assert [event.kind for event in await reader.next(5)] == ["final"]
     await streams.sessions.create("s", {"a": "b"}, 60)
     assert await streams.sessions.load("s") == {"a": "b"}
+    # It knows neither its memory nor that of a key: nothing is refused for want of it.
+    await streams.kept.admit("user:1")
+    for _ in range(20):
+        await streams.messages.push(b"x")
     await streams.close()
     server.stop()

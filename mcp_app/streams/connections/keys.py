@@ -12,7 +12,7 @@ mcp:{<session>}:request:<id>         string  one answer                         
 mcp:subscribers:<digest of the URI>  set     sessions (dead ones are swept)       limits.session_ttl
 mcp:window:<key>                     string  one number                           the window
 mcp:places:<key>                     zset    limit of acquire, open sessions      longest lease
-mcp:messages                         stream  limits.log_batches                   limits.log_ttl
+mcp:messages                         stream  limits.log_batches, log_percent      limits.log_ttl
 mcp:health                           string  one byte                             60 seconds
 mcp:worker                           string  one byte                             15 seconds
 mcp:workers                          zset    workers alive (others are swept)     15 seconds

@@ -12,7 +12,7 @@ from typing import Any
 import redis
 
 from mcp_app.protocol.principal_key import person_of
-from mcp_app.streams.base import KeptFull, StreamLimits, StreamsFull, StreamsUnavailable
+from mcp_app.streams.base import KeptFull, StreamLimits, StreamsError, StreamsFull, StreamsUnavailable
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.client import sync_client
@@ -99,7 +99,12 @@ class RedisKept:
 
 async def memory(batch: Batch) -> tuple[int, int]:
     """Bytes Redis uses, and may use (0: no limit, or it does not tell)."""
-    text = (await batch.command("INFO", "memory")).decode()
+    try:
+        text = (await batch.command("INFO", "memory")).decode()
+    except StreamsUnavailable:
+        raise
+    except StreamsError:
+        return 0, 0  # It does not know INFO (fakeredis), or we may not ask.
     facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
 

@@ -282,7 +282,7 @@ class MemoryMessages:
     async def push(self, batch: bytes) -> None:
         """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
-        if len(self._batches) >= self._limits.log_batches:
+        if await self.full():
             raise StreamsFull("The message log waits for a worker to write it.")
         self.last += 1
         self._batches.append((self.last, batch))
@@ -303,6 +303,10 @@ class MemoryMessages:
     async def depth(self) -> int:
         """See ``MessageQueue.depth``."""
         return len(self._batches)
+
+    async def full(self) -> bool:
+        """See ``MessageQueue.full``."""
+        return len(self._batches) >= self._limits.log_batches
 
 
 class MemoryTail:

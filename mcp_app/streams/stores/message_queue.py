@@ -16,8 +16,11 @@ from mcp_app.streams.base import StreamLimits, StreamsError, StreamsFull, Stream
 from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.client import TIMEOUT, async_client, sync_client
 from mcp_app.streams.connections.keys import MESSAGES
+from mcp_app.streams.stores.kept import memory
 
 Batches = Sequence[tuple[str, bytes]]
+# So many batches have room in any Redis, and their size is not asked for.
+FEW = 8
 _ID = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 
 
@@ -31,7 +34,7 @@ class RedisMessages:
         """See ``MessageQueue.push``."""
         check_size(batch, self._limits)
         # Without a worker the queue would take all of Redis' memory, and what is lost would not be counted.
-        if await self.depth() >= self._limits.log_batches:
+        if await self.full():
             raise StreamsFull("The message log waits for a worker to write it.")
         await self._batch.many(
             [("XADD", MESSAGES, "*", "b", batch), ("EXPIRE", MESSAGES, self._limits.log_ttl)]
@@ -50,6 +53,28 @@ class RedisMessages:
     async def depth(self) -> int:
         """See ``MessageQueue.depth``."""
         return int(await self._batch.command("XLEN", MESSAGES))
+
+    async def full(self) -> bool:
+        """See ``MessageQueue.full``."""
+        waiting = await self.depth()
+        if waiting < FEW:
+            return False
+        return waiting >= self._limits.log_batches or await self._share_is_used()
+
+    async def _share_is_used(self) -> bool:
+        # One caller with long messages must not fill Redis with them, so that the rest of it is refused to
+        # everybody (R31).
+        _, most = await memory(self._batch)
+        if not most:
+            return False
+        try:
+            # Of every entry: the size of a few says nothing of the others.
+            used = await self._batch.command("MEMORY", "USAGE", MESSAGES, "SAMPLES", 0)
+        except StreamsUnavailable:
+            raise
+        except StreamsError:
+            return False  # It does not know the command, or we may not give it.
+        return int(used or 0) * 100 >= most * self._limits.log_percent
 
 
 class RedisTail:

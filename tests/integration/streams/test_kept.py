@@ -62,6 +62,33 @@ async def test_many_principals_together_are_refused_before_redis_is_full(small_r
         await streams.close()
 
 
+async def test_long_messages_that_wait_for_the_log_take_a_fifth_of_redis_at_most(
+    small_redis: RedisServer,
+) -> None:
+    streams = Streams.connect(small_redis.url, limits())
+    await streams.start()
+    try:
+        # A few short ones come first: what Redis holds is not guessed from them.
+        for _ in range(10):
+            await streams.messages.push(b"short")
+        while not await streams.messages.full():
+            await streams.messages.push(b"x" * 1024 * 1024)
+        with pytest.raises(StreamsFull):
+            await streams.messages.push(b"x")
+        assert await streams.messages.depth() > 20
+        memory = await streams.metrics.memory()
+        assert memory is not None
+        used, most = memory
+        assert used < most * 0.3
+        # Everybody else goes on, and so does the log when some were written.
+        await streams.kept.admit("somebody")
+        waiting = await streams.messages.read("", 1_000)
+        await streams.messages.trim(waiting[15][0])
+        await streams.messages.push(b"x")
+    finally:
+        await streams.close()
+
+
 async def test_the_account_outlives_an_ended_session_that_is_forgotten_earlier(clean_redis: str) -> None:
     """Its keys expire as a whole: with the shorter life, everybody's account would be lost."""
     streams = Streams.connect(clean_redis, limits(ttl=3_600))
