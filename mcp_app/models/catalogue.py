@@ -133,13 +133,21 @@ class Prompt(Entry):
         return self.name
 
 
-class Resource(Entry):
-    """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
+class Content(Entry):
+    """What resources and their templates say of what is read."""
 
-    uri = models.CharField("URI", max_length=500, unique=True)
     name = models.CharField(max_length=200)
     mime_type = models.CharField("MIME type", max_length=120, blank=True)
     annotations = models.JSONField(default=dict, blank=True)
+
+    class Meta(Entry.Meta):
+        abstract = True
+
+
+class Resource(Content):
+    """A resource with a fixed URI; an admin-made one holds its text or an uploaded file."""
+
+    uri = models.CharField("URI", max_length=500, unique=True)
     text = models.TextField(blank=True)
     # With a default of the database's own: a process of the version before inserts rows without it.
     content_revision = models.BigIntegerField(
@@ -151,13 +159,10 @@ class Resource(Entry):
         return self.uri
 
 
-class ResourceTemplate(Entry):
+class ResourceTemplate(Content):
     """A family of resources described by an RFC 6570 template; defined in code."""
 
     uri_template = models.CharField("URI template", max_length=500, unique=True)
-    name = models.CharField(max_length=200)
-    mime_type = models.CharField("MIME type", max_length=120, blank=True)
-    annotations = models.JSONField(default=dict, blank=True)
 
     def __str__(self) -> str:
         return self.uri_template

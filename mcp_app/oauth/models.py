@@ -88,38 +88,42 @@ class Connection(models.Model):
         return self.revoked_at is None and self.ends_at > database_clock.utcnow()
 
 
-class AuthorizationCode(models.Model):
+class Secret(models.Model):
+    """What a client was given to show again; only its digest is kept."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        abstract = True
+
+
+class AuthorizationCode(Secret):
     """A code on its way through a browser; the row outlives its use, so that a second use is noticed."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="codes")
-    digest = models.CharField(max_length=64, unique=True)
     redirect_uri = models.TextField()
     code_challenge = models.CharField(max_length=128)
-    expires_at = models.DateTimeField(db_index=True)
     used_at = models.DateTimeField(null=True)
 
     def __str__(self) -> str:
         return f"code {self.pk}"
 
 
-class AccessToken(models.Model):
+class AccessToken(Secret):
     """An access token; a refresh does not end it, what is under way must not be refused."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="access_tokens")
-    digest = models.CharField(max_length=64, unique=True)
     scope = models.CharField(max_length=255)
-    expires_at = models.DateTimeField(db_index=True)
 
     def __str__(self) -> str:
         return f"access token {self.pk}"
 
 
-class RefreshToken(models.Model):
+class RefreshToken(Secret):
     """A refresh token, good once. ``successor`` is the pair it gave, sealed by the token itself."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="refresh_tokens")
-    digest = models.CharField(max_length=64, unique=True)
-    expires_at = models.DateTimeField(db_index=True)
     used_at = models.DateTimeField(null=True)
     successor = models.TextField(blank=True)
 

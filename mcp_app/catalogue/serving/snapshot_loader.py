@@ -21,6 +21,7 @@ from mcp_app.models import CatalogueRevision, Prompt, Resource, ResourceTemplate
 
 log = logging.getLogger("mcp.catalogue")
 D = TypeVar("D", bound=Definition)
+E = TypeVar("E", PromptEntry, ResourceEntry)
 _ATTEMPTS = 5
 
 
@@ -85,9 +86,19 @@ def _read(at: CatalogueRevision) -> Catalogue:
         revision=at.number,
         revisions={"tools": at.tools, "prompts": at.prompts, "resources": at.resources},
         tools=_tools(),
-        prompts=_prompts(),
-        resources=_resources(),
-        templates=_templates(),
+        prompts=_entries(
+            Prompt.objects, "name", registry.prompts, entry_builder.code_prompt, entry_builder.admin_prompt
+        ),
+        resources=_entries(
+            Resource.objects,
+            "uri",
+            registry.resources,
+            entry_builder.code_resource,
+            entry_builder.admin_resource,
+        ),
+        templates=_entries(
+            ResourceTemplate.objects, "uri_template", registry.templates, entry_builder.code_resource
+        ),
         page_size=conf.get().page_size,
         secret=django_settings.SECRET_KEY.encode(),
     )
@@ -108,29 +119,20 @@ def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry
     )
 
 
-def _prompts() -> Iterator[PromptEntry]:
-    for row in Prompt.objects.filter(enabled=True):
-        definition = registry.prompts.get(row.name)
-        if row.source == Source.ADMIN:
-            yield entry_builder.admin_prompt(row)
-        elif definition is not None:
-            yield entry_builder.code_prompt(row, definition)
-
-
-def _resources() -> Iterator[ResourceEntry]:
-    for row in Resource.objects.filter(enabled=True):
-        definition = registry.resources.get(row.uri)
-        if row.source == Source.ADMIN:
-            yield entry_builder.admin_resource(row)
-        elif definition is not None:
-            yield entry_builder.code_resource(row, definition)
-
-
-def _templates() -> Iterator[ResourceEntry]:
-    for row in ResourceTemplate.objects.filter(enabled=True, source=Source.CODE):
-        definition = registry.templates.get(row.uri_template)
-        if definition is not None:
-            yield entry_builder.code_resource(row, definition)
+def _entries(
+    rows: Any,
+    key: str,
+    definitions: Mapping[str, D],
+    of_code: Callable[[Any, D], E],
+    of_admin: Callable[[Any], E] | None = None,
+) -> Iterator[E]:
+    """Those that administrators made, and those whose code is still there."""
+    for row in rows.filter(enabled=True):
+        definition = definitions.get(getattr(row, key))
+        if row.source == Source.ADMIN and of_admin is not None:
+            yield of_admin(row)
+        elif row.source == Source.CODE and definition is not None:
+            yield of_code(row, definition)
 
 
 def _usable(row: Tool, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:

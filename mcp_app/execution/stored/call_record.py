@@ -18,13 +18,8 @@ DEFAULT_QUEUE = "celery"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
-    """The values a call is accepted with. With ``approval_minutes`` it waits that long for approval.
-
-    ``approved``: it was approved before. With ``task_seconds`` it is a task, for which its client may
-    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them. ``lane`` is the
-    tool if only so many of its calls may run at once.
-    """
+class Request:
+    """What a client asked for, and where it hears of it: the same before a call is stored and after."""
 
     session_id: str
     request_id: str | int
@@ -36,6 +31,17 @@ class NewCall:
     meta: dict[str, Any]
     session_fields: dict[str, str]
     stream: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall(Request):
+    """The values a call is accepted with. With ``approval_minutes`` it waits that long for approval.
+
+    ``approved``: it was approved before. With ``task_seconds`` it is a task, for which its client may
+    ask so long. ``inputs`` are those of a call of 2026-07-28, as ``Inputs.stored`` has them. ``lane`` is the
+    tool if only so many of its calls may run at once.
+    """
+
     timeout: float
     max_attempts: int = 1
     queue: str = DEFAULT_QUEUE
@@ -51,21 +57,11 @@ class NewCall:
     inputs: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord(Request):
     """A call as other layers see it. ``read_at`` is when, by the database's clock, if that was asked."""
 
     id: UUID
-    session_id: str
-    request_id: str | int
-    principal: str
-    user_id: int | None
-    api_key_id: int | None
-    tool: str
-    arguments: dict[str, Any]
-    meta: dict[str, Any]
-    session_fields: dict[str, str]
-    stream: str
     state: str
     attempt: int
     max_attempts: int

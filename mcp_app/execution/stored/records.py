@@ -224,20 +224,17 @@ def note_published(*call_ids: UUID) -> None:
 
 def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
     """Mark an open call as to be stopped; returns it, None when there is none (CAN-03)."""
-    rows = Call.objects.filter(OPEN, session_id=session_id, request_key=request_key(request_id))
-    return _request_cancel(rows, reason)
+    key = request_key(request_id)
+    return _request_cancel(statements.OF_REQUEST, reason, session_id=session_id, request_key=key)
 
 
 def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
     """As ``request_cancel``, for an operator."""
-    return _request_cancel(Call.objects.filter(OPEN, pk=call_id), reason)
+    return _request_cancel(statements.OF_CALL, reason, id=call_id)
 
 
-def _request_cancel(rows: Any, reason: str) -> CallRecord | None:
-    rows.filter(cancel_requested_at=None).update(
-        cancel_requested_at=database_clock.now(), cancel_reason=storable(reason, 200) or "cancelled"
-    )
-    row = rows.first()
+def _request_cancel(which: str, reason: str, **values: Any) -> CallRecord | None:
+    row = statements.request_cancel(which, storable(reason, 200) or "cancelled", **values)
     return record(row) if row else None
 
 

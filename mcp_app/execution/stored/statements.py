@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from mcp_app import database_clock
 from mcp_app.execution.stored import fair_order
 from mcp_app.models import Call
-from mcp_app.protocol.call_state import UNSTARTED, State, Transition
+from mcp_app.protocol.call_state import OPEN, UNSTARTED, State, Transition
 
 _CLAIM = """
     UPDATE mcp_app_call
@@ -44,6 +44,16 @@ FINISH_UNSTARTED = FINISH.replace("{active}", "{unstarted}").replace(
 # and a live worker has renewed it by now.
 FINISH_LOST = f"{FINISH} AND (lease_until < {{lease_now}} OR lease_until > {{lease}})"
 
+# The first request to stop stands; a further one finds it.
+_REQUEST_CANCEL = """
+    UPDATE mcp_app_call
+    SET cancel_requested_at = COALESCE(cancel_requested_at, {now}),
+        cancel_reason = CASE WHEN cancel_requested_at IS NULL THEN %(cancel_reason)s ELSE cancel_reason END
+    WHERE {which} AND {open}
+    RETURNING {columns}"""
+OF_CALL = "id = %(id)s"
+OF_REQUEST = "session_id = %(session_id)s AND request_key = %(request_key)s"
+
 
 # No grouping: SQLite would read all calls in the order of their principals, to find the few that ask.
 _ASKING = "SELECT principal FROM mcp_app_call WHERE state = %s AND lease_until IS NOT NULL"
@@ -60,6 +70,7 @@ _STATES = {
     "waiting": WAITING,
     "active": in_states(Transition.COMPLETE.before),
     "unstarted": in_states(UNSTARTED),
+    "open": in_states(OPEN),
 }
 
 
@@ -86,6 +97,15 @@ def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
     """
     sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
     return _one(_worded(connection.vendor, sql), _stored(values, lease))
+
+
+def request_cancel(which: str, reason: str, **values: Any) -> Call | None:
+    """An open row as it is once it is to be stopped; None if there is none.
+
+    ``which`` is OF_CALL or OF_REQUEST, and the ``values`` are those named there.
+    """
+    sql = _worded(connection.vendor, _REQUEST_CANCEL.replace("{which}", which))
+    return _one(sql, _stored({**values, "cancel_reason": reason}, 0.0))
 
 
 def asking() -> Counter[str]:
