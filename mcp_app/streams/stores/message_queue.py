@@ -57,9 +57,9 @@ class RedisMessages:
     async def full(self) -> bool:
         """See ``MessageQueue.full``."""
         waiting = await self.depth()
-        if waiting < FEW:
-            return False
-        return waiting >= self._limits.log_batches or await self._share_is_used()
+        if waiting >= self._limits.log_batches:
+            return True
+        return waiting >= FEW and await self._share_is_used()
 
     async def _share_is_used(self) -> bool:
         # One caller with long messages must not fill Redis with them, so that the rest of it is refused to
