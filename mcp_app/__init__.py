@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from mcp_app.catalogue.definitions.decorators import prompt, resource, tool
-    from mcp_app.catalogue.definitions.exposure import expose
     from mcp_app.catalogue.definitions.extensions import extension
+    from mcp_app.catalogue.exposing.expose import expose
     from mcp_app.execution.running.context import Context
     from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
@@ -37,7 +37,7 @@ _HOMES = {
     "ToolError": "mcp_app.catalogue.definitions.content",
     "ToolResult": "mcp_app.catalogue.definitions.content",
     "anotify_resource_updated": "mcp_app.sessions.resource_updates",
-    "expose": "mcp_app.catalogue.definitions.exposure",
+    "expose": "mcp_app.catalogue.exposing.expose",
     "extension": "mcp_app.catalogue.definitions.extensions",
     "notify_resource_updated": "mcp_app.sessions.resource_updates",
     "prompt": "mcp_app.catalogue.definitions.decorators",

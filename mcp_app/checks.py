@@ -134,6 +134,18 @@ def jobs_reach_a_worker(**_: Any) -> list[CheckMessage]:
 
 
 @checks.register(TAG)
+def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
+    """A viewset without permissions is an API for everybody, of which its tools are no smaller a part."""
+    from mcp_app.catalogue.exposing.viewsets.offering import open_tools
+
+    if not (found := open_tools()):
+        return []
+    text = f"Every caller may call exposed actions of viewsets: {', '.join(found)}."
+    hint = "Give the views permission_classes, or expose.viewset a permission; silence this if it is meant."
+    return [Warning(text, hint=hint, id="mcp_app.W025")]
+
+
+@checks.register(TAG)
 def parts_are_complete(**_: Any) -> list[CheckMessage]:
     """What a project seems to want, and lacks a library for; imported where it is used, so all else works."""
     wanted = (parts.API, parts.CONSOLE) if "mcp_app.urls" in sys.modules else ()

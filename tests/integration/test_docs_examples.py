@@ -16,7 +16,7 @@ from celery import current_app
 from mcp_app.catalogue.definitions.registry import registry
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-GUIDES = ("writing-tools.md", "questions.md", "extensions.md")
+GUIDES = ("writing-tools.md", "questions.md", "extensions.md", "expose.md")
 BLOCKS = {
     guide: re.findall(r"^```python\n(.*?)^```$", (DOCS / guide).read_text(), flags=re.DOTALL | re.MULTILINE)
     for guide in GUIDES

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar
 
+from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.current_snapshot import current
@@ -106,6 +107,11 @@ class Context:
     async def auser(self) -> Any:
         """As ``user``, for async code."""
         return await aquery(lambda: self.user)
+
+    @property
+    def principal(self) -> Principal:
+        """The caller as authenticated; its parts are of this server, and not meant for clients."""
+        return self._call.principal
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Turns existing code into tools in one line; knows the interface of a Celery task, but not Celery.
+"""Celery tasks as tools; knows the interface of a task, but not Celery.
 
 A call runs the task's own function inside the call's job, on a copy of the task made for it. So the task
 object that the rest of the installation uses is unchanged, and what the task reports during a call reaches
@@ -17,36 +17,20 @@ from uuid import uuid4
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
-from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords, ToolOptions, define_tool
+from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords, ToolOptions
+from mcp_app.catalogue.exposing.stand_ins import CONTEXT, definition_of
 
-# The keyword under which a call's context reaches the stand-in; no task can have a parameter of this name.
-CONTEXT: Final = "mcp context"
 _TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
 
 
-class Expose:
-    """``from mcp_app import expose``."""
-
-    @staticmethod
-    def celery_task(task: Any, **options: Unpack[TaskKeywords]) -> None:
-        """Offer a Celery task as a background tool; its options are those of ``tool`` except ``background``.
-
-        Its signature becomes the input schema (without ``self``; a parameter without type hint takes any JSON
-        value), ``self.update_state(meta={"current": …, "total": …, "message": …})`` becomes progress. The
-        timeout is the task's own time limit unless given. Raises DefinitionError, TypeError for an unknown
-        option.
-        """
-        parsed = ToolOptions(**options, background=True)
-        run = _function_of(task)
-        name = parsed.name or task.name.rpartition(".")[2]
-        timeout = (
-            parsed.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
-        )
-        definition = define_tool(_stand_in(task, run), replace(parsed, name=name, timeout=timeout))
-        registry.add_tool(replace(definition, function=replace(definition.function, context_name=CONTEXT)))
-
-
-expose: Final = Expose()
+def offer(task: Any, **options: Unpack[TaskKeywords]) -> None:
+    """Register a task as a tool: see ``Expose.celery_task``."""
+    parsed = ToolOptions(**options, background=True)
+    run = _function_of(task)
+    name = parsed.name or task.name.rpartition(".")[2]
+    timeout = parsed.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
+    options_of_task = replace(parsed, name=name, timeout=timeout)
+    registry.add_tool(definition_of(_stand_in(task, run), options_of_task))
 
 
 def _function_of(task: Any) -> Callable[..., Any]:

@@ -1,0 +1,1 @@
+"""Rows of models as tools that list and get."""

@@ -1,0 +1,213 @@
+"""The columns of a model that a tool may read, filter or sort by: their schemas, and values from JSON.
+
+All is decided at start: no name or lookup ever comes from a client.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Any, Final
+
+from django.core.exceptions import FieldDoesNotExist, ValidationError
+from django.db import models
+from django.utils import timezone
+
+from mcp_app.catalogue.definitions.content import ToolError
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.schemas.schema_bounds import MAX_CHOICES
+
+Schema = dict[str, Any]
+MAX_LIST: Final = 100
+MAX_TEXT: Final = 1_000
+_TEXT_LOOKUPS: Final = (
+    "iexact",
+    "contains",
+    "icontains",
+    "startswith",
+    "istartswith",
+    "endswith",
+    "iendswith",
+)
+_RANGE_LOOKUPS: Final = ("gt", "gte", "lt", "lte")
+# What a database column can hold at most; larger numbers are errors of the driver on some databases.
+_INTEGERS: Final = range(-(2**63), 2**63)
+_TEXT: Final[Schema] = {"type": "string", "maxLength": MAX_TEXT}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values of one class of fields are in JSON; ``lookups`` beside exact, in and isnull."""
+
+    schema: Schema
+    lookups: tuple[str, ...] = _RANGE_LOOKUPS
+
+
+# The first that fits counts, so a class stands before its bases.
+_KINDS: Final[tuple[tuple[type[models.Field[Any, Any]], Kind], ...]] = (
+    (models.BooleanField, Kind({"type": "boolean"}, ())),
+    (models.IntegerField, Kind({"type": "integer"})),
+    (models.FloatField, Kind({"type": "number"})),
+    (
+        models.DecimalField,
+        Kind({"type": ["string", "number"], "pattern": r"^-?[0-9]{1,40}(\.[0-9]{1,40})?$"}),
+    ),
+    (models.DateTimeField, Kind({"type": "string", "format": "date-time"})),
+    (models.DateField, Kind({"type": "string", "format": "date"})),
+    (models.TimeField, Kind({"type": "string", "format": "time"})),
+    (models.UUIDField, Kind({"type": "string", "format": "uuid"}, ())),
+    (models.FileField, Kind(_TEXT, ())),
+    (models.CharField, Kind(_TEXT, (*_TEXT_LOOKUPS, *_RANGE_LOOKUPS))),
+    (models.TextField, Kind(_TEXT, (*_TEXT_LOOKUPS, *_RANGE_LOOKUPS))),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field of the model or, over ``__``, of one that a foreign key leads to; ``field`` has its type."""
+
+    path: str
+    field: Any
+    is_null: bool
+
+    @property
+    def kind(self) -> Kind | None:
+        """None for fields that can be read and not compared, such as JSON."""
+        return next((kind for known, kind in _KINDS if isinstance(self.field, known)), None)
+
+    def output(self) -> Schema:
+        """The schema of its values in an answer; of unknown kinds of fields, anything."""
+        described: Schema = {}
+        if text := str(getattr(self.field, "help_text", "")):
+            described["description"] = text
+        if self.kind is None or hasattr(self.field, "from_db_value"):
+            return described
+        kind = "string" if isinstance(self.field, models.DecimalField) else self.kind.schema["type"]
+        # A float that is no number has no JSON form.
+        is_null = self.is_null or isinstance(self.field, models.FloatField)
+        return {"type": [kind, "null"] if is_null else kind, **described}
+
+    def value(self, name: str, given: Any) -> Any:
+        """A JSON value as the field's; raises ToolError that names the argument and what is wrong."""
+        if isinstance(given, str) and "\0" in given:
+            raise ToolError(f"{name}: a text cannot hold the character NUL. Leave it out.")
+        if isinstance(given, float) and isinstance(self.field, models.DecimalField):
+            given = str(given)
+        try:
+            found = self.field.to_python(given)
+            if isinstance(found, dt.datetime):
+                found = _in_utc(found)
+            if isinstance(found, Decimal):
+                self.field.run_validators(found)
+            if isinstance(found, int) and found not in _INTEGERS:
+                raise OverflowError("it has more than 64 bits")
+        except ValidationError as error:
+            raise ToolError(f"{name}: {' '.join(error.messages):.300}") from None
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise ToolError(f"{name}: {given!r:.100} is no value of this field ({error}).") from None
+        return found
+
+
+def _in_utc(moment: dt.datetime) -> dt.datetime:
+    """A moment that a database can hold: the first and last day of the calendar are none in all zones."""
+    if timezone.is_naive(moment):
+        moment = timezone.make_aware(moment)
+    return moment.astimezone(dt.UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One argument that narrows a list; ``name`` is also the lookup, which code has written."""
+
+    name: str
+    column: Column
+    lookup: str
+
+    def schema(self) -> Schema:
+        """What the argument takes."""
+        assert self.column.kind is not None or self.lookup == "isnull"
+        if self.lookup == "isnull":
+            return {"type": "boolean"}
+        one = self._one()
+        if self.lookup == "in":
+            return {"type": "array", "items": one, "maxItems": MAX_LIST}
+        return one
+
+    def _one(self) -> Schema:
+        field, kind = self.column.field, self.column.kind
+        found: Schema = {} if kind is None else dict(kind.schema)
+        if field.choices and self.lookup in ("exact", "in") and len(field.flatchoices) <= MAX_CHOICES:
+            return {"enum": [value for value, _ in field.flatchoices]}
+        text = str(getattr(field, "help_text", ""))
+        return {**found, "description": text} if text else found
+
+    def value(self, given: Any) -> Any:
+        """The argument as the lookup's value."""
+        if self.lookup == "isnull":
+            return given
+        if self.lookup == "in":
+            return [self.column.value(self.name, item) for item in given]
+        return self.column.value(self.name, given)
+
+
+def column_of(where: str, kind: str, model: Any, path: str) -> Column:
+    """The column at ``path``; raises DefinitionError if there is none, or more than one row may have it."""
+    field: Any = None
+    is_null = False
+    for part in path.split("__"):
+        if model is None:
+            raise DefinitionError(f"{where}: {kind} {path!r}: nothing is below {field.name!r}.")
+        field = _field(where, kind, model, path, part)
+        is_null = is_null or field.null
+        model = field.related_model if field.is_relation else None
+    while field.is_relation:
+        field = field.target_field
+    return Column(path, field, is_null)
+
+
+def _field(where: str, kind: str, model: Any, path: str, part: str) -> Any:
+    own = [field for field in model._meta.get_fields() if getattr(field, "column", None)]
+    if part == "pk":
+        return model._meta.pk
+    found = next((field for field in own if part in (field.name, field.attname)), None)
+    if found is not None:
+        return found
+    try:
+        model._meta.get_field(part)
+    except FieldDoesNotExist:
+        names = sorted(field.name for field in own)
+        near = get_close_matches(part, names, n=1)
+        meant = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}."
+        raise DefinitionError(
+            f"{where}: {kind} {path!r}: {model.__name__} has no {part!r}. {meant}"
+        ) from None
+    raise DefinitionError(f"{where}: {kind} {path!r}: {part!r} has many values. Write a tool for it.")
+
+
+def filter_of(where: str, model: Any, name: str) -> Filter:
+    """``status`` or ``created__gte``; raises DefinitionError for a lookup that the field does not have."""
+    parts = name.split("__")
+    steps = _steps(model, parts)
+    column = column_of(where, "filters", model, "__".join(parts[:steps]))
+    lookup = "__".join(parts[steps:]) or "exact"
+    allowed = ("isnull",) if column.kind is None else ("exact", "in", "isnull", *column.kind.lookups)
+    if lookup not in allowed:
+        raise DefinitionError(
+            f"{where}: filters {name!r}: {lookup!r} is no lookup of it: {', '.join(allowed)}."
+        )
+    return Filter(name, column, lookup)
+
+
+def _steps(model: Any, parts: list[str]) -> int:
+    """How many of the parts of a filter name fields, one of which at least: the rest is the lookup."""
+    for index, part in enumerate(parts):
+        named = [field for field in model._meta.fields if part in (field.name, field.attname)]
+        if not named and part != "pk":
+            return max(index, 1)
+        field = named[0] if named else model._meta.pk
+        if not field.is_relation:
+            return index + 1
+        model = field.related_model
+    return len(parts)

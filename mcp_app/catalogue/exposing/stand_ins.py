@@ -1,0 +1,76 @@
+"""The function that stands in for existing code as a tool, and the options such tools share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, Final
+
+from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition
+from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.tool_definitions import ToolOptions, define_tool
+from mcp_app.catalogue.definitions.tool_limits import LimitKeywords
+from mcp_app.catalogue.definitions.wire_parts import Icon
+
+# The keyword under which a call's context reaches the stand-in; no argument can have this name.
+CONTEXT: Final = "mcp context"
+
+
+class SharedKeywords(LimitKeywords, total=False):
+    """The options of all tools that one line exposes, for the type checker."""
+
+    icons: Iterable[Icon]
+    meta: Mapping[str, Any] | None
+    tags: Iterable[str]
+    background: bool
+
+
+def definition_of(stand_in: Callable[..., Any], options: ToolOptions) -> ToolDefinition:
+    """The definition of a tool whose function takes the context under CONTEXT; raises DefinitionError."""
+    definition = define_tool(stand_in, options)
+    return replace(definition, function=replace(definition.function, context_name=CONTEXT))
+
+
+def named_after(
+    stand_in: Callable[[dict[str, Any], Any], Any], owner: type, operation: str
+) -> Callable[..., Any]:
+    """A function of arguments and context as one of keywords, known as ``operation`` of ``owner``."""
+
+    def named(**arguments: Any) -> Any:
+        context = arguments.pop(CONTEXT)
+        return stand_in(arguments, context)
+
+    # Messages, duplicates and the administrator know a tool by the code it stands for.
+    named.__module__, named.__name__ = owner.__module__, operation
+    named.__qualname__ = f"{owner.__qualname__}.{operation}"
+    return named
+
+
+def shared_options(owner: type, options: Mapping[str, Any]) -> ToolOptions:
+    """The options of all tools of one line; an unknown one is a TypeError that names ``owner``."""
+    known = sorted(SharedKeywords.__annotations__)
+    if unknown := sorted(set(options) - set(known)):
+        raise TypeError(f"{code_path(owner)}: unknown option {unknown[0]!r}. Known are {', '.join(known)}.")
+    return ToolOptions(**options)
+
+
+def snake_case(name: str) -> str:
+    """``OrderLine`` as ``order_line``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def chosen(where: str, kind: str, given: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """``given`` as a tuple; raises DefinitionError if it is a text, is empty or has what is not ``known``."""
+    if isinstance(given, str):
+        raise DefinitionError(f"{where}: {kind} is a list of names, got the string {given!r}.")
+    names, there = tuple(dict.fromkeys(given)), list(known)
+    if not names:
+        raise DefinitionError(f"{where}: {kind} is empty. Choose from {', '.join(there)}.")
+    for name in names:
+        if name not in there:
+            near = get_close_matches(str(name), there, n=1)
+            meant = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(there)}."
+            raise DefinitionError(f"{where}: {kind} has no {name!r}. {meant}")
+    return names

@@ -1,0 +1,220 @@
+"""Runs an action for one call: a request as a server makes it, the view, its response as a result.
+
+The class of the project is never changed. Everything between the URL and the response is the view's own, but
+for authentication: who calls is known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import orjson
+from django.conf import settings
+from django.core.exceptions import BadRequest, SuspiciousOperation
+from django.core.handlers.base import BaseHandler
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponseBase
+from django.http.request import validate_host
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from mcp_app import conf
+from mcp_app.catalogue.definitions.content import File, ToolError, ToolResult
+from mcp_app.catalogue.exposing.viewsets.actions import Action
+from mcp_app.catalogue.exposing.viewsets.arguments import FORM, WHOLE, Arguments
+from mcp_app.catalogue.exposing.viewsets.routes import Address, Route, address_of
+
+STATUS: Final = "django-mcp/httpStatus"
+PRINCIPAL: Final = "mcp_principal"
+# What ``as_view`` writes into the class.
+_MARKS: Final = ("name", "description", "suffix", "detail", "basename")
+_marking = threading.Lock()
+
+
+class _Caller(BaseAuthentication):
+    """The caller of the tool in place of the view's authenticators; those only word the refusal of nobody."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        user = request._request.user
+        return None if user.is_anonymous else (user, getattr(request._request, PRINCIPAL))
+
+    def authenticate_header(self, request: Request) -> Any:
+        # Between 401 and 403 decides whether the view's first authenticator has such a header.
+        view = request.parser_context["view"]
+        own = type(view).get_authenticators(view)
+        return own[0].authenticate_header(request) if own else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposed:
+    """An action as a tool; ``url`` has values for variables of its route that are no arguments."""
+
+    action: Action
+    prefix: str
+    arguments: Arguments
+    url: Mapping[str, Any]
+    prepare: Callable[[Any, Any], None] | None
+    _views: dict[Any, Any] = field(default_factory=dict)
+
+    def __call__(self, given: dict[str, Any], context: Any) -> ToolResult:
+        """What the HTTP API answers to the same request of the same user."""
+        user = context.user
+        if not user.is_anonymous and not user.is_active:
+            raise ToolError("This account is not active.")
+        values = {name: _text(given[name]) for name in self.arguments.path if name in given}
+        address = address_of(self.action, self.prefix, {**self.url, **values})
+        if address is None:
+            return _failure(404, "Not Found", {"detail": "Not found."})
+        request = _request(self.action, address, *self._sent(given))
+        request.user = user
+        setattr(request, PRINCIPAL, context.principal)
+        try:
+            if self.prepare is not None:
+                self.prepare(request, context)
+            return _result(self._view(address.route)(request, **address.kwargs), request)
+        except (BadRequest, SuspiciousOperation) as error:
+            return _failure(400, "Bad Request", {"detail": str(error)} if settings.DEBUG else {})
+
+    def _sent(self, given: Mapping[str, Any]) -> tuple[str, str, bytes]:
+        """Query string, media type and body."""
+        query = [
+            pair for name in self.arguments.query if name in given for pair in self._pairs(name, given[name])
+        ]
+        kind = self.arguments.content_type if self.arguments.has_body else ""
+        return urlencode(query), kind, self._body(given) if kind else b""
+
+    def _pairs(self, name: str, value: Any) -> list[tuple[str, str]]:
+        if not isinstance(value, list):
+            return [] if value is None else [(name, _text(value))]
+        texts = [_text(item) for item in value]
+        return [(name, ",".join(texts))] if self.arguments.query[name] else [(name, text) for text in texts]
+
+    def _body(self, given: Mapping[str, Any]) -> bytes:
+        if self.arguments.is_whole:
+            body = given.get(WHOLE, {})
+        else:
+            elsewhere = {*self.arguments.path, *self.arguments.query}
+            body = {name: value for name, value in given.items() if name not in elsewhere}
+        if self.arguments.content_type == FORM:
+            pairs = [(name, _text(value)) for name, value in body.items() if value is not None]
+            return urlencode(pairs).encode()
+        return orjson.dumps(body)
+
+    def _view(self, route: Route) -> Any:
+        """The view function, within a transaction where the project has one around each request."""
+        if route not in self._views:
+            with _marking, _unmarked(self.action.viewset):
+                kwargs = dict(route.callback.initkwargs if route.callback else self.action.initkwargs)
+                if route.callback is None:
+                    kwargs["detail"] = self.action.detail
+                kwargs["get_authenticators"] = lambda: [_Caller()]
+                actions = {self.action.method: self.action.name}
+                self._views[route] = self.action.viewset.as_view(actions, **kwargs)
+        return BaseHandler().make_view_atomic(self._views[route])
+
+
+@contextmanager
+def _unmarked(viewset: Any) -> Iterator[None]:
+    before = {name: vars(viewset)[name] for name in _MARKS if name in vars(viewset)}
+    try:
+        yield
+    finally:
+        for name in _MARKS:
+            if name in before:
+                setattr(viewset, name, before[name])
+            elif name in vars(viewset):
+                delattr(viewset, name)
+
+
+def _text(value: Any) -> str:
+    """An argument as the text that stands for it in an address."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+
+
+def _request(action: Action, address: Address, query: str, kind: str, body: bytes) -> WSGIRequest:
+    scheme, host = _site()
+    server = urlsplit(f"//{host}")
+    port = server.port or (443 if scheme == "https" else 80)
+    environ = {
+        "REQUEST_METHOD": action.method.upper(),
+        "SCRIPT_NAME": "",
+        "PATH_INFO": address.path.encode().decode("latin-1"),
+        "QUERY_STRING": query,
+        "SERVER_NAME": server.hostname or "localhost",
+        "SERVER_PORT": str(port),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": "127.0.0.1",
+        "HTTP_HOST": host,
+        "HTTP_ACCEPT": "application/json, */*;q=0.1",
+        "wsgi.url_scheme": scheme,
+        "wsgi.input": BytesIO(body),
+    }
+    if kind:
+        environ |= {"CONTENT_TYPE": kind, "CONTENT_LENGTH": str(len(body))}
+    request = WSGIRequest(environ)
+    request.resolver_match = address.match
+    return request
+
+
+def _site() -> tuple[str, str]:
+    """Scheme and host for links: those of the public address, if Django serves that host."""
+    public = urlsplit(conf.get().public_url)
+    allowed = settings.ALLOWED_HOSTS
+    if public.hostname and validate_host(public.hostname, allowed):
+        return public.scheme, public.netloc
+    named = next((host.lstrip(".") for host in allowed if host.strip("*.")), "localhost")
+    return public.scheme or "http", named
+
+
+def _result(response: HttpResponseBase, request: WSGIRequest) -> ToolResult:
+    if callable(render := getattr(response, "render", None)):
+        response = render()
+    status, reason = response.status_code, response.reason_phrase
+    content = _content(response)
+    kind = response.headers.get("Content-Type", "").partition(";")[0]
+    if not content:
+        text = f"{status} {reason}" + (f": {response['Location']}" if "Location" in response else "")
+        return ToolResult(text, is_error=status >= 400, meta={STATUS: status})
+    if kind == "application/json" or kind.endswith("+json"):
+        body = orjson.loads(content)
+        return (
+            _failure(status, reason, body)
+            if status >= 400
+            else ToolResult(structured={"result": None} if body is None else body, meta={STATUS: status})
+        )
+    block = (
+        content.decode(response.charset, "replace")
+        if kind.startswith("text/")
+        else File(content, kind, uri=request.build_absolute_uri())
+    )
+    return ToolResult([block], is_error=status >= 400, meta={STATUS: status})
+
+
+def _failure(status: int, reason: str, body: Any) -> ToolResult:
+    """An error of the API: the status for models to read, and the body as it is."""
+    text = f"{status} {reason}" + (f": {orjson.dumps(body).decode()}" if body else "")
+    return ToolResult(text, structured=body or None, is_error=True, meta={STATUS: status})
+
+
+def _content(response: Any) -> bytes:
+    if not response.streaming:
+        return bytes(response.content)
+    limit, content = conf.get().max_result_bytes, b""
+    try:
+        for chunk in response:
+            content += chunk
+            if len(content) > limit:
+                raise ToolError(f"The answer is too large: more than {limit} bytes.")
+    finally:
+        response.close()
+    return content

@@ -1,0 +1,90 @@
+"""Viewsets of REST framework as tools: which actions, under which names, with which schemas."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from mcp_app import parts
+from mcp_app.catalogue.definitions.definition import DefinitionError, Wire
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
+from mcp_app.catalogue.exposing.stand_ins import (
+    chosen,
+    definition_of,
+    named_after,
+    shared_options,
+    snake_case,
+)
+from mcp_app.catalogue.exposing.viewsets.actions import Action, actions_of
+
+# By name of tool the code path of an action that asks nobody for anything.
+_open: dict[str, str] = {}
+
+
+def open_tools() -> list[str]:
+    """The exposed actions that every caller may call, whoever it is."""
+    return [name for name, tool in registry.tools.items() if _open.get(name) == tool.code_path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What ``Expose.viewset`` takes for special cases."""
+
+    url: Mapping[str, Any] = field(default_factory=dict)
+    input_schemas: Mapping[str, Wire] = field(default_factory=dict)
+    prepare: Callable[[Any, Any], None] | None = None
+
+
+def offer(
+    viewset: Any,
+    actions: Iterable[str],
+    prefix: str,
+    extras: Extras,
+    permission: str,
+    options: Mapping[str, Any],
+) -> None:
+    """Register the actions as tools: see ``Expose.viewset``."""
+    where = _checked(viewset)
+    shared = replace(shared_options(viewset, options), permission=permission)
+    known = actions_of(viewset)
+    names = chosen(where, "actions", actions, known)
+    chosen(where, "input_schemas", extras.input_schemas, names) if extras.input_schemas else ()
+    prefix = prefix or snake_case(viewset.__name__.removesuffix("ViewSet")) or "viewset"
+    # All or none: a mistake in the last one must not leave the others behind.
+    for definition in [_definition(known[name], prefix, extras, shared) for name in names]:
+        registry.add_tool(definition)
+
+
+def _checked(viewset: Any) -> str:
+    if missing := parts.API.missing():
+        raise DefinitionError(f"expose.viewset needs {', '.join(missing)}: {parts.API.remedy()}")
+    from rest_framework.viewsets import ViewSetMixin
+
+    if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin)):
+        raise DefinitionError(f"{viewset!r} is no viewset of REST framework: give the class.")
+    return code_path(viewset)
+
+
+def _definition(action: Action, prefix: str, extras: Extras, shared: ToolOptions) -> Any:
+    from mcp_app.catalogue.exposing.viewsets.arguments import is_open, read, written
+    from mcp_app.catalogue.exposing.viewsets.calls import Exposed
+
+    if inspect.iscoroutinefunction(getattr(action.viewset, action.name)):
+        raise DefinitionError(f"{action.where}: async actions cannot be exposed; write a tool for it.")
+    schema = extras.input_schemas.get(action.name)
+    arguments = read(action, prefix) if schema is None else written(action, schema)
+    if not shared.permission and is_open(action):
+        _open[f"{prefix}_{action.name}"] = action.where
+    exposed = Exposed(action, prefix, arguments, extras.url, extras.prepare)
+    options = replace(
+        shared,
+        name=f"{prefix}_{action.name}",
+        description=action.described(prefix, arguments.description),
+        input_schema=arguments.schema,
+        **action.hints(),
+    )
+    return definition_of(named_after(exposed, action.viewset, action.name), options)

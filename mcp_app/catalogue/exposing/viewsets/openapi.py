@@ -1,0 +1,159 @@
+"""Schemas of an OpenAPI document, 3.0 or 3.1, as JSON Schema 2020-12 for input; pure functions.
+
+They also mend what generators get wrong: see each repair.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mcp_app.catalogue.schemas.json_schema import SchemaError, compile_schema
+from mcp_app.catalogue.schemas.schema_bounds import MAX_CHOICES, MAX_PATTERN
+
+Schema = dict[str, Any]
+_REFERENCE: Final = "#/components/schemas/"
+# Words for people and generators of documentation: a price for every model that reads the list.
+_DROPPED: Final = frozenset(
+    ("example", "examples", "xml", "externalDocs", "discriminator", "readOnly", "writeOnly", "nullable")
+)
+_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+
+
+@dataclass(slots=True)
+class Converter:
+    """Converts schemas of one document; ``definitions`` are those that the converted ones refer to."""
+
+    components: Mapping[str, Any]
+    definitions: dict[str, Schema] = field(default_factory=dict)
+
+    def convert(self, schema: Any) -> Any:
+        """The schema without read-only members and document's words; a null is allowed where it was."""
+        if not isinstance(schema, dict):
+            return schema
+        found: Schema = {}
+        for keyword, value in schema.items():
+            if keyword not in _DROPPED and not keyword.startswith("x-"):
+                self._keyword(found, keyword, value)
+        _mend_required(found)
+        _mend_choices(found)
+        _mend_bounds(found)
+        _mend_decimal(found)
+        _mend_pattern(found)
+        return _nullable(found) if schema.get("nullable") is True else found
+
+    def members(self, schema: Schema) -> tuple[dict[str, Schema], tuple[str, ...]] | None:
+        """Properties and required ones of a closed object; None for anything else, such as a choice."""
+        target = self._target(schema)
+        free = target.get("additionalProperties", False) is not False
+        if free or not isinstance(target.get("properties"), dict) or not target.keys().isdisjoint(_LISTS):
+            return None
+        converted = self.convert(target)
+        return converted["properties"], tuple(converted.get("required", ()))
+
+    def _target(self, schema: Schema) -> Schema:
+        name = str(schema.get("$ref", "")).removeprefix(_REFERENCE)
+        found: Schema = self.components.get(name, {}) if name else schema
+        return found
+
+    def _keyword(self, found: Schema, keyword: str, value: Any) -> None:
+        if keyword == "$ref":
+            found["$ref"] = self._reference(str(value))
+        elif keyword == "properties":
+            found[keyword] = {name: self.convert(member) for name, member in _writable(value).items()}
+        elif keyword in _LISTS:
+            found[keyword] = [self.convert(member) for member in value]
+        elif keyword in ("items", "additionalProperties", "not"):
+            found[keyword] = self.convert(value)
+        else:
+            found[keyword] = _plain(value)
+
+    def _reference(self, target: str) -> str:
+        name = target.removeprefix(_REFERENCE)
+        if name not in self.definitions:
+            self.definitions[name] = {}  # It may refer to itself.
+            self.definitions[name] = self.convert(self.components.get(name, {}))
+        return f"#/$defs/{name}"
+
+
+def _writable(properties: Any) -> dict[str, Any]:
+    """Without what the caller cannot set: one component often describes both directions."""
+    return {
+        name: member
+        for name, member in properties.items()
+        if not (isinstance(member, dict) and member.get("readOnly") is True)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Translated texts, dates and decimals as JSON: definitions are made once, not per request."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _mend_required(schema: Schema) -> None:
+    """Read-only members are required only in answers."""
+    if "required" in schema and "properties" in schema:
+        schema["required"] = [name for name in schema["required"] if name in schema["properties"]]
+    if not schema.get("required", True):
+        del schema["required"]
+
+
+def _mend_choices(schema: Schema) -> None:
+    """``oneOf`` is written where several may fit, such as null and anything, and refuses those."""
+    if "oneOf" in schema:
+        choices = schema.pop("oneOf")
+        if "anyOf" in schema:
+            schema["allOf"] = [*schema.get("allOf", ()), {"anyOf": choices}]
+        else:
+            schema["anyOf"] = choices
+    if "null" in _kinds(schema) and None not in schema.get("enum", (None,)):
+        schema["enum"] = [*schema["enum"], None]
+    if len(schema.get("enum", ())) > MAX_CHOICES:
+        del schema["enum"]
+
+
+def _mend_bounds(schema: Schema) -> None:
+    """In 3.0 an exclusive bound is a flag beside the bound."""
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        flag = schema.get(exclusive)
+        if isinstance(flag, bool):
+            del schema[exclusive]
+            if flag and bound in schema:
+                schema[exclusive] = schema.pop(bound)
+
+
+def _mend_decimal(schema: Schema) -> None:
+    """Serializers take decimals as numbers, too, although they write them as texts."""
+    kinds = _kinds(schema)
+    if schema.get("format") == "decimal" and "string" in kinds and "number" not in kinds:
+        schema["type"] = [*kinds, "number"]
+
+
+def _mend_pattern(schema: Schema) -> None:
+    """A pattern that our engine does not run in linear time is left to the serializer."""
+    pattern = schema.get("pattern")
+    if pattern is None:
+        return
+    try:
+        compile_schema({"pattern": pattern})
+    except SchemaError:
+        del schema["pattern"]
+        return
+    if len(pattern) > MAX_PATTERN:
+        del schema["pattern"]
+
+
+def _nullable(schema: Schema) -> Schema:
+    if "type" not in schema:
+        described = {key: schema.pop(key) for key in ("description", "title", "default") if key in schema}
+        return {**described, "anyOf": [schema, {"type": "null"}]} if schema else described
+    schema["type"] = [*dict.fromkeys((*_kinds(schema), "null"))]
+    _mend_choices(schema)
+    return schema
+
+
+def _kinds(schema: Schema) -> list[str]:
+    kinds = schema.get("type", [])
+    return [kinds] if isinstance(kinds, str) else list(kinds)

@@ -1,0 +1,1 @@
+"""A shop whose viewsets and models are offered as tools, compared with its HTTP API."""

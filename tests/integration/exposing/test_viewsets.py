@@ -1,0 +1,388 @@
+"""A viewset as tools answers as its HTTP API does, to whoever calls."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from django.db import connection
+from rest_framework import viewsets
+from rest_framework.test import APIClient
+
+from mcp_app import checks, expose
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.testing import Client, RequestError, call_tool
+from tests.integration.exposing.shop import Customer, CustomerViewSet, Order, OrderViewSet, UndoneViewSet
+
+KINDS = ("nobody", "reader", "writer", "root")
+ACTIONS = (
+    "list",
+    "retrieve",
+    "create",
+    "update",
+    "partial_update",
+    "destroy",
+    "mark_paid",
+    "totals",
+    "line",
+    "label",
+    "broken",
+)
+NEW = {"customer": 1, "number": "N1", "total": "2.50"}
+# (tool, arguments, method, path with query, body): one request in two notations.
+REQUESTS: tuple[tuple[str, dict[str, Any], str, str, Any], ...] = (
+    ("orders_list", {}, "get", "", None),
+    ("orders_list", {"page": 2, "size": 3, "search": "a00", "ordering": "-total"}, "get",
+     "?page=2&size=3&search=a00&ordering=-total", None),
+    ("orders_list", {"page": 99}, "get", "?page=99", None),
+    ("orders_retrieve", {"pk": 1}, "get", "1/", None),
+    ("orders_retrieve", {"pk": 3}, "get", "3/", None),
+    ("orders_retrieve", {"pk": 999}, "get", "999/", None),
+    ("orders_create", NEW, "post", "", NEW),
+    ("orders_create", {"customer": 99, "number": "X1"}, "post", "", {"customer": 99, "number": "X1"}),
+    ("orders_partial_update", {"pk": 2, "total": 1.25, "extra": None}, "patch", "2/",
+     {"total": 1.25, "extra": None}),
+    ("orders_update", {"pk": 1, **NEW, "number": "A0001"}, "put", "1/", {**NEW, "number": "A0001"}),
+    ("orders_mark_paid", {"pk": 1}, "post", "1/mark_paid/", {}),
+    ("orders_mark_paid", {"pk": 1, "number": "wrong"}, "post", "1/mark_paid/", {"number": "wrong"}),
+    ("orders_totals", {}, "get", "totals/", None),
+    ("orders_line", {"pk": 2, "line": "7"}, "get", "2/lines/7/", None),
+    ("orders_destroy", {"pk": 2}, "delete", "2/", None),
+)  # fmt: skip
+
+
+def _http(user: Any, method: str, path: str, body: Any) -> tuple[int, Any]:
+    client = APIClient()
+    if not user.is_anonymous:
+        client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    sent = {} if body is None else {"data": body, "format": "json"}
+    answer = getattr(client, method)(f"/v1/orders/{path}", **sent)
+    return answer.status_code, answer.json() if answer.content else None
+
+
+def _tool(user: Any, name: str, arguments: dict[str, Any]) -> tuple[int, Any]:
+    result = call_tool(name, arguments, user=None if user.is_anonymous else user)
+    status = result["_meta"][STATUS]
+    assert bool(result.get("isError")) is (status >= 400)
+    return status, result.get("structuredContent")
+
+
+def _rows() -> list[Any]:
+    return list(Order.objects.order_by("pk").values())
+
+
+@pytest.mark.requirement("INT-41")
+@pytest.mark.parametrize("request_of", REQUESTS, ids=lambda each: f"{each[2]} {each[3]}")
+def test_every_request_has_the_status_and_body_of_the_http_api_for_every_kind_of_user(
+    shop: dict[str, Any], request_of: tuple[str, dict[str, Any], str, str, Any]
+) -> None:
+    expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
+    name, arguments, method, path, body = request_of
+    for kind in KINDS:
+        before = _rows()
+        expected = _http(shop[kind], method, path, body)
+        after = _rows()
+        _restore(before)
+        status, found = _tool(shop[kind], name, arguments)
+        assert (kind, status) == (kind, expected[0])
+        assert _shape(found, expected[1]) == _shape(expected[1], expected[1])
+        assert [{**row, "id": 0} for row in _rows()] == [{**row, "id": 0} for row in after]
+        _restore(before)
+
+
+def _restore(rows: list[Any]) -> None:
+    Order.objects.all().delete()
+    Order.objects.bulk_create(Order(**row) for row in rows)
+
+
+def _shape(body: Any, http: Any) -> Any:
+    """The body; a list travels as a member, a new row has a new key, and only the type of auth differs."""
+    if isinstance(http, list) and isinstance(body, dict):
+        body = body["result"]
+    if isinstance(body, dict):
+        return {
+            name: value
+            for name, value in body.items()
+            if name != "auth" and (name, http.get("number")) != ("id", "N1")
+        }
+    return body
+
+
+@pytest.mark.requirement("INT-40")
+def test_the_class_is_the_same_after_it_was_exposed_and_called(shop: dict[str, Any]) -> None:
+    class Fresh(OrderViewSet):
+        pass
+
+    before = [
+        dict(vars(each)) for each in (Fresh, OrderViewSet, viewsets.ModelViewSet, viewsets.ViewSetMixin)
+    ]
+    expose.viewset(Fresh, actions=["list", "create", "mark_paid"], prefix="fresh")
+    assert call_tool("fresh_list", user=shop["root"])["structuredContent"]["count"] == 12
+    after = [dict(vars(each)) for each in (Fresh, OrderViewSet, viewsets.ModelViewSet, viewsets.ViewSetMixin)]
+    assert after == before
+
+
+@pytest.mark.requirement("INT-42")
+def test_the_view_sees_the_callers_user_and_its_principal(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=["mark_paid"], prefix="orders")
+    result = call_tool("orders_mark_paid", {"pk": 1}, user=shop["root"])
+    assert result["structuredContent"] == {"status": "paid", "auth": "Principal"}
+
+
+@pytest.mark.requirement("INT-42")
+def test_an_account_that_was_deactivated_is_refused(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=["list"], prefix="orders")
+    root = shop["root"]
+    type(root).objects.update(is_active=False)
+    result = call_tool("orders_list", user=root)
+    assert result["content"][0]["text"] == "This account is not active."
+
+
+def test_nobody_is_refused_with_the_words_and_the_status_of_the_view(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=["list"], prefix="orders")
+    result = call_tool("orders_list")
+    assert result["isError"]
+    assert result["content"][0]["text"] == (
+        '401 Unauthorized: {"detail":"Authentication credentials were not provided."}'
+    )
+    assert result["_meta"] == {STATUS: 401}
+
+
+def test_hints_follow_the_method(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
+    hints = {name: tool.wire["annotations"] for name, tool in registry.tools.items()}
+    assert [name for name, each in hints.items() if each["readOnlyHint"]] == [
+        "orders_list", "orders_retrieve", "orders_totals", "orders_line", "orders_label",
+    ]  # fmt: skip
+    assert hints["orders_destroy"]["destructiveHint"]
+    assert hints["orders_create"]["destructiveHint"] is False
+    assert "destructiveHint" not in hints["orders_mark_paid"]
+
+
+def test_the_schema_has_no_read_only_members_and_a_change_requires_only_the_key(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
+    schemas = {name: tool.wire["inputSchema"] for name, tool in registry.tools.items()}
+    assert "label" not in schemas["orders_create"]["properties"]
+    assert schemas["orders_create"]["required"] == ["customer", "number"]
+    assert schemas["orders_partial_update"]["required"] == ["pk"]
+    assert schemas["orders_mark_paid"]["required"] == ["pk"]
+    assert set(schemas["orders_list"]["properties"]) == {"ordering", "page", "search", "size"}
+    assert set(schemas["orders_line"]["required"]) == {"pk", "line"}
+    assert all(schema["additionalProperties"] is False for schema in schemas.values())
+
+
+@pytest.mark.requirement("INT-48")
+@pytest.mark.parametrize("atomic", [False, True])
+def test_what_a_refused_request_wrote_is_kept_or_undone_as_over_http(
+    shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch, atomic: bool
+) -> None:
+    expose.viewset(UndoneViewSet, actions=["create"], prefix="undone")
+    # The dict that the connections of all threads share.
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", atomic)
+    result = call_tool("undone_create", {"customer": 1, "number": "U1"}, user=shop["root"])
+    assert result["_meta"] == {STATUS: 400}
+    assert Order.objects.filter(number="U1").exists() is not atomic
+
+
+def test_an_exception_of_the_view_is_an_incident_without_internals(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=["broken"], prefix="orders")
+    result = call_tool("orders_broken", user=shop["root"])
+    assert "incident" in result["content"][0]["text"]
+    assert "secret" not in json.dumps(result)
+
+
+def test_a_text_is_a_text(shop: dict[str, Any]) -> None:
+    expose.viewset(OrderViewSet, actions=["label"], prefix="orders")
+    assert call_tool("orders_label")["content"] == [{"type": "text", "text": "plain words"}]
+
+
+@pytest.mark.requirement("INT-41")
+def test_throttles_count_calls(shop: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.core.cache import cache
+
+    from tests.integration.exposing.shop import Often
+
+    cache.clear()
+    monkeypatch.setattr(Often, "rate", "1/day")
+    expose.viewset(OrderViewSet, actions=["totals"], prefix="orders")
+    assert not call_tool("orders_totals", user=shop["root"]).get("isError")
+    refused = call_tool("orders_totals", user=shop["root"])
+    cache.clear()
+    assert refused["_meta"] == {STATUS: 429}
+    assert "throttled" in refused["content"][0]["text"]
+
+
+def test_a_viewset_without_routes_is_served_too(shop: dict[str, Any]) -> None:
+    expose.viewset(CustomerViewSet, actions=["list"])
+    result = call_tool("customer_list")["structuredContent"]
+    assert result["result"] == list(Customer.objects.order_by("pk").values("id", "name"))
+
+
+def test_a_permission_hides_the_tools(shop: dict[str, Any]) -> None:
+    expose.viewset(CustomerViewSet, actions=["list"], permission="exposed_shop.view_order")
+    assert not call_tool("customer_list", user=shop["reader"]).get("isError")
+    with pytest.raises(RequestError, match="Unknown tool"):
+        call_tool("customer_list")
+
+
+def test_prepare_adds_what_middleware_adds_elsewhere(shop: dict[str, Any]) -> None:
+    seen = []
+
+    def prepare(request: Any, context: Any) -> None:
+        request.tenant = "acme"
+        seen.append((request.path, request.GET.dict(), context.user.username))
+
+    expose.viewset(OrderViewSet, actions=["list"], prefix="orders", prepare=prepare)
+    call_tool("orders_list", {"page": 2}, user=shop["root"])
+    assert seen == [("/v1/orders/", {"page": "2"}, "root")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"actions": ["lst"]}, "has no 'lst'. Did you mean 'list'?"),
+        ({"actions": []}, "actions is empty"),
+        ({"actions": "list"}, "got the string 'list'"),
+        ({"actions": ["list"], "input_schemas": {"create": {}}}, "input_schemas has no 'create'"),
+    ],
+)
+def test_a_wrong_line_is_refused_at_start_with_the_remedy(arguments: dict[str, Any], words: str) -> None:
+    with registry.isolated(), pytest.raises(DefinitionError, match="OrderViewSet") as refused:
+        expose.viewset(OrderViewSet, **arguments)
+    assert words in str(refused.value)
+
+
+def test_an_unknown_option_is_named() -> None:
+    with registry.isolated(), pytest.raises(TypeError, match="unknown option 'read_only'"):
+        expose.viewset(OrderViewSet, actions=["list"], read_only=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.requirement("INT-47")
+def test_a_serializer_that_needs_its_user_is_an_error_at_start_that_names_the_action() -> None:
+    class Needy(OrderViewSet):
+        def get_serializer_class(self) -> Any:
+            return {"root": self.serializer_class}[self.request.user.username]
+
+    with registry.isolated():
+        with pytest.raises(DefinitionError, match=r"Needy\.create: .*input_schemas=\{'create'"):
+            expose.viewset(Needy, actions=["list", "create"], prefix="needy")
+        assert not registry.tools
+
+
+@pytest.mark.requirement("INT-47")
+def test_a_schema_by_hand_takes_the_place_of_one_that_cannot_be_made(shop: dict[str, Any]) -> None:
+    class Needy(OrderViewSet):
+        def get_serializer_class(self) -> Any:
+            return {"root": self.serializer_class}[self.request.user.username]
+
+    members = {"customer": {"type": "integer"}, "number": {"type": "string"}}
+    written = {"type": "object", "properties": members, "required": ["customer", "number"]}
+    expose.viewset(Needy, actions=["create"], prefix="needy", input_schemas={"create": written})
+    result = call_tool("needy_create", {"customer": 1, "number": "H1"}, user=shop["root"])
+    assert result["_meta"] == {STATUS: 201}
+    assert result["structuredContent"]["number"] == "H1"
+
+
+HOSTILE = (
+    None, True, -1, 0, 1, 3, 2**63, 1e30, 1e300, -0.0, "", " ", "1", "3", "../1", "1/../3", "a/b", "%2e%2e",
+    "' OR 1=1 --", "1;drop", "\x00", "owner__password", "customer__owner__password", "-cost", "cost",
+    "é" * 300, [], [1], {}, {"a": 1}, "lost", "2026-13-45", "NaN", "Infinity", "1e999",
+)  # fmt: skip
+NAMES = (
+    "pk", "id", "page", "size", "search", "ordering", "customer", "number", "total", "status", "due", "extra",
+    "cost", "format", "owner__password__startswith", "cost__gte", "line", "body", "user", "api_key",
+)  # fmt: skip
+
+
+@pytest.mark.requirement("INT-41", "INT-44")
+async def test_hostile_arguments_reach_neither_hidden_rows_nor_hidden_columns_nor_a_failure(
+    shop: dict[str, Any],
+) -> None:
+    expose.viewset(OrderViewSet, actions=[name for name in ACTIONS if name != "broken"], prefix="orders")
+    lost = {f"A{number:04}" for number in range(2, 12, 3)}
+    chance = random.Random(14)
+    known = {name: tuple(tool.wire["inputSchema"]["properties"]) for name, tool in registry.tools.items()}
+    async with Client(user=shop["writer"]) as client:
+        for _ in range(300):
+            name = chance.choice(tuple(known))
+            names = chance.sample((*known[name], *known[name], *NAMES), k=chance.randint(0, 3))
+            arguments = {each: chance.choice(HOSTILE) for each in names}
+            if "pk" in known[name] and chance.random() < 0.7:
+                arguments["pk"] = chance.choice((1, 2, 3, 6, 9, 1e30, 0, -1))
+            result = await client.call_tool(name, arguments)
+            text = json.dumps(result)
+            assert "incident" not in text, (name, arguments)
+            assert "7.77" not in text, (name, arguments)
+            assert "customer-secret" not in text
+            assert "md5$" not in text
+            assert not any(number in text for number in lost), (name, arguments)
+            assert result.get("_meta", {}).get(STATUS, 400) < 500
+
+
+def test_a_part_of_the_path_that_leads_elsewhere_is_not_found(shop: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"pk": {"type": "string"}}, "required": ["pk"]}
+    expose.viewset(OrderViewSet, actions=["retrieve"], prefix="orders", input_schemas={"retrieve": schema})
+    for wrong in ("totals", "1/lines/3", "../undone/1", "", "1.json", "1?size=3"):
+        assert call_tool("orders_retrieve", {"pk": wrong}, user=shop["root"])["_meta"] == {STATUS: 404}, wrong
+    assert call_tool("orders_retrieve", {"pk": "1"}, user=shop["root"])["_meta"] == {STATUS: 200}
+
+
+def test_links_name_the_public_address_if_django_serves_it(shop: dict[str, Any], settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["other.example", "api.acme.example"]
+    settings.MCP = {**settings.MCP, "PUBLIC_URL": "https://api.acme.example:8443"}
+    expose.viewset(OrderViewSet, actions=["list"], prefix="orders")
+    page = call_tool("orders_list", user=shop["root"])["structuredContent"]
+    assert page["next"] == "https://api.acme.example:8443/v1/orders/?page=2"
+
+
+@pytest.mark.requirement("INT-48")
+def test_an_async_action_is_refused_at_start() -> None:
+    class Waiting(OrderViewSet):
+        async def list(self, request: Any) -> Any:  # type: ignore[override]
+            return None
+
+    with registry.isolated(), pytest.raises(DefinitionError, match=r"Waiting\.list: async actions cannot"):
+        expose.viewset(Waiting, actions=["list"])
+
+
+@pytest.mark.requirement("INT-50")
+@pytest.mark.parametrize("library", ["rest_framework", "drf_spectacular"])
+def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    from importlib.util import find_spec
+
+    from mcp_app import parts
+
+    monkeypatch.setattr(parts, "find_spec", lambda name: None if name == library else find_spec(name))
+    with pytest.raises(DefinitionError) as refused:
+        expose.viewset(OrderViewSet, actions=["list"])
+    assert str(refused.value) == f"expose.viewset needs {library}: pip install 'django-mcp-app[api]'"
+
+
+@pytest.mark.requirement("INT-50")
+def test_models_and_the_public_name_need_no_rest_framework() -> None:
+    code = (
+        "import os, sys; os.environ['DJANGO_SETTINGS_MODULE'] = 'tests.settings'\n"
+        "import django; django.setup()\n"
+        "from django.contrib.auth.models import Group\n"
+        "from mcp_app import expose\n"
+        "expose.model(Group, fields=['name'])\n"
+        "assert not {'rest_framework', 'drf_spectacular'} & set(sys.modules), 'loaded'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+
+
+def test_actions_that_are_open_to_everybody_are_named_by_a_check() -> None:
+    with registry.isolated():
+        expose.viewset(OrderViewSet, actions=["list", "label"], prefix="orders")
+        expose.viewset(CustomerViewSet, actions=["list"])
+        expose.viewset(CustomerViewSet, actions=["list"], prefix="closed", permission="auth.view_user")
+        (found,) = checks.exposed_views_ask_for_something()
+    assert found.id == "mcp_app.W025"
+    assert found.msg.endswith(": orders_label, customer_list.")
+    assert checks.exposed_views_ask_for_something() == []
