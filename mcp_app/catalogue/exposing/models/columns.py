@@ -168,7 +168,7 @@ def column_of(where: str, kind: str, model: Any, path: str) -> Column:
 
 
 def _field(where: str, kind: str, model: Any, path: str, part: str) -> Any:
-    own = [field for field in model._meta.get_fields() if getattr(field, "column", None)]
+    own = [field for field in model._meta.fields if field.column]
     if part == "pk":
         return model._meta.pk
     found = next((field for field in own if part in (field.name, field.attname)), None)

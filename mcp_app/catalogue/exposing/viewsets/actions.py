@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +19,8 @@ _STANDARD: Final = {
 }
 # ``<int:year>`` and ``(?P<year>[0-9]+)``.
 _VARIABLE: Final = re.compile(r"<(?:\w+:)?(\w+)>")
+_MARKS: Final = ("name", "description", "suffix", "detail", "basename", "__annotations__")
+_making = threading.Lock()
 HINTS: Final[dict[str, dict[str, bool]]] = {
     "get": {"read_only": True, "idempotent": True},
     "post": {"read_only": False},
@@ -46,7 +50,8 @@ class Action:
     @property
     def lookup(self) -> str:
         """The argument that names the object."""
-        return str(getattr(self.viewset, "lookup_url_kwarg", None) or self.viewset.lookup_field)
+        own = getattr(self.viewset, "lookup_url_kwarg", None) or getattr(self.viewset, "lookup_field", None)
+        return str(own or "pk")
 
     @property
     def path_variables(self) -> tuple[str, ...]:
@@ -82,3 +87,19 @@ def actions_of(viewset: Any) -> dict[str, Action]:
             action = Action(viewset, name, method, extra.detail, True, extra.url_path, dict(extra.kwargs))
             found.setdefault(name, action)
     return found
+
+
+@contextmanager
+def untouched(viewset: Any) -> Iterator[None]:
+    """Undo what REST framework writes into the class when it makes a view, and Python when hints are read."""
+    with _making:
+        before = {name: vars(viewset)[name] for name in _MARKS if name in vars(viewset)}
+        try:
+            yield
+        finally:
+            for name in _MARKS:
+                if name in before:
+                    if vars(viewset)[name] is not before[name]:
+                        setattr(viewset, name, before[name])
+                elif name in vars(viewset):
+                    delattr(viewset, name)

@@ -11,6 +11,7 @@ from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry
 from drf_spectacular.settings import spectacular_settings
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.settings import api_settings
 
@@ -48,20 +49,36 @@ def written(action: Action, schema: Schema) -> Arguments:
     return Arguments(schema, path, dict.fromkeys(query, False), has_body, description=text)
 
 
+class _RequestsOnly:
+    """Put before an inspector: what it says of answers is not asked for, what it says of bodies is noted."""
+
+    errors: tuple[str, ...] = ()
+
+    def _get_response_bodies(self, *_: Any, **__: Any) -> Schema:
+        return {}
+
+    def _get_request_body(self, *arguments: Any, **keywords: Any) -> Any:
+        # The inspector prints its errors and goes on with less.
+        before = dict(GENERATOR_STATS._error_cache)
+        found = super()._get_request_body(*arguments, **keywords)  # type: ignore[misc]
+        counts = GENERATOR_STATS._error_cache.items()
+        self.errors = tuple(text for text, count in counts if count > before.get(text, 0))
+        return found
+
+
 def read(action: Action, prefix: str) -> Arguments:
     """Those that drf-spectacular finds; raises DefinitionError naming viewset, action and remedy."""
-    before = dict(GENERATOR_STATS._error_cache)
-    components = ComponentRegistry()
+    path, components, inspector = action.path(prefix), ComponentRegistry(), _inspector(action)
     try:
         with GENERATOR_STATS.silence():
-            operation = _operation(action, action.path(prefix), components)
+            inspector.view = _view(action, path)
+            operation = inspector.get_operation(path, path, "^/", action.method.upper(), components)
     except Exception as error:
         raise _unreadable(action, repr(error)) from error
     if operation is None:
         raise _unreadable(action, "it is excluded from schemas")
-    errors = [text for text, count in GENERATOR_STATS._error_cache.items() if count > before.get(text, 0)]
-    if errors and action.method in _BODIES:
-        raise _unreadable(action, errors[0])
+    if inspector.errors:
+        raise _unreadable(action, inspector.errors[0])
     return _arranged(action, operation, Converter(components.build({}).get("schemas", {})))
 
 
@@ -79,20 +96,19 @@ def _unreadable(action: Action, problem: str) -> DefinitionError:
     return DefinitionError(f"{action.where}: no schema of its arguments can be made: {problem}. {remedy}")
 
 
-def _operation(action: Action, path: str, components: ComponentRegistry) -> Schema | None:
-    inspector = _inspector(action)
-    inspector.view = _view(action, path)
-    found: Schema | None = inspector.get_operation(path, path, "^/", action.method.upper(), components)
-    return found
-
-
 def _inspector(action: Action) -> Any:
     """What reads this action, with what ``extend_schema`` says of it; the view's own one is left alone."""
     handler = getattr(action.viewset, action.name)
     own = getattr(handler, "kwargs", {}).get("schema") or inspect.getattr_static(action.viewset, "schema")
     kind = own if isinstance(own, type) else type(own)
-    # A project that documents its API by other means has other inspectors, or none.
-    return kind() if issubclass(kind, AutoSchema) else AutoSchema()
+    if issubclass(kind, AutoSchema):
+        bases: tuple[type, ...] = (kind,)
+    elif kind.__module__ == extend_schema.__module__:
+        # ``extend_schema`` builds upon the project's inspector, which is to come after the one we need.
+        bases = (kind, AutoSchema, api_settings.DEFAULT_SCHEMA_CLASS)
+    else:
+        bases = (AutoSchema,)  # A project that documents its API by other means has others, or none.
+    return type("RequestSchema", (_RequestsOnly, *bases), {})()
 
 
 def _view(action: Action, path: str) -> Any:

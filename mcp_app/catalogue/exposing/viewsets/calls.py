@@ -6,9 +6,7 @@ for authentication: who calls is known.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Final
@@ -26,15 +24,12 @@ from rest_framework.request import Request
 
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import File, ToolError, ToolResult
-from mcp_app.catalogue.exposing.viewsets.actions import Action
+from mcp_app.catalogue.exposing.viewsets.actions import Action, untouched
 from mcp_app.catalogue.exposing.viewsets.arguments import FORM, WHOLE, Arguments
 from mcp_app.catalogue.exposing.viewsets.routes import Address, Route, address_of
 
 STATUS: Final = "django-mcp/httpStatus"
 PRINCIPAL: Final = "mcp_principal"
-# What ``as_view`` writes into the class.
-_MARKS: Final = ("name", "description", "suffix", "detail", "basename")
-_marking = threading.Lock()
 
 
 class _Caller(BaseAuthentication):
@@ -109,7 +104,7 @@ class Exposed:
     def _view(self, route: Route) -> Any:
         """The view function, within a transaction where the project has one around each request."""
         if route not in self._views:
-            with _marking, _unmarked(self.action.viewset):
+            with untouched(self.action.viewset):
                 kwargs = dict(route.callback.initkwargs if route.callback else self.action.initkwargs)
                 if route.callback is None:
                     kwargs["detail"] = self.action.detail
@@ -117,19 +112,6 @@ class Exposed:
                 actions = {self.action.method: self.action.name}
                 self._views[route] = self.action.viewset.as_view(actions, **kwargs)
         return BaseHandler().make_view_atomic(self._views[route])
-
-
-@contextmanager
-def _unmarked(viewset: Any) -> Iterator[None]:
-    before = {name: vars(viewset)[name] for name in _MARKS if name in vars(viewset)}
-    try:
-        yield
-    finally:
-        for name in _MARKS:
-            if name in before:
-                setattr(viewset, name, before[name])
-            elif name in vars(viewset):
-                delattr(viewset, name)
 
 
 def _text(value: Any) -> str:

@@ -19,7 +19,7 @@ from mcp_app.catalogue.exposing.stand_ins import (
     shared_options,
     snake_case,
 )
-from mcp_app.catalogue.exposing.viewsets.actions import Action, actions_of
+from mcp_app.catalogue.exposing.viewsets.actions import Action, actions_of, untouched
 
 # By name of tool the code path of an action that asks nobody for anything.
 _open: dict[str, str] = {}
@@ -50,12 +50,15 @@ def offer(
     """Register the actions as tools: see ``Expose.viewset``."""
     where = _checked(viewset)
     shared = replace(shared_options(viewset, options), permission=permission)
-    known = actions_of(viewset)
-    names = chosen(where, "actions", actions, known)
-    chosen(where, "input_schemas", extras.input_schemas, names) if extras.input_schemas else ()
-    prefix = prefix or snake_case(viewset.__name__.removesuffix("ViewSet")) or "viewset"
-    # All or none: a mistake in the last one must not leave the others behind.
-    for definition in [_definition(known[name], prefix, extras, shared) for name in names]:
+    with untouched(viewset):
+        known = actions_of(viewset)
+        names = chosen(where, "actions", actions, known)
+        if extras.input_schemas:
+            chosen(where, "input_schemas", extras.input_schemas, names)
+        prefix = prefix or snake_case(viewset.__name__.removesuffix("ViewSet")) or "viewset"
+        # All or none: a mistake in the last one must not leave the others behind.
+        definitions = [_definition(known[name], prefix, extras, shared) for name in names]
+    for definition in definitions:
         registry.add_tool(definition)
 
 

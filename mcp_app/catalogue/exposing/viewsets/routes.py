@@ -69,7 +69,7 @@ def _routed(action: Action, route: Route, texts: Mapping[str, str]) -> Address |
         match = resolve(path)
     except (NoReverseMatch, Resolver404):
         return None
-    if getattr(match.func, "cls", None) is not action.viewset:
+    if not _leads_to(action, match.func):
         return None  # The text in the path leads elsewhere, as "export" in /orders/export/ may.
     return Address(route, path, match.kwargs, match)
 
@@ -93,10 +93,13 @@ def _named(
     for pattern in resolver.url_patterns:
         found = variables | set(pattern.pattern.regex.groupindex)
         if isinstance(pattern, URLPattern):
-            actions = getattr(pattern.callback, "actions", None) or {}
-            is_its_own = getattr(pattern.callback, "cls", None) is action.viewset
-            if is_its_own and pattern.name and actions.get(action.method) == action.name:
+            if pattern.name and _leads_to(action, pattern.callback):
                 yield Route(":".join((*spaces, pattern.name)), found, pattern.callback)
         else:
             space = (pattern.namespace,) if pattern.namespace else ()
             yield from _named(pattern, action, (*spaces, *space), found)
+
+
+def _leads_to(action: Action, callback: Any) -> bool:
+    actions = getattr(callback, "actions", None) or {}
+    return getattr(callback, "cls", None) is action.viewset and actions.get(action.method) == action.name

@@ -1,0 +1,194 @@
+"""Viewsets unlike most: bodies that are no objects, forms, files, keys and routes of other kinds."""
+
+from __future__ import annotations
+
+import io
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.core.exceptions import SuspiciousOperation
+from django.http import FileResponse, HttpResponseRedirect
+from django.urls import include, path
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import mixins, parsers, serializers, status, versioning, viewsets
+from rest_framework.decorators import action
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.routers import DefaultRouter
+
+from mcp_app import expose
+from mcp_app.catalogue.definitions.definition import DefinitionError
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.testing import call_tool
+from tests.integration.exposing.shop import Customer, CustomerViewSet
+
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+
+
+class Line(serializers.Serializer[Any]):
+    pk = serializers.IntegerField()
+    words = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class UnusualViewSet(viewsets.ViewSet):
+    """Unusual."""
+
+    permission_classes = (AllowAny,)
+    versioning_class = versioning.URLPathVersioning
+
+    @extend_schema(request={"application/json": NUMBERS})
+    @action(detail=False, methods=["post"])
+    def add(self, request: Request, **_: Any) -> Response:
+        """Add numbers."""
+        return Response(sum(request.data))
+
+    @extend_schema(request=Line)
+    @action(detail=True, methods=["put"])
+    def line(self, request: Request, pk: str, **_: Any) -> Response:
+        """Has a member that is called like the key."""
+        return Response({"path": pk, "body": request.data})
+
+    @extend_schema(request=Line)
+    @action(detail=False, methods=["post"], parser_classes=[parsers.FormParser])
+    def form(self, request: Request, **_: Any) -> Response:
+        """Takes forms."""
+        return Response(request.data.dict())
+
+    @extend_schema(request=Line)
+    @action(detail=False, methods=["post"], parser_classes=[parsers.MultiPartParser])
+    def upload(self, request: Request, **_: Any) -> Response:
+        """Takes files only."""
+        return Response()
+
+    @action(detail=False)
+    def download(self, request: Request, **_: Any) -> FileResponse:
+        """A file."""
+        return FileResponse(io.BytesIO(b"\x00\x01"), content_type="application/x-acme")
+
+    @action(detail=False)
+    def away(self, request: Request, **_: Any) -> HttpResponseRedirect:
+        """Elsewhere."""
+        return HttpResponseRedirect("/elsewhere/")
+
+    @action(detail=False)
+    def busy(self, request: Request, **_: Any) -> Response:
+        """Says itself that it cannot."""
+        return Response({"detail": "Later."}, status=status.HTTP_503_SERVICE_UNAVAILABLE)
+
+    @action(detail=False)
+    def suspicious(self, request: Request, **_: Any) -> Response:
+        """Refuses as Django does."""
+        raise SuspiciousOperation("secret detail")
+
+    @action(detail=False)
+    def version(self, request: Request, **_: Any) -> Response:
+        """The version of the route."""
+        return Response({"version": request.version, "path": request.path})
+
+    @version.mapping.delete
+    def forget(self, request: Request, **_: Any) -> Response:
+        """Has the path of another action."""
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+@pytest.fixture(autouse=True)
+def _alone(settings: Any) -> Any:
+    urls = ModuleType("urls")
+    router = DefaultRouter()
+    router.register("unusual", UnusualViewSet, basename="unusual")
+    urls.urlpatterns = [path("api/<str:version>/", include(router.urls))]  # type: ignore[attr-defined]
+    settings.ROOT_URLCONF = urls
+    with registry.isolated():
+        yield
+
+
+def _call(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
+    expose.viewset(UnusualViewSet, actions=[name], prefix="it", url={"version": "v2"})
+    return call_tool(f"it_{name}", arguments)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("add", {"body": [1, 2]}, {"result": 3}),
+        ("line", {"pk": "7", "body": {"pk": 8}}, {"path": "7", "body": {"pk": 8}}),
+        ("form", {"pk": 1}, {"pk": "1"}),
+        ("version", {}, {"version": "v2", "path": "/api/v2/unusual/version/"}),
+    ],
+)
+def test_arguments_go_where_the_view_reads_them(name: str, arguments: Any, expected: Any) -> None:
+    assert _call(name, arguments)["structuredContent"] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "is_error", "text"),
+    [
+        ("away", 302, False, "302 Found: /elsewhere/"),
+        ("forget", 204, False, "204 No Content"),
+        ("busy", 503, True, '503 Service Unavailable: {"detail":"Later."}'),
+        ("suspicious", 400, True, "400 Bad Request"),
+    ],
+)
+def test_every_status_is_told(name: str, code: int, is_error: bool, text: str) -> None:
+    result = _call(name)
+    assert result["_meta"] == {STATUS: code}
+    assert bool(result.get("isError")) is is_error
+    assert result["content"][0]["text"] == text
+
+
+def test_a_file_is_a_file() -> None:
+    (block,) = _call("download")["content"]
+    assert block["resource"] == {
+        "uri": "http://testserver/api/v2/unusual/download/",
+        "mimeType": "application/x-acme",
+        "blob": "AAE=",
+    }
+
+
+def test_an_action_that_takes_only_files_is_refused_at_start() -> None:
+    with pytest.raises(DefinitionError, match=r"upload: .*multipart/form-data, and no JSON"):
+        _call("upload")
+
+
+def test_a_route_whose_variables_nothing_fills_is_an_incident_that_names_the_remedy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expose.viewset(UnusualViewSet, actions=["busy"], prefix="it")
+    assert "incident" in call_tool("it_busy")["content"][0]["text"]
+    assert "its route has version: give expose.viewset url=" in caplog.text
+
+
+def test_another_key_is_an_argument_of_its_name(shop: dict[str, Any]) -> None:
+    class Named(mixins.RetrieveModelMixin, CustomerViewSet):
+        lookup_field = "name"
+        lookup_url_kwarg = "customer"
+
+    expose.viewset(Named, actions=["retrieve"])
+    customer = Customer.objects.get(pk=1)
+    found = call_tool("named_retrieve", {"customer": customer.name})["structuredContent"]
+    assert found == {"id": 1, "name": customer.name}
+    for wrong in ("a/b", "a.b", "nobody", ""):
+        assert call_tool("named_retrieve", {"customer": wrong})["_meta"] == {STATUS: 404}
+
+
+def test_what_extend_schema_says_is_read_whatever_describes_the_project(settings: Any) -> None:
+    for inspector in ("drf_spectacular.openapi.AutoSchema", "rest_framework.schemas.openapi.AutoSchema"):
+        settings.REST_FRAMEWORK = {"DEFAULT_SCHEMA_CLASS": inspector}
+
+        @extend_schema_view(create=extend_schema(description="Makes a line.", request=Line))
+        class Described(viewsets.ViewSet):
+            permission_classes = (AllowAny,)
+
+            def create(self, request: Request) -> Response:
+                return Response(request.data)
+
+        with registry.isolated():
+            expose.viewset(Described, actions=["create"], prefix="lines")
+            wire = registry.tools["lines_create"].wire
+        assert wire["description"] == "Create one of lines. Makes a line."
+        assert wire["inputSchema"]["required"] == ["pk"]
+        assert set(wire["inputSchema"]["properties"]) == {"pk", "words"}
