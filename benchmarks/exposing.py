@@ -70,7 +70,7 @@ def _calls() -> dict[str, Callable[[], Any]]:
     view = UserViewSet.as_view({"get": "list"})
 
     def by_hand() -> None:
-        request = APIRequestFactory().get("/users/")
+        request = APIRequestFactory().get("/users/", SERVER_NAME="localhost")
         force_authenticate(request, Context().user)
         view(request).render()
 
