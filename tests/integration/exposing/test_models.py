@@ -23,6 +23,8 @@ from mcp_app.testing import Client, RequestError, call_tool
 from tests.integration.exposing.conftest import add_orders
 from tests.integration.exposing.shop import Customer, Order
 
+pytestmark = pytest.mark.postgres
+
 FIELDS = (
     "id",
     "number",

@@ -55,7 +55,7 @@ class UnusualViewSet(viewsets.ViewSet):
     @action(detail=False, methods=["post"], parser_classes=[parsers.FormParser])
     def form(self, request: Request, **_: Any) -> Response:
         """Takes forms."""
-        return Response(request.data.dict())
+        return Response(dict(request.data.lists()))
 
     @extend_schema(request=Line)
     @action(detail=False, methods=["post"], parser_classes=[parsers.MultiPartParser])
@@ -116,7 +116,7 @@ def _call(name: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
     [
         ("add", {"body": [1, 2]}, {"result": 3}),
         ("line", {"pk": "7", "body": {"pk": 8}}, {"path": "7", "body": {"pk": 8}}),
-        ("form", {"pk": 1}, {"pk": "1"}),
+        ("form", {"pk": 1, "words": ["a", "b"]}, {"pk": ["1"], "words": ["a", "b"]}),
         ("version", {}, {"version": "v2", "path": "/api/v2/unusual/version/"}),
     ],
 )

@@ -142,7 +142,7 @@ def _filters(where: str, model: Any, choices: Choices) -> dict[str, Filter]:
     given = choices.filters
     if isinstance(given, Mapping):
         given = [
-            path if lookup == "exact" else f"{path}__{lookup}"
+            path if lookup == "exact" and path not in _ARGUMENTS else f"{path}__{lookup}"
             for path, lookups in given.items()
             for lookup in _names(where, f"filters {path!r}", lookups)
         ]

@@ -79,16 +79,12 @@ class Exposed:
     def _sent(self, given: Mapping[str, Any]) -> tuple[str, str, bytes]:
         """Query string, media type and body."""
         query = [
-            pair for name in self.arguments.query if name in given for pair in self._pairs(name, given[name])
+            pair
+            for name, is_joined in self.arguments.query.items()
+            for pair in _pairs(name, given.get(name), is_joined=is_joined)
         ]
         kind = self.arguments.content_type if self.arguments.has_body else ""
         return urlencode(query), kind, self._body(given) if kind else b""
-
-    def _pairs(self, name: str, value: Any) -> list[tuple[str, str]]:
-        if not isinstance(value, list):
-            return [] if value is None else [(name, _text(value))]
-        texts = [_text(item) for item in value]
-        return [(name, ",".join(texts))] if self.arguments.query[name] else [(name, text) for text in texts]
 
     def _body(self, given: Mapping[str, Any]) -> bytes:
         if self.arguments.is_whole:
@@ -96,9 +92,8 @@ class Exposed:
         else:
             elsewhere = {*self.arguments.path, *self.arguments.query}
             body = {name: value for name, value in given.items() if name not in elsewhere}
-        if self.arguments.content_type == FORM:
-            pairs = [(name, _text(value)) for name, value in body.items() if value is not None]
-            return urlencode(pairs).encode()
+        if self.arguments.content_type == FORM and isinstance(body, dict):
+            return urlencode([pair for name in body for pair in _pairs(name, body[name])]).encode()
         return orjson.dumps(body)
 
     def _view(self, route: Route) -> Any:
@@ -112,6 +107,12 @@ class Exposed:
                 actions = {self.action.method: self.action.name}
                 self._views[route] = self.action.viewset.as_view(actions, **kwargs)
         return BaseHandler().make_view_atomic(self._views[route])
+
+
+def _pairs(name: str, value: Any, *, is_joined: bool = False) -> list[tuple[str, str]]:
+    """A query or form has texts only: a list is several, or one with commas, and null is none."""
+    texts = [_text(item) for item in (value if isinstance(value, list) else [value]) if item is not None]
+    return [(name, ",".join(texts))] if is_joined and texts else [(name, text) for text in texts]
 
 
 def _text(value: Any) -> str:
