@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from mcp_app.catalogue.exposing.viewsets.calls import STATUS
 
 
+@pytest.mark.process
 def test_a_project_with_a_user_model_of_its_own_offers_its_viewset_and_its_model(tmp_path: Path) -> None:
     script = Path(__file__).with_name("other_project.py")
     root = script.parents[3]

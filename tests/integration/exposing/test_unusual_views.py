@@ -101,6 +101,7 @@ def _alone(settings: Any) -> Any:
     router.register("unusual", UnusualViewSet, basename="unusual")
     urls.urlpatterns = [path("api/<str:version>/", include(router.urls))]  # type: ignore[attr-defined]
     settings.ROOT_URLCONF = urls
+    settings.ALLOWED_HOSTS = [".acme.example"]
     with registry.isolated():
         yield
 
@@ -143,7 +144,7 @@ def test_every_status_is_told(name: str, code: int, is_error: bool, text: str) -
 def test_a_file_is_a_file() -> None:
     (block,) = _call("download")["content"]
     assert block["resource"] == {
-        "uri": "http://testserver/api/v2/unusual/download/",
+        "uri": "http://acme.example/api/v2/unusual/download/",
         "mimeType": "application/x-acme",
         "blob": "AAE=",
     }

@@ -367,6 +367,7 @@ def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, li
     assert str(refused.value) == f"expose.viewset needs {library}: pip install 'django-mcp-app[api]'"
 
 
+@pytest.mark.process
 @pytest.mark.requirement("INT-50")
 def test_models_and_the_public_name_need_no_rest_framework() -> None:
     code = """

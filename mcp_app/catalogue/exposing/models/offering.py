@@ -67,7 +67,7 @@ def offer(
 def _checked(model: Any) -> str:
     if not (isinstance(model, type) and issubclass(model, Model)) or model._meta.abstract:
         raise DefinitionError(f"{model!r} is no model with rows: give the class of one.")
-    if model._meta.pk is None or getattr(model._meta.pk, "column", None) is None:
+    if getattr(model._meta.pk, "column", None) is None:
         raise DefinitionError(f"{code_path(model)}: a key of several columns is not supported.")
     return code_path(model)
 

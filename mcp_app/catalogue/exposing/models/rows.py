@@ -64,8 +64,9 @@ class Rows:
 
     def _all(self, context: Any) -> QuerySet[Any]:
         found = self.model._default_manager.all() if self.queryset is None else self.queryset(context)
-        # What the project's own order or distinct rows mean is not known to a cursor.
-        return found.order_by()
+        # What the project's own order means is not known to a cursor.
+        ordered: QuerySet[Any] = found.order_by()
+        return ordered
 
     def page_schema(self) -> Schema:
         """The arguments of a list."""

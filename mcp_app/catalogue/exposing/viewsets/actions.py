@@ -69,7 +69,7 @@ class Action:
             return text
         return f"{_STANDARD[self.name][2]} {prefix.replace('_', ' ')}. {text}".strip()
 
-    def hints(self) -> dict[str, bool]:
+    def hints(self) -> dict[str, Any]:
         """What the method says about effects (TOOL-19); to create adds and destroys nothing."""
         found = {**HINTS.get(self.method, {}), "open_world": False}
         return {**found, "destructive": False} if self.name == "create" and not self.is_extra else found

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
+from django.db import DatabaseError
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry
 from drf_spectacular.settings import spectacular_settings
 from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import APIException
 from rest_framework.permissions import AllowAny
 from rest_framework.settings import api_settings
+from rest_framework.views import APIView
 
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.exposing.viewsets.actions import Action
@@ -24,6 +28,20 @@ FORM: Final = "application/x-www-form-urlencoded"
 # The argument that is the whole body, where the body's members cannot be arguments themselves.
 WHOLE: Final = "body"
 _BODIES: Final = frozenset(("post", "put", "patch"))
+# What code of a view raises that is asked outside of a request.
+_FAILURES: Final = (
+    APIException,
+    AssertionError,
+    AttributeError,
+    DatabaseError,
+    ImproperlyConfigured,
+    LookupError,
+    ObjectDoesNotExist,
+    PermissionDenied,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +91,7 @@ def read(action: Action, prefix: str) -> Arguments:
         with GENERATOR_STATS.silence():
             inspector.view = _view(action, path)
             operation = inspector.get_operation(path, path, "^/", action.method.upper(), components)
-    except Exception as error:
+    except _FAILURES as error:
         raise _unreadable(action, repr(error)) from error
     if operation is None:
         raise _unreadable(action, "it is excluded from schemas")
@@ -83,12 +101,10 @@ def read(action: Action, prefix: str) -> Arguments:
 
 
 def is_open(action: Action) -> bool:
-    """Whether the view lets everybody in; if that depends on the request, it does not count as open."""
-    try:
-        permissions = _view(action, action.path("prefix")).get_permissions()
-    except Exception:  # noqa: BLE001 - code of the project, asked outside of a request
-        return False
-    return all(isinstance(each, AllowAny) for each in permissions)
+    """Whether the view lets everybody in; if code decides on it, it does not count as open."""
+    decides = action.viewset.get_permissions is not APIView.get_permissions
+    classes = action.initkwargs.get("permission_classes", action.viewset.permission_classes)
+    return not decides and all(each is AllowAny for each in classes)
 
 
 def _unreadable(action: Action, problem: str) -> DefinitionError:
@@ -105,7 +121,8 @@ def _inspector(action: Action) -> Any:
         bases: tuple[type, ...] = (kind,)
     elif kind.__module__ == extend_schema.__module__:
         # ``extend_schema`` builds upon the project's inspector, which is to come after the one we need.
-        bases = (kind, AutoSchema, api_settings.DEFAULT_SCHEMA_CLASS)
+        project: Any = api_settings.DEFAULT_SCHEMA_CLASS
+        bases = (kind, AutoSchema, project)
     else:
         bases = (AutoSchema,)  # A project that documents its API by other means has others, or none.
     return type("RequestSchema", (_RequestsOnly, *bases), {})()

@@ -147,7 +147,9 @@ def _mend_pattern(schema: Schema) -> None:
 
 def _nullable(schema: Schema) -> Schema:
     if "type" not in schema:
-        described = {key: schema.pop(key) for key in ("description", "title", "default") if key in schema}
+        described: Schema = {
+            key: schema.pop(key) for key in ("description", "title", "default") if key in schema
+        }
         return {**described, "anyOf": [schema, {"type": "null"}]} if schema else described
     schema["type"] = [*dict.fromkeys((*_kinds(schema), "null"))]
     _mend_choices(schema)

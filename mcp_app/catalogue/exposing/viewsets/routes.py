@@ -62,7 +62,7 @@ def address_of(action: Action, prefix: str, values: Mapping[str, Any]) -> Addres
     return next((found for route in fitting if (found := _routed(action, route, texts))), None)
 
 
-def _routed(action: Action, route: Route, texts: Mapping[str, str]) -> Address | None:
+def _routed(action: Action, route: Route, texts: dict[str, str]) -> Address | None:
     try:
         path = unquote(reverse(route.name, kwargs=texts))
         path = "/" + path.removeprefix(get_script_prefix())
