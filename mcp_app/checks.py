@@ -23,6 +23,7 @@ from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, parts
+from mcp_app.auth.site import offers_oauth
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -45,7 +46,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
     except (ImproperlyConfigured, ValueError) as wrong:
         hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
         return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
-    found = [*_judged(installation), *_times(), *_hosts(), *_asgi(), *_folders()]
+    found = [*_judged(installation), *_times(), *_hosts(), *_credentials(), *_asgi(), *_folders()]
     return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
 
 
@@ -80,6 +81,46 @@ def _hosts() -> Iterator[CheckMessage]:
             "No host may address /mcp: every request is answered 421.",
             hint="Set MCP['ALLOWED_HOSTS'] to the names clients use, or MCP['LOOPBACK'] to True on a desk.",
             id="mcp_app.W005",
+        )
+
+
+def _credentials() -> Iterator[CheckMessage]:
+    """Whether people can come in, and by the tokens that somebody had in mind."""
+    settings = conf.get()
+    if settings.auth == "external":
+        yield from _provider(settings)
+    elif settings.oauth_issuer:
+        yield Warning(
+            f"Tokens of {settings.oauth_issuer} are not accepted: AUTH is {settings.auth!r}.",
+            hint="Set MCP['AUTH'] (MCP_AUTH) to 'external', or take OAUTH_ISSUER out.",
+            id="mcp_app.W023",
+        )
+    if settings.auth == "required" and not settings.api_keys and not offers_oauth():
+        yield Warning(
+            "No client can connect: API_KEYS is off, and no login is offered.",
+            hint="Set MCP['API_KEYS'] to True, or offer a login (MCP['OAUTH'] and PUBLIC_URL, or AUTH).",
+            id="mcp_app.W025",
+        )
+
+
+def _provider(settings: conf.Settings) -> Iterator[CheckMessage]:
+    if parts.PROVIDER.missing():
+        yield Error(
+            "AUTH is 'external', and the library that verifies tokens is not installed.",
+            hint=parts.PROVIDER.remedy(),
+            id="mcp_app.E022",
+        )
+    if not settings.public_url:
+        yield Warning(
+            "Clients are not told where to get a token: the address of this server is not known.",
+            hint="Set MCP['PUBLIC_URL'] to the address that clients use.",
+            id="mcp_app.W024",
+        )
+    if not (settings.oauth_create_users or settings.oauth_link_users):
+        yield Warning(
+            "Nobody can come with a token for the first time: they are neither made a user nor found one.",
+            hint="Set MCP['OAUTH_CREATE_USERS'] or MCP['OAUTH_LINK_USERS'] to True.",
+            id="mcp_app.W026",
         )
 
 

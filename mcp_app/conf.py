@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from ipaddress import ip_network
 from typing import Any, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
+from mcp_app.protocol import scopes
 from mcp_app.protocol.dialects import ALL, PRESENT, ROUTING
+from mcp_app.protocol.http.transport_security import names_loopback
 from mcp_app.protocol.versions import SERVED
 
 # Nearly the length that Django requires of its own secret key.
 MIN_KEY = 32
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
+# As long as a row can hold an issuer.
+MAX_ADDRESS = 255
+AUTH = ("loopback", "required", "external")
+# RFC 6749 section 3.3. Names of scopes stand in challenges, between quotes.
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,21 @@ class Settings:
     oauth_registration: bool = True
     oauth_document_hosts: tuple[str, ...] = ("*",)
     oauth_redirect_uris: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
+    api_keys: bool = True
+    # The identity provider whose tokens are accepted if ``auth`` is "external".
+    oauth_issuer: str = ""
+    oauth_audience: tuple[str, ...] = ()
+    oauth_jwks_url: str = ""
+    # Its scopes, and which of ours each stands for; "*" is for what all of its tokens may do.
+    oauth_scopes: dict[str, str] = field(default_factory=dict, hash=False)
+    oauth_create_users: bool = True
+    oauth_link_users: bool = False
+    oauth_username_claim: str = "preferred_username"
+    oauth_groups_claim: str = "groups"
+    # Its groups, and the Django group each stands for.
+    oauth_groups: dict[str, str] = field(default_factory=dict, hash=False)
+    # Networks that are not public and may be reached.
+    egress_allow: tuple[str, ...] = ()
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
@@ -183,6 +208,9 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
     if get_origin(hint) is tuple and isinstance(value, (list, tuple)):
         if all(isinstance(item, str) for item in value):
             return tuple(value)
+    elif get_origin(hint) is dict and isinstance(value, dict):
+        if all(isinstance(item, str) for pair in value.items() for item in pair):
+            return dict(value)
     elif hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         if value >= 0:
             return float(value)
@@ -193,7 +221,8 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
         raise ImproperlyConfigured(f"settings.MCP[{name.upper()!r}] must not be negative, got {value!r}.")
     elif hint in (str, bool) and isinstance(value, hint):
         return value
-    expected = "a list of strings" if get_args(hint) else getattr(hint, "__name__", str(hint))
+    kinds = {tuple: "a list of strings", dict: "a dict of strings"}
+    expected = kinds[get_origin(hint)] if get_args(hint) else getattr(hint, "__name__", str(hint))
     raise ImproperlyConfigured(f"settings.MCP[{name.upper()!r}] must be {expected}, got {value!r}.")
 
 
@@ -208,8 +237,7 @@ def load(values: dict[str, Any]) -> Settings:
             known = ", ".join(sorted(item.upper() for item in names))
             raise ImproperlyConfigured(f"settings.MCP has no key {key!r}. Known keys: {known}.")
         converted[name] = _convert(name, value, hints[name])
-    if converted.get("auth", "required") not in ("loopback", "required"):
-        raise ImproperlyConfigured("settings.MCP['AUTH'] must be 'loopback' or 'required'.")
+    _check_chosen("AUTH", (converted.get("auth", "required"),), AUTH)
     _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
     _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
     _weights(converted.get("background_weights", ()))
@@ -218,7 +246,46 @@ def load(values: dict[str, Any]) -> Settings:
         raise ImproperlyConfigured(f"settings.MCP['VERSIONS'] must name some of {', '.join(SERVED)}.")
     if any(len(key) < MIN_KEY for key in converted.get("state_keys", ())):
         raise ImproperlyConfigured(f"Each of settings.MCP['STATE_KEYS'] needs {MIN_KEY} characters or more.")
-    return Settings(**converted)
+    made = Settings(**converted)
+    _check_provider(made)
+    return made
+
+
+def _check_provider(settings: Settings) -> None:
+    """What is told of an identity provider must be whole and safe: its keys decide who comes in."""
+    for key, url in (("OAUTH_ISSUER", settings.oauth_issuer), ("OAUTH_JWKS_URL", settings.oauth_jwks_url)):
+        if url and not _is_safe(url):
+            raise ImproperlyConfigured(f"settings.MCP[{key!r}] must be an https address, got {url!r}.")
+    for network in settings.egress_allow:
+        try:
+            ip_network(network)
+        except ValueError:
+            raise ImproperlyConfigured(f"settings.MCP['EGRESS_ALLOW'] has {network!r}: no network.") from None
+    for name, stands_for in settings.oauth_scopes.items():
+        if not _SCOPE.fullmatch(name):
+            raise ImproperlyConfigured(f"settings.MCP['OAUTH_SCOPES'] has {name!r}, which no scope can be.")
+        _check_chosen("OAUTH_SCOPES", tuple(stands_for.split()), scopes.ALL)
+    if settings.auth != "external":
+        return
+    if not settings.oauth_issuer:
+        raise ImproperlyConfigured("settings.MCP['AUTH'] is 'external': set OAUTH_ISSUER to the provider's.")
+    if not settings.oauth_audience and not settings.public_url:
+        raise ImproperlyConfigured(
+            "settings.MCP['AUTH'] is 'external': set PUBLIC_URL or OAUTH_AUDIENCE. Else nobody knows "
+            "which of the provider's tokens are for this server."
+        )
+
+
+def _is_safe(url: str) -> bool:
+    """Whether nobody on the way can change what ``url`` answers: https, or a server on this machine."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    plain = len(url) < MAX_ADDRESS and not (set(url) & set("?#@\\ ")) and url.isprintable() and url.isascii()
+    local = parts.scheme == "http" and names_loopback(parts.netloc.encode())
+    return plain and bool(parts.hostname) and (parts.scheme == "https" or local)
 
 
 def _check_chosen(key: str, chosen: tuple[str, ...], choices: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from django.templatetags.static import static
 from django.views.decorators.http import require_safe
 
 from mcp_app import conf
-from mcp_app.auth.site import offers_oauth
+from mcp_app.auth.site import issuer
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.registry import server_json
 from mcp_app.connect.snippets import snippets
@@ -25,7 +25,12 @@ def connect(request: HttpRequest) -> HttpResponse:
     # Without the request no context processor runs: nothing of a visitor's session is looked at.
     page = render_to_string(
         "mcp_connect/page.html",
-        {"connection": connection, "snippets": snippets(connection), "oauth": offers_oauth()},
+        {
+            "connection": connection,
+            "snippets": snippets(connection),
+            "oauth": bool(issuer()),
+            "keys": conf.get().api_keys,
+        },
     )
     return HttpResponse(page, headers={"Content-Security-Policy": _policy(), "Cache-Control": "no-cache"})
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
-from mcpsite import databases
+from mcpsite import databases, provider_environment
 
 PACKAGE = Path(__file__).resolve().parent
 # Where this project was cloned; installed from a wheel, the folder it is started in: nothing of an
@@ -37,11 +37,12 @@ REMEDIES = {
     "WEB_PROCESSES": "a number from 1 to 64",
     "WORKER_CONCURRENCY": "a number from 1 to 64",
     "WORKER_QUEUES": "queue names separated by commas, for example celery,slow",
-    "MCP_AUTH": "loopback or required",
+    "MCP_AUTH": "loopback, required or external",
     "OAUTH": "on or off",
     "OAUTH_REGISTRATION": "on or off",
     "OAUTH_DOCUMENT_HOSTS": "host names separated by commas, for example claude.ai,vscode.dev, or * for any",
     "OAUTH_REDIRECT_URIS": "whole addresses separated by commas, for example myapp://oauth/callback",
+    **provider_environment.REMEDIES,
     "DEMO": "on or off",
     "MCP_APPS": "names of Django apps separated by commas, each installed or in the folder of MCP_APPS_PATH",
     "MCP_APPS_PATH": "the folder that your apps are in",
@@ -60,7 +61,7 @@ class WrongSettings(Exception):
     """One or more settings cannot be used; the text has one line for each, naming the remedy."""
 
 
-class Environment(BaseSettings):
+class Environment(provider_environment.ProviderEnvironment):
     """The settings of one installation, each read from the environment variable of its name."""
 
     model_config = SettingsConfigDict(
@@ -81,7 +82,7 @@ class Environment(BaseSettings):
     web_processes: int = Field(1, ge=1, le=64)
     worker_concurrency: int = Field(2, ge=1, le=64)
     worker_queues: Names = ("celery",)
-    mcp_auth: Literal["", "loopback", "required"] = ""
+    mcp_auth: Literal["", "loopback", "required", "external"] = ""
     oauth: bool = True
     oauth_registration: bool = True
     oauth_document_hosts: Names = ("*",)
@@ -198,12 +199,18 @@ class Environment(BaseSettings):
     @model_validator(mode="after")
     def _safe_to_expose(self) -> Environment:
         """Refuse a public bind that would answer anybody, or that cannot tell its own name (S7)."""
+        if self.auth == "external" and not self.oauth_issuer:
+            raise ValueError("MCP_AUTH=external accepts tokens of an identity provider: set OAUTH_ISSUER.")
+        if self.auth == "external" and not (self.oauth_audience or self.client_url):
+            raise ValueError(
+                "MCP_AUTH=external accepts tokens for this server only: set PUBLIC_URL, or OAUTH_AUDIENCE."
+            )
         if self.is_loopback:
             return self
         if self.mcp_auth == "loopback":
             raise ValueError(
                 f"MCP_AUTH=loopback lets everybody in, but other machines can reach HOST={self.host}: "
-                "set MCP_AUTH=required, or HOST=127.0.0.1."
+                "set MCP_AUTH=required or external, or HOST=127.0.0.1."
             )
         if not self.allowed_hosts and not self.public_url and self.listens_everywhere:
             raise ValueError(

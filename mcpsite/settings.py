@@ -167,6 +167,7 @@ MCP = {
         "cursor://anysphere.cursor-mcp/oauth/callback",
         *ENVIRONMENT.oauth_redirect_uris,
     ),
+    **ENVIRONMENT.in_settings,
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
     "HTTP_SSE": ENVIRONMENT.http_sse,

@@ -14,7 +14,7 @@ from mcp_app.auth.authentication import BAD_CREDENTIAL, readable
 from mcp_app.auth.challenge import insufficient, worded
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user
-from mcp_app.auth.site import metadata_url
+from mcp_app.auth.site import metadata_url, requested
 from mcp_app.auth.tokens import kind_of
 from mcp_app.protocol.scopes import ADMIN
 
@@ -45,7 +45,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         """The challenge of a 401."""
         metadata = _metadata(request)
         error = "invalid_token" if "HTTP_AUTHORIZATION" in request.META else ""
-        return worded(error, realm="api", metadata=metadata, scope=ADMIN if metadata else "")
+        return worded(error, realm="api", metadata=metadata, scope=requested((ADMIN,)) if metadata else "")
 
 
 class InsufficientScope(PermissionDenied):

@@ -27,6 +27,7 @@ from rest_framework.views import set_rollback
 from mcp_app.api.formats import JsonRenderer
 from mcp_app.catalogue.transfer import CatalogueMoved, ImportForbidden, TransferRefused
 from mcp_app.execution.services import Refusal, RetryRefused, StartRefused
+from mcp_app.protocol.errors import Unavailable
 from mcp_app.streams.base import StreamsError
 
 MEDIA_TYPE = "application/problem+json"
@@ -72,6 +73,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, (OperationalError, InterfaceError, StreamsError)):
         log.warning("A request was refused for now: %s", error)
         return problem(503, "The database or Redis is away. Try again in a moment.", wait=RETRY_SECONDS)
+    if isinstance(error, Unavailable):
+        return problem(503, error.message, wait=RETRY_SECONDS)
     return _broken(error, context)
 
 

@@ -16,7 +16,6 @@ from mcp_app.auth import tokens
 from mcp_app.auth.challenge import unauthorized
 from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.wrong_keys import WrongKeys
-from mcp_app.database import aquery
 from mcp_app.protocol.errors import Unavailable
 
 RECHECK_SECONDS = 10.0
@@ -49,7 +48,7 @@ class _Known:
 class Authenticator:
     """Verifies the credential of every request; remembers a verified one for a few seconds.
 
-    ``mode`` is ``loopback`` (no credential needed from this machine) or ``required``.
+    ``mode`` is ``loopback`` (no credential needed from this machine), ``required`` or ``external``.
     """
 
     __slots__ = ("_changes", "_known", "_loopback", "_wrong", "used")
@@ -93,8 +92,8 @@ class Authenticator:
         repeated = self._wrong.repeated(authorization, address)
         try:
             principal = None if repeated else await _find(authorization)
-        except Unavailable:
-            return self._trusted(authorization)
+        except Unavailable as unavailable:
+            return self._trusted(authorization, unavailable)
         if principal is None:
             self._known.pop(_remembered(authorization), None)
             self._wrong.count(authorization, address)
@@ -109,13 +108,13 @@ class Authenticator:
             self.used[principal.api_key_id] = database_clock.timestamp()
         return principal
 
-    def _trusted(self, authorization: bytes) -> Principal:
-        """The principal verified a while ago, while the database is away; without one raises Unavailable."""
+    def _trusted(self, authorization: bytes, unavailable: Unavailable) -> Principal:
+        """The principal verified a while ago, while nobody can be asked; else raises ``unavailable``."""
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
-            raise Unavailable(NO_DATABASE)
+            raise unavailable
         if found.principal.expires_at is not None and found.principal.expires_at <= time.time():
-            raise Unavailable(NO_DATABASE)
+            raise unavailable
         found.recheck_at = min(now + RETRY_SECONDS, found.verified_at + TRUST_SECONDS)
         return found.principal
 
@@ -147,7 +146,7 @@ def _remembered(authorization: bytes) -> bytes:
 async def _find(authorization: bytes) -> Principal | None:
     token = _token(authorization)
     try:
-        return await aquery(tokens.find, token)
+        return await tokens.afind(token)
     except DatabaseFault as error:
         log.warning("A credential was not checked: %s", error)
         raise Unavailable(NO_DATABASE) from None

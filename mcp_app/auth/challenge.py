@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.site import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
 
@@ -23,13 +24,13 @@ def worded(
 
 def unauthorized(message: str, error: str = "", metadata: str = "") -> Unauthorized:
     """A 401; where tokens can be had it names the metadata, and what to ask for (AUTH-03, AUTH-04)."""
-    scope = " ".join(scopes.BASIC) if metadata else ""
+    scope = requested(scopes.BASIC) if metadata else ""
     return Unauthorized(message, challenge=worded(error, metadata=metadata, scope=scope))
 
 
 def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbidden:
     """A 403 for a token that lacks ``scope``; it names all that the client should hold then (AUTH-10)."""
-    wanted = scopes.in_order({scopes.MCP, scope, *(principal.scopes or ())})
+    wanted = requested({scopes.MCP, scope, *(principal.scopes or ())})
     words = f"The access token needs the scope {scope}."
     return Forbidden(
         words,

@@ -13,7 +13,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.db.models import Q
 
-from mcp_app import database_clock
+from mcp_app import conf, database_clock
 from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal, WithoutAdministration
 from mcp_app.models import ApiKey, audit
 from mcp_app.streams.blocking.announce import announce
@@ -87,7 +87,9 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
 
 
 def find_api_key(secret: str) -> ApiKey | None:
-    """The key, with its user; None when it is unknown, revoked, expired or its user inactive."""
+    """The key, with its user; None when it is unknown, revoked, expired, its user inactive, keys are off."""
+    if not conf.get().api_keys:
+        return None
     row = ApiKey.objects.select_related("user").filter(secret_hash=secret_hash(secret)).first()
     return row if row is not None and row.usable and row.user.is_active else None
 

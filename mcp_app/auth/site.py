@@ -1,4 +1,4 @@
-"""Owns the OAuth identity of this installation: its issuer, its resources, and which caller may see which.
+"""Owns the OAuth identity of this installation: who issues its tokens, its resources, and their scopes.
 
 Nothing here is taken from a request but the choice among the loopback names (SEC-12): whoever types
 ``localhost`` must read ``localhost`` in the metadata, or their client stops.
@@ -6,10 +6,12 @@ Nothing here is taken from a request but the choice among the loopback names (SE
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
 from mcp_app import conf
+from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
@@ -18,6 +20,8 @@ SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-kno
 ENDPOINT: Final = "/mcp"
 # Doors of the same server: a token for one opens the other (AUTH-17).
 DOORS: Final = (ENDPOINT, "/sse")
+# What stands beside this in OAUTH_SCOPES every token of the provider has; nobody asks for it.
+EVERY: Final = "*"
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LONGEST: Final = 2_048
@@ -27,6 +31,34 @@ def offers_oauth() -> bool:
     """Whether this installation gives out tokens of its own and accepts them."""
     settings = conf.get()
     return settings.oauth and settings.auth == "required" and bool(settings.public_url)
+
+
+def names_provider() -> bool:
+    """Whether tokens of an external identity provider are accepted."""
+    return conf.get().auth == "external"
+
+
+def issuer(host: str = "") -> str:
+    """Who gives out the tokens for a request that named ``host``; "" while clients are not told of any."""
+    settings = conf.get()
+    if names_provider() and settings.public_url:
+        return settings.oauth_issuer
+    return origin(host) if offers_oauth() else ""
+
+
+def requested(wanted: Iterable[str]) -> str:
+    """The ``scope`` value that a client asks the issuer for, to hold the scopes ``wanted``.
+
+    A provider may have other names for them. One that stands for more than is wanted is asked for only when
+    nothing else gives it.
+    """
+    named = conf.get().oauth_scopes if names_provider() else {}
+    given = {name: scopes.widened(each.split()) for name, each in named.items() if name != EVERY}
+    if not named:
+        return scopes.in_order(wanted)
+    ceiling = scopes.widened(wanted)
+    exact = [name for name, each in given.items() if each <= ceiling]
+    return " ".join(exact or [name for name, each in given.items() if each & ceiling])
 
 
 def origin(host: str = "") -> str:
@@ -49,7 +81,7 @@ def resource(host: str = "", path: str = ENDPOINT) -> str:
 
 def metadata_url(host: str, path: str) -> str:
     """Where the metadata of the resource behind ``path`` is; "" while there is none to be had."""
-    if not offers_oauth():
+    if not issuer(host):
         return ""
     return origin(host) + RESOURCE_METADATA + (path if path in DOORS else ENDPOINT)
 

@@ -5,16 +5,19 @@ So the resource server knows no authorization server, and another one can be add
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from mcp_app.auth.bench import BENCH_PREFIX, find_bench_principal
+from mcp_app.auth.external import principals as external
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import find_principal
+from mcp_app.database import aquery
 
 # Asked in a database thread; None for a token that is not, or no longer, good here.
 Find = Callable[[str], Principal | None]
 
-_KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal}
+_KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
 
 
 def register(prefix: str, find: Find) -> None:
@@ -30,3 +33,10 @@ def kind_of(token: str) -> Find | None:
 def find(token: str) -> Principal | None:
     """The principal of a credential of any kind, None when it is not good (any more)."""
     return (kind_of(token) or find_principal)(token)
+
+
+async def afind(token: str) -> Principal | None:
+    """As ``find``, for async code. Who waits for an identity provider holds no thread of the database."""
+    if (arriving := external.arriving(token)) is not None:
+        await asyncio.shield(asyncio.wrap_future(arriving))
+    return await aquery(find, token)

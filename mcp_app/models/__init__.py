@@ -1,6 +1,6 @@
 """What is stored: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
 
-from mcp_app.models.access import ApiKey
+from mcp_app.models.access import ApiKey, ExternalIdentity
 from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
@@ -19,6 +19,7 @@ __all__ = [
     "CatalogueRevision",
     "Doctor",
     "Draft",
+    "ExternalIdentity",
     "LogCursor",
     "LogMinute",
     "Message",

@@ -1,4 +1,4 @@
-"""API keys: only their hash is stored."""
+"""API keys, of which only the hash is stored, and who people of an identity provider are here."""
 
 from __future__ import annotations
 
@@ -36,3 +36,28 @@ class ApiKey(models.Model):
         return self.revoked_at is None and (
             self.expires_at is None or self.expires_at > database_clock.utcnow()
         )
+
+
+class ExternalIdentity(models.Model):
+    """Somebody of an identity provider: by its name for them, never by a name or address of theirs.
+
+    ``groups_at`` is when the token was issued that last said which groups they are in.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_identities"
+    )
+    issuer = models.CharField(max_length=255)
+    subject = models.CharField(max_length=255)
+    created_at = models.DateTimeField(auto_now_add=True)
+    groups_at = models.BigIntegerField(null=True, editable=False)
+
+    class Meta:
+        verbose_name = "external identity"
+        verbose_name_plural = "external identities"
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(fields=["issuer", "subject"], name="mcp_app_identity_is_one_person")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject} of {self.issuer}"

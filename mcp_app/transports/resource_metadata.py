@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from mcp_app import conf
-from mcp_app.auth.site import DOORS, ENDPOINT, RESOURCE_METADATA, offers_oauth, origin, resource
+from mcp_app.auth.site import DOORS, ENDPOINT, RESOURCE_METADATA, issuer, requested, resource
 from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
@@ -32,14 +32,14 @@ async def resource_metadata(scope: MutableMapping[str, Any], _: Any, send: Send)
     method, status, body = scope["method"], 200, b""
     headers = [*CORS, (b"cache-control", b"public, max-age=300"), (b"vary", b"host")]
     path = PATHS.get(scope["path"])
-    if path is None or not offers_oauth():
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    if path is None or not issuer(host):
         status, body = 404, NOT_THERE
     elif method == "OPTIONS":
         status = 204
     elif method not in ("GET", "HEAD"):
         status, headers = 405, [*headers, (b"allow", b"GET, HEAD, OPTIONS")]
     else:
-        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
         body = orjson.dumps(described(host, path))
     if body:
         headers.append((b"content-type", b"application/json"))
@@ -54,8 +54,8 @@ def described(host: str, path: str) -> dict[str, Any]:
     settings = conf.get()
     return {
         "resource": resource(host, path),
-        "authorization_servers": [origin(host)],
-        "scopes_supported": list(BASIC),
+        "authorization_servers": [issuer(host)],
+        "scopes_supported": requested(BASIC).split(),
         "bearer_methods_supported": ["header"],
         "resource_name": settings.server_title or settings.server_name,
     }

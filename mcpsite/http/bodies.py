@@ -22,7 +22,7 @@ from mcp_app import conf
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import readable
 from mcp_app.database import aquery
-from mcp_app.protocol.errors import Refused
+from mcp_app.protocol.errors import Refused, Unavailable
 from mcp_app.transports.streamable_http.request_body import declared_length
 
 Scope = MutableMapping[str, Any]
@@ -132,10 +132,12 @@ async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
     session = parse_cookie(found.get(b"cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
     try:
         if authorization:
-            return await aquery(tokens.find, readable(authorization)) is not None
+            return await tokens.afind(readable(authorization)) is not None
         return bool(session) and await aquery(_is_session, session)
     except DatabaseFault:
         raise Refused("The database is away. Try again in a moment.", http_status=503) from None
+    except Unavailable as unavailable:
+        raise Refused(unavailable.message, http_status=503) from None
 
 
 def _is_session(key: str) -> bool:

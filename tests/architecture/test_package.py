@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mcp_app.parts import API, CONSOLE, DISTRIBUTION, WEB_TOOLS
+from mcp_app.parts import API, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -47,12 +47,12 @@ def test_all_means_every_extra() -> None:
     assert named == EXTRAS.keys() - {"all"}
 
 
-@pytest.mark.parametrize("part", [API, CONSOLE, WEB_TOOLS], ids=lambda part: part.extra)
+@pytest.mark.parametrize("part", [API, CONSOLE, PROVIDER, WEB_TOOLS], ids=lambda part: part.extra)
 def test_the_extra_that_a_hint_names_brings_what_is_missing(part: object) -> None:
     assert isinstance(part, type(API))
     spelled = {name.replace("_", "-") for name in part.libraries}
     brought = {canonicalize_name(Requirement(line).name) for line in EXTRAS[part.extra]}
-    others = {"rest-framework": "djangorestframework"}
+    others = {"rest-framework": "djangorestframework", "jwt": "pyjwt"}
     assert {others.get(name, name) for name in spelled} <= brought
 
 

@@ -165,7 +165,7 @@ def healthy_line(environment: Environment, first: FirstStart | None) -> str:
 def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     """The one block for a person to read: the address, the access rule, and the line to paste."""
     url = f"{environment.base_url}/mcp"
-    needs_key = environment.auth == "required"
+    needs_key = environment.auth != "loopback" and environment.api_keys
     use = "every request needs one" if needs_key else "not needed from this machine"
     key = first.api_key if first and needs_key else KEY_PLACEHOLDER
     connection = Connection(conf.get().server_name, url, needs_key=needs_key, key=key)
@@ -175,9 +175,11 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
         lines += [
             f"           user {first.user}, password {first.password}",
             f"           (shown only now; `manage.py changepassword {first.user}` sets another)",
-            f"  API key  {first.api_key}",
-            f"           (shown only now; {use})",
         ]
+    if not environment.api_keys:
+        lines += ["  API key  not accepted (API_KEYS)"]
+    elif first:
+        lines += [f"  API key  {first.api_key}", f"           (shown only now; {use})"]
     else:
         lines += [f"  API key  made in the admin under API keys; {use}"]
     lines += [f"  Client   {client.text}", "  Stop     Ctrl-C", ""]

@@ -1,0 +1,124 @@
+"""Who somebody of the identity provider is here: a user by issuer and subject, and that user's mapped groups.
+
+Never by name or e-mail, which people may choose at a provider: they would choose those of an administrator.
+Only ``OAUTH_LINK_USERS`` takes the provider's word for names, and never for staff.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from mcp_app import conf
+from mcp_app.auth.external.claims import Claims
+from mcp_app.models import ExternalIdentity, audit
+from mcp_app.streams.blocking.announce import announce
+
+_NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
+
+
+def person_of(claims: Claims) -> Any:
+    """The active user whom a verified token speaks for, made at first sight if settings say so; else None."""
+    identity = _known(claims) or _first_seen(claims)
+    if identity is None or not identity.user.is_active:
+        return None
+    if conf.get().oauth_groups and (identity.groups_at is None or identity.groups_at < claims.issued_at):
+        _bring_groups(identity, claims)
+    return identity.user
+
+
+def _known(claims: Claims) -> ExternalIdentity | None:
+    rows = ExternalIdentity.objects.select_related("user")
+    return rows.filter(issuer=claims.issuer, subject=claims.subject).first()
+
+
+def _first_seen(claims: Claims) -> ExternalIdentity | None:
+    settings = conf.get()
+    try:
+        with transaction.atomic():
+            user = _namesake(claims) if settings.oauth_link_users else None
+            action = "identity.link"
+            if user is None and settings.oauth_create_users:
+                user, action = _made(claims), "identity.create"
+            if user is None:
+                return None
+            identity = ExternalIdentity.objects.create(
+                issuer=claims.issuer, subject=claims.subject, user=user
+            )
+            audit(
+                actor=None,
+                action=action,
+                object_kind="user",
+                object_key=user.get_username(),
+                detail={"issuer": claims.issuer, "subject": claims.subject},
+            )
+    except IntegrityError:  # Another process saw the same person first.
+        return _known(claims)
+    return identity
+
+
+def _namesake(claims: Claims) -> Any:
+    """The local user of that very name: an ordinary one, whom nobody else of the provider is."""
+    users = get_user_model()
+    taken = ExternalIdentity.objects.filter(issuer=claims.issuer).values("user")
+    found = users._default_manager.filter(**{users.USERNAME_FIELD: claims.username}).exclude(pk__in=taken)
+    user = found.first() if claims.username else None
+    is_powerful = getattr(user, "is_staff", False) or getattr(user, "is_superuser", False)
+    return None if is_powerful else user
+
+
+def _made(claims: Claims) -> Any:
+    """A new user without password and rights."""
+    users = get_user_model()
+    user = users(**{users.USERNAME_FIELD: _free_name(claims)})
+    user.set_unusable_password()
+    user.save()
+    return user
+
+
+def _free_name(claims: Claims) -> str:
+    """The name from the token, or one like it when somebody here has that already, in whatever case."""
+    users = get_user_model()
+    field = users._meta.get_field(users.USERNAME_FIELD)
+    longest = getattr(field, "max_length", None) or 150
+    mark = sha256(f"{claims.issuer}\0{claims.subject}".encode()).hexdigest()[:16]
+    told = users.normalize_username(claims.username)
+    name = _NOT_IN_NAMES.sub("-", told).strip("-")[:longest]
+    taken = {f"{users.USERNAME_FIELD}__iexact": name}
+    if name and not users._default_manager.filter(**taken).exists():
+        return name
+    return f"{(name or 'user')[: longest - len(mark) - 1]}-{mark}"
+
+
+def _bring_groups(identity: ExternalIdentity, claims: Claims) -> None:
+    """Have the user in those mapped groups that the token names, and in no other of them.
+
+    Not from a token older than the last: what it names may have been taken away since. All other groups are
+    left alone.
+    """
+    user = identity.user
+    older = Q(groups_at=None) | Q(groups_at__lt=claims.issued_at)
+    with transaction.atomic():
+        if not ExternalIdentity.objects.filter(older, pk=identity.pk).update(groups_at=claims.issued_at):
+            return
+        mapped = set(conf.get().oauth_groups.values())
+        held = set(user.groups.filter(name__in=mapped).values_list("name", flat=True))
+        if held == claims.groups:
+            return
+        for name in claims.groups - held:
+            user.groups.add(Group.objects.get_or_create(name=name)[0])
+        user.groups.remove(*user.groups.filter(name__in=held - claims.groups))
+        audit(
+            actor=None,
+            action="identity.groups",
+            object_kind="user",
+            object_key=user.get_username(),
+            detail={"added": sorted(claims.groups - held), "removed": sorted(held - claims.groups)},
+        )
+        transaction.on_commit(lambda: announce("credentials", {"user": user.pk}))

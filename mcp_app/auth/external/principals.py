@@ -1,0 +1,81 @@
+"""From a JWT to the principal it speaks for; None for what this server does not accept, here and now."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from mcp_app import conf
+from mcp_app.auth.external.people import person_of
+from mcp_app.auth.principal import Principal, WithoutAdministration
+from mcp_app.auth.services import OF_CLIENT, permissions_of
+from mcp_app.auth.site import names_provider, resource
+from mcp_app.protocol import scopes
+
+if TYPE_CHECKING:
+    from mcp_app.auth.external.verification import Verification
+
+# How every JWT begins: an object in base64url.
+PREFIX: Final = "ey"
+
+
+def find_principal(token: str) -> Principal | None:
+    """The principal of a JWT, None if it is not good here and now (AUTH-07). Queries the database.
+
+    Raises Unavailable while the keys of its issuer cannot be had. Waits for them, unless ``arriving`` was
+    waited for.
+    """
+    verification = _verification()
+    if verification is None:
+        return None
+    if (awaited := verification.arriving(token)) is not None:
+        awaited.result()
+    claims = verification.claims_of(token)
+    if claims is None:
+        return None
+    user = person_of(claims)
+    if user is None:
+        return None
+    permissions = permissions_of(user)
+    client = sha256(claims.client.encode(errors="backslashreplace")).hexdigest()[:16]
+    return Principal(
+        key=f"user:{user.pk}{OF_CLIENT}external-{client}",
+        name=user.get_username(),
+        permissions=permissions if scopes.ADMIN in claims.scopes else WithoutAdministration(permissions),
+        user_id=user.pk,
+        expires_at=claims.ends,
+        scopes=claims.scopes,
+        audience=resource(),
+    )
+
+
+def arriving(token: str) -> Future[None] | None:
+    """What async code waits for before ``find_principal`` can answer without waiting; None for nothing."""
+    verification = _verification() if token.startswith(PREFIX) else None
+    return None if verification is None else verification.arriving(token)
+
+
+def prepare() -> None:
+    """Have the keys fetched before the first token comes."""
+    if (verification := _verification()) is not None:
+        verification.keys.arriving(None)
+
+
+def _verification() -> Verification | None:
+    global _held  # noqa: PLW0603 - one for the process, as long as its settings are the same
+    if not names_provider():
+        return None
+    with _holding:
+        if _held is None or _held.settings is not conf.get():
+            # Not at the top: the libraries are needed where there is a provider.
+            from mcp_app.auth.external.provider import configured
+            from mcp_app.auth.external.verification import Verification
+
+            _held = Verification(configured(), conf.get())
+        return _held
+
+
+_held: Verification | None = None
+_holding = threading.Lock()

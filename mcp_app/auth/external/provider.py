@@ -1,0 +1,131 @@
+"""What is known of the identity provider, and the fetch of its keys (RFC 7517, 8414, OpenID discovery)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from mcp_app import conf
+from mcp_app.auth.site import DOORS, origin
+from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
+from mcp_app.egress.policy import networks
+
+MAX_DOCUMENT: Final = 256 * 1024
+# Of one document, and of all that it takes to find the keys.
+SECONDS: Final = 5.0
+ALL_SECONDS: Final = 10.0
+_TYPES: Final = frozenset({"application/json", "application/jwk-set+json"})
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+class KeysAway(Exception):
+    """The provider's keys cannot be had now; the text is for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Whose tokens are accepted: ``issuer`` as they spell it, for one of ``audiences``."""
+
+    issuer: str
+    jwks_url: str
+    audiences: frozenset[str]
+    reachable: frozenset[Network]
+
+
+def configured() -> Provider:
+    """The provider of the settings; without an audience there, tokens must be for one of our addresses."""
+    settings = conf.get()
+    return Provider(
+        settings.oauth_issuer,
+        settings.oauth_jwks_url,
+        frozenset(settings.oauth_audience or (origin() + door for door in DOORS)),
+        networks(settings.egress_allow),
+    )
+
+
+async def fetch_keys(provider: Provider) -> list[Any]:
+    """The members of the provider's key set as it publishes them; raises KeysAway."""
+    try:
+        async with asyncio.timeout(ALL_SECONDS):
+            address = provider.jwks_url or await _found(provider)
+            keys = (await _document(address, provider)).get("keys")
+    except TimeoutError:
+        raise KeysAway(f"{provider.issuer} did not answer within {ALL_SECONDS:g} seconds.") from None
+    if not isinstance(keys, list):
+        raise KeysAway(f"{address} is no set of keys.")
+    return keys
+
+
+async def _found(provider: Provider) -> str:
+    """Where the provider says that its keys are."""
+    reasons = []
+    for address in metadata_addresses(provider.issuer):
+        try:
+            said = await _document(address, provider)
+        except KeysAway as away:
+            reasons.append(str(away))
+            continue
+        # One that speaks for another issuer must not give us keys (RFC 8414 section 3.3).
+        if said.get("issuer") != provider.issuer:
+            reasons.append(f"{address} is about the issuer {str(said.get('issuer'))[:200]!r}.")
+        elif _is_as_safe(found := said.get("jwks_uri"), provider.issuer):
+            return str(found)
+        else:
+            reasons.append(f"{address} names no keys that can be fetched safely.")
+    raise KeysAway(" ".join(reasons))
+
+
+def metadata_addresses(issuer: str) -> tuple[str, ...]:
+    """Where an issuer may describe itself; the forms differ only for one that has a path."""
+    parts = urlsplit(issuer)
+    host, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    return tuple(
+        dict.fromkeys(
+            (
+                f"{host}{path}/.well-known/openid-configuration",
+                f"{host}/.well-known/oauth-authorization-server{path}",
+                f"{host}/.well-known/openid-configuration{path}",
+            )
+        )
+    )
+
+
+def _is_as_safe(url: Any, issuer: str) -> bool:
+    return isinstance(url, str) and url.startswith(("https://", f"{urlsplit(issuer).scheme}://"))
+
+
+async def _document(url: str, provider: Provider) -> dict[str, Any]:
+    try:
+        got: Fetched = await fetch(url, _policy(url, provider))
+        said = orjson.loads(got.body) if got.status == 200 else None
+    except EgressError as error:
+        raise KeysAway(f"{url} could not be fetched. {error}") from None
+    except orjson.JSONDecodeError:
+        said = None
+    if not isinstance(said, dict):
+        raise KeysAway(f"{url} answered {got.status} without a JSON object.")
+    return said
+
+
+def _policy(url: str, provider: Provider) -> Policy:
+    """No redirect, little time, few bytes; the ports of https and of the provider."""
+    named = (url, provider.issuer) if url == provider.jwks_url else (provider.issuer,)
+    return Policy(
+        ports=frozenset({443, *(_port(each) for each in named)}),
+        allow=provider.reachable,
+        content_types=_TYPES,
+        max_redirects=0,
+        max_raw_bytes=MAX_DOCUMENT,
+        max_bytes=MAX_DOCUMENT,
+        seconds=SECONDS,
+        connect_seconds=3.0,
+    )
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or _DEFAULT_PORTS[parts.scheme]

@@ -1,0 +1,167 @@
+"""From the token of an identity provider to what it claims, or to nothing (AUTH-07; RFC 7519, 8725, 9068).
+
+The library checks signature, times, issuer and audience; what is refused here besides is what it leaves open.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final
+
+import jwt
+import orjson
+
+from mcp_app.auth.external.claims import Claims, read
+from mcp_app.auth.external.keys import ALGORITHMS, Key, Keys
+from mcp_app.auth.external.provider import Provider, fetch_keys
+from mcp_app.conf import Settings
+from mcp_app.protocol.rate_window import RateWindow
+
+MAX_TOKEN: Final = 8 * 1024
+MAX_HEADER: Final = 2 * 1024
+MAX_KID: Final = 500
+# How far the provider's clock may be from ours.
+SKEW_SECONDS: Final = 60
+KNOWN_LIMIT: Final = 10_000
+# Of refusals in a minute: who sends many must not fill the log.
+MAX_LINES: Final = 20
+# Any time that a float and a row can hold exactly.
+LATEST: Final = 2**53
+TYPES: Final = frozenset({"at+jwt", "jwt"})
+_ALGORITHMS: Final = frozenset().union(*ALGORITHMS.values())
+_OPTIONS: Final[Any] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
+
+log = logging.getLogger("mcp.auth")
+
+
+class Refused(Exception):
+    """A token is not good here; the text is for the operator, never for the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Verified:
+    claims: Claims
+    key: Key
+
+
+class Verification:
+    """Verifies the tokens of one provider, and remembers those that were good until they end."""
+
+    def __init__(self, provider: Provider, settings: Settings) -> None:
+        self.keys = Keys(partial(fetch_keys, provider))
+        self.settings = settings
+        self._provider = provider
+        self._known: dict[bytes, _Verified] = {}
+        self._lines = RateWindow(1)
+
+    def arriving(self, token: str) -> Future[None] | None:
+        """What to wait for before ``token`` can be judged; None if nothing would change that."""
+        try:
+            kid, _ = named_key(token)
+        except Refused:
+            return None
+        return self.keys.arriving(kid)
+
+    def claims_of(self, token: str) -> Claims | None:
+        """What a good token claims; raises Unavailable while the provider's keys cannot be had."""
+        try:
+            kid, algorithm = named_key(token)
+            keys = self.keys.find(kid, algorithm)
+            digest = sha256(token.encode()).digest()
+            known = self._known.get(digest)
+            # A key that the provider withdrew takes its tokens with it.
+            if known is not None and known.claims.ends > time.time() and known.key in keys:
+                return known.claims
+            verified = self._verified(token, keys, algorithm)
+        except Refused as refused:
+            if self._lines.hit("", time.monotonic())[0] <= MAX_LINES:
+                log.info("A token was refused: %s", refused)
+            return None
+        if len(self._known) >= KNOWN_LIMIT:
+            self._known.clear()
+        self._known[digest] = verified
+        return verified.claims
+
+    def _verified(self, token: str, keys: tuple[Key, ...], algorithm: str) -> _Verified:
+        fault = "the provider has no such key"
+        for key in keys:
+            try:
+                decoded = jwt.decode_complete(
+                    token,
+                    key.of(algorithm),
+                    algorithms=[algorithm],
+                    options=_OPTIONS,
+                    issuer=self._provider.issuer,
+                    audience=self._provider.audiences,
+                    leeway=SKEW_SECONDS,
+                )
+            except jwt.PyJWTError as error:
+                fault = _WORDS.get(type(error), type(error).__name__)
+                continue
+            _check(decoded["header"], decoded["payload"])
+            return _Verified(read(decoded["payload"], self.settings, SKEW_SECONDS), key)
+        raise Refused(fault)
+
+
+# Not the library's own words: they may quote what somebody sent.
+_WORDS: Final[Mapping[type[Exception], str]] = {
+    jwt.ExpiredSignatureError: "it has expired",
+    jwt.ImmatureSignatureError: "it is not valid yet (do the clocks differ?)",
+    jwt.InvalidAudienceError: "it was issued for another audience (OAUTH_AUDIENCE)",
+    jwt.InvalidIssuerError: "it has another issuer (OAUTH_ISSUER)",
+    jwt.InvalidSignatureError: "its signature is wrong",
+    jwt.MissingRequiredClaimError: "it lacks one of exp, iss, aud and sub",
+}
+
+
+def named_key(token: str) -> tuple[str | None, str]:
+    """Key and algorithm that the token itself names, before anything of it is proven; raises Refused.
+
+    Whatever else its header names (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at: the sender of a
+    token does not choose who vouches for it.
+    """
+    first, _, rest = token.partition(".")
+    if len(token) > MAX_TOKEN or len(first) > MAX_HEADER or rest.count(".") != 1 or not token.isascii():
+        raise Refused("it is no signed JWT of at most 8 KB")
+    try:
+        header = orjson.loads(base64.urlsafe_b64decode(first + "=" * (-len(first) % 4)))
+    except (ValueError, binascii.Error):
+        header = None
+    if not isinstance(header, dict):
+        raise Refused("its header cannot be read")
+    kid, algorithm = header.get("kid"), header.get("alg")
+    if not isinstance(algorithm, str) or algorithm not in _ALGORITHMS:
+        raise Refused("its algorithm is not accepted")
+    if kid is not None and (not isinstance(kid, str) or len(kid) > MAX_KID):
+        raise Refused("it names no key")
+    return kid, algorithm
+
+
+def _check(header: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+    """What must hold of a genuine token besides; raises Refused."""
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
+        raise Refused("it is no access token (typ)")
+    if "crit" in header:
+        raise Refused("it needs an extension that is not known here (crit)")
+    # Bound to a key of its client, which proves nothing here: whoever stole it could use it (RFC 9449).
+    if "cnf" in payload:
+        raise Refused("it must be used with a proof of possession (cnf), which is not accepted")
+    for name in ("exp", "nbf", "iat"):
+        if name in payload and not _is_time(payload[name]):
+            raise Refused(f"its {name} is no time")
+    subject = payload["sub"]
+    if not 0 < len(subject) <= 255 or not subject.isprintable():
+        raise Refused("its subject cannot be stored")
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LATEST

@@ -1,0 +1,36 @@
+"""The identity provider: whether its keys can be had from here, as every process needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from mcp_app import parts
+from mcp_app.auth.site import names_provider
+from mcp_app.doctor.finding import Finding, error, ok, skipped
+from mcp_app.doctor.installation import Installation
+
+REMEDY = "Compare OAUTH_ISSUER with what the provider calls itself. EGRESS_ALLOW must name a private network."
+
+
+def keys(_: Installation) -> Iterator[Finding]:
+    """Without keys no token can be verified."""
+    if not names_provider():
+        return
+    if parts.PROVIDER.missing():
+        yield skipped("provider.keys", "PyJWT is not installed", parts.PROVIDER.remedy())
+        return
+    # Not at the top: the libraries are needed where there is a provider.
+    from mcp_app.auth.external.keys import usable
+    from mcp_app.auth.external.provider import KeysAway, configured, fetch_keys
+
+    provider = configured()
+    try:
+        found = usable(asyncio.run(fetch_keys(provider)))
+    except KeysAway as away:
+        yield error("provider.keys", str(away), REMEDY)
+    else:
+        yield ok("provider.keys", f"{provider.issuer} has {len(found)} keys that can be used")
+
+
+CHECKS = (keys,)

@@ -1,0 +1,88 @@
+"""The part of the environment that names an external identity provider; knows nothing of Django."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import field_validator
+from pydantic_settings import BaseSettings, NoDecode
+
+REMEDIES = {
+    "API_KEYS": "on or off",
+    "OAUTH_ISSUER": "the issuer of your identity provider, for example https://login.example.com/realms/main",
+    "OAUTH_AUDIENCE": "what tokens for this server have as their audience, separated by commas",
+    "OAUTH_JWKS_URL": "the address of the provider's keys, or leave it unset to have it looked up",
+    "OAUTH_SCOPES": 'a JSON object, for example {"api://mcp/use": "mcp mcp:tools"}',
+    "OAUTH_CREATE_USERS": "on or off",
+    "OAUTH_LINK_USERS": "on or off",
+    "OAUTH_USERNAME_CLAIM": "the name of a claim, for example preferred_username",
+    "OAUTH_GROUPS_CLAIM": "the name of a claim, for example groups or realm_access.roles",
+    "OAUTH_GROUPS": 'a JSON object, for example {"mcp-operators": "MCP operator"}',
+    "EGRESS_ALLOW": "networks separated by commas, for example 10.0.0.0/8",
+}
+
+Names = Annotated[tuple[str, ...], NoDecode]
+Mapping = Annotated[dict[str, str], NoDecode]
+
+
+class ProviderEnvironment(BaseSettings):
+    """Who else than this installation says who somebody is, and what becomes of it here."""
+
+    api_keys: bool = True
+    oauth_issuer: str = ""
+    oauth_audience: Names = ()
+    oauth_jwks_url: str = ""
+    oauth_scopes: Mapping = {}
+    oauth_create_users: bool = True
+    oauth_link_users: bool = False
+    oauth_username_claim: str = "preferred_username"
+    oauth_groups_claim: str = "groups"
+    oauth_groups: Mapping = {}
+    egress_allow: Names = ()
+
+    @field_validator("oauth_scopes", "oauth_groups", mode="before")
+    @classmethod
+    def _object(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            told = json.loads(value)
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict) or not all(isinstance(each, str) for each in told.values()):
+            raise ValueError("is no JSON object whose values are strings")
+        return told
+
+    @field_validator("oauth_audience", "egress_allow", mode="before")
+    @classmethod
+    def _parts(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("oauth_issuer", "oauth_jwks_url")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        local = parts.scheme == "http" and parts.hostname in ("localhost", "127.0.0.1", "::1")
+        if value and not local and parts.scheme != "https":
+            raise ValueError(f"is {value!r}, which is not an https address")
+        return value
+
+    @field_validator("egress_allow")
+    @classmethod
+    def _reachable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError:
+                raise ValueError(f"has {network!r}, which is neither an address nor a network") from None
+        return value
+
+    @property
+    def in_settings(self) -> dict[str, Any]:
+        """These as keys of ``settings.MCP``."""
+        return {name.upper(): getattr(self, name) for name in ProviderEnvironment.model_fields}

@@ -1,0 +1,136 @@
+"""An identity provider on this machine: a real HTTP server with its own keys, whose tokens a test words."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+AUDIENCE = "http://127.0.0.1:8000/mcp"
+ALL_SCOPES = "mcp mcp:tools mcp:resources mcp:prompts"
+# How each kind of key is made, and the algorithm it is used with here.
+KINDS: dict[str, tuple[Any, str]] = {
+    "rsa": (lambda: rsa.generate_private_key(public_exponent=65537, key_size=2048), "RS256"),
+    "short": (lambda: rsa.generate_private_key(public_exponent=65537, key_size=1024), "RS256"),
+    "p256": (lambda: ec.generate_private_key(ec.SECP256R1()), "ES256"),
+    "p384": (lambda: ec.generate_private_key(ec.SECP384R1()), "ES384"),
+    "p521": (lambda: ec.generate_private_key(ec.SECP521R1()), "ES512"),
+    "ed25519": (ed25519.Ed25519PrivateKey.generate, "EdDSA"),
+}
+
+
+@cache
+def private_key(name: str) -> Any:
+    """The key of a name; ``rsa`` and ``rsa-2`` are two of one kind."""
+    return KINDS[name.partition("-")[0]][0]()
+
+
+def algorithm_of(name: str) -> str:
+    """What a key of that name signs with, if nothing else is wished."""
+    return KINDS[name.partition("-")[0]][1]
+
+
+def public_jwk(name: str, **members: Any) -> dict[str, Any]:
+    """The key as a provider publishes it; its ``kid`` is its name."""
+    algorithm = jwt.get_algorithm_by_name(algorithm_of(name))
+    said = json.loads(algorithm.to_jwk(private_key(name).public_key()))
+    said.pop("key_ops", None)
+    return {**said, "kid": name, "use": "sig", **members}
+
+
+class IdentityProvider:
+    """Serves its metadata and keys while the ``with`` lasts; ``asked`` are the paths of all requests.
+
+    ``away`` answers 503 to everything; while ``open_gate`` is cleared, every request is kept waiting.
+    """
+
+    def __init__(self, path: str = "") -> None:
+        self.published: list[dict[str, Any]] = [public_jwk("rsa")]
+        self.metadata: dict[str, Any] = {}
+        self.metadata_path = f"{path}/.well-known/openid-configuration"
+        self.raw: bytes | None = None
+        self.asked: list[str] = []
+        self.away = False
+        self.open_gate = threading.Event()
+        self.open_gate.set()
+        self._path = path
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                provider.answer(self)
+
+            def log_message(self, *_: Any) -> None:
+                """Quiet."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+
+    @property
+    def issuer(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}{self._path}"
+
+    @property
+    def jwks_url(self) -> str:
+        return f"{self.issuer}/keys"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open_gate.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        path = urlsplit(request.path).path
+        self.asked.append(path)
+        self.open_gate.wait(30)
+        said: Any = None
+        if path == self.metadata_path:
+            said = {"issuer": self.issuer, "jwks_uri": self.jwks_url, **self.metadata}
+        elif path == f"{self._path}/keys":
+            said = {"keys": self.published}
+        body = json.dumps(said).encode() if self.raw is None else self.raw
+        request.send_response(503 if self.away else 404 if said is None else 200)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    def claims(self, **changed: Any) -> dict[str, Any]:
+        """What a good token says; a claim that is changed to None is left out."""
+        now = int(time.time())
+        said = {
+            "iss": self.issuer,
+            "aud": AUDIENCE,
+            "sub": "person-1",
+            "iat": now,
+            "exp": now + 300,
+            "scope": ALL_SCOPES,
+            "client_id": "editor",
+            "preferred_username": "grace",
+            **changed,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
+    def token(
+        self, key: str = "rsa", algorithm: str = "", header: dict[str, Any] | None = None, **claims: Any
+    ) -> str:
+        """A token that is signed with the key of that name; a header member of None is left out."""
+        members = {"typ": "at+jwt", "kid": key, **(header or {})}
+        typ = members["typ"]
+        kept = {name: value for name, value in members.items() if value is not None}
+        # The library writes a type by itself unless it is empty.
+        kept["typ"] = "" if typ is None else typ
+        return jwt.encode(
+            self.claims(**claims), private_key(key), algorithm or algorithm_of(key), headers=kept
+        )

@@ -1,0 +1,192 @@
+"""What clients are told of an identity provider, at every door, and what becomes of our own credentials."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user_model
+from django.test import Client as Browser
+
+from mcp_app.auth.authentication import Authenticator
+from mcp_app.auth.challenge import insufficient
+from mcp_app.auth.external.principals import find_principal
+from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.site import requested
+from mcp_app.protocol import scopes
+from mcp_app.protocol.errors import Unauthorized
+from mcp_app.transports.resource_metadata import resource_metadata
+from tests.identity_provider import IdentityProvider
+from tests.unit.mcpsite.test_bodies import Exchanged
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+HOST = "127.0.0.1:8000"
+
+
+@pytest.fixture(autouse=True)
+def _external(external: Any) -> None:
+    """Tokens are accepted, under the host that test clients name."""
+    external(ALLOWED_HOSTS=[HOST])
+
+
+async def document(path: str = "/.well-known/oauth-protected-resource/mcp") -> tuple[int, dict[str, Any]]:
+    """The protected resource metadata, as a client reads it."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"method": "GET", "path": path, "headers": [(b"host", HOST.encode())]}
+    await resource_metadata(scope, None, send)
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+@pytest.mark.requirement("AUTH-01", "AUTH-02")
+async def test_the_metadata_names_the_provider_as_the_authorization_server(
+    provider: IdentityProvider,
+) -> None:
+    status, told = await document()
+    assert status == 200
+    assert told["resource"] == f"http://{HOST}/mcp"
+    assert told["authorization_servers"] == [provider.issuer]
+    assert told["scopes_supported"] == list(scopes.BASIC)
+
+
+async def test_without_a_public_address_clients_are_told_nothing(external: Any) -> None:
+    external(PUBLIC_URL="", OAUTH_AUDIENCE=["api://mcp"])
+    assert (await document())[0] == 404
+    with pytest.raises(Unauthorized) as refused:
+        await Authenticator("external").authenticate(None, local=True)
+    assert "resource_metadata" not in str(refused.value.headers)
+
+
+async def test_the_audience_of_the_settings_takes_the_place_of_our_address(
+    external: Any, provider: IdentityProvider
+) -> None:
+    external(OAUTH_AUDIENCE=["api://mcp", "mcp-clients"])
+    for audience, is_good in (("api://mcp", True), ("mcp-clients", True), (f"http://{HOST}/mcp", False)):
+        found = await sync_to_async(find_principal)(provider.token(aud=audience))
+        assert (found is not None) == is_good
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/oauth/authorize",
+        "/oauth/token",
+        "/oauth/register",
+        "/oauth/apps",
+        "/accounts/login/",
+    ],
+)
+def test_our_own_authorization_server_is_off(external: Any, path: str) -> None:
+    external(OAUTH=True)
+    assert Browser(HTTP_HOST=HOST).get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "asked"),
+    [
+        ({}, scopes.BASIC, "mcp mcp:tools mcp:resources mcp:prompts"),
+        ({"api://mcp/use": "mcp:tools mcp:prompts"}, scopes.BASIC, "api://mcp/use"),
+        ({"use": "mcp:tools", "admin": "mcp:admin"}, scopes.BASIC, "use"),
+        ({"use": "mcp:tools", "admin": "mcp:admin"}, ("mcp:admin",), "use admin"),
+        ({"all": "mcp:admin"}, scopes.BASIC, "all"),
+        ({"*": "mcp mcp:tools"}, scopes.BASIC, ""),
+    ],
+)
+@pytest.mark.requirement("AUTH-04", "AUTH-10")
+def test_clients_are_told_the_scopes_by_the_names_that_the_provider_knows(
+    external: Any, given: dict[str, str], wanted: tuple[str, ...], asked: str
+) -> None:
+    external(OAUTH_SCOPES=given)
+    assert requested(wanted) == asked
+
+
+@pytest.mark.requirement("AUTH-10")
+def test_a_token_that_lacks_a_scope_is_told_its_name_there(external: Any, provider: IdentityProvider) -> None:
+    external(OAUTH_SCOPES={"look": "mcp", "use": "mcp:tools"})
+    principal = find_principal(provider.token(scope="look"))
+    assert principal is not None
+    assert 'scope="look use"' in (insufficient(principal, scopes.TOOLS, "https://m.example").challenge or "")
+
+
+def test_the_api_takes_a_token_for_administration(provider: IdentityProvider) -> None:
+    find_principal(provider.token())
+    get_user_model().objects.update(is_superuser=True)
+    wire = Browser(HTTP_HOST=HOST)
+    statuses = {
+        scope: wire.get("/api/tools/", headers={"Authorization": f"Bearer {provider.token(scope=scope)}"})
+        for scope in ("mcp:admin", "mcp:tools")
+    }
+    assert {scope: answer.status_code for scope, answer in statuses.items()} == {
+        "mcp:admin": 200,
+        "mcp:tools": 403,
+    }
+    bad = wire.get("/api/tools/", headers={"Authorization": f"Bearer {provider.token(exp=1)}"})
+    assert bad.status_code == 401
+    assert 'scope="mcp:admin"' in bad["WWW-Authenticate"]
+
+
+def test_the_api_answers_503_while_the_provider_has_never_been_reached(provider: IdentityProvider) -> None:
+    provider.away = True
+    wire = Browser(HTTP_HOST=HOST)
+    answer = wire.get("/api/tools/", headers={"Authorization": f"Bearer {provider.token()}"})
+    assert answer.status_code == 503
+    assert answer["Retry-After"]
+
+
+async def test_a_token_lets_as_large_a_body_in_as_a_key_and_503_says_when_it_cannot_be_judged(
+    provider: IdentityProvider,
+) -> None:
+    size = 1024 * 1024
+
+    async def sent(token: str) -> int:
+        headers = {b"content-length": b"%d" % size, b"authorization": b"Bearer " + token.encode()}
+        return (await Exchanged("/api/calls/", [b" " * size], headers).run()).status
+
+    provider.away = True
+    assert await sent(provider.token()) == 503
+    from mcp_app.auth.external import principals
+
+    principals._held, provider.away = None, False
+    assert await sent(provider.token()) == 200
+    assert await sent(provider.token(aud="https://other.example")) == 413
+
+
+async def issued(name: str) -> bytes:
+    user = await get_user_model().objects.acreate(username=name)
+    _, secret = await sync_to_async(issue_api_key)(user=user, name="laptop")
+    return b"Bearer " + secret.encode()
+
+
+async def test_api_keys_go_on_working_unless_they_are_switched_off(
+    external: Any, provider: IdentityProvider
+) -> None:
+    header = await issued("ada")
+    assert (await Authenticator("external").authenticate(header, local=False)).name == "ada"
+    external(API_KEYS=False)
+    with pytest.raises(Unauthorized):
+        await Authenticator("external").authenticate(header, local=False)
+    wire = Browser(HTTP_HOST=HOST)
+    answer = await sync_to_async(wire.get)("/api/", headers={"Authorization": header.decode()})
+    assert answer.status_code == 401
+    token = b"Bearer " + provider.token().encode()
+    assert (await Authenticator("external").authenticate(token, local=False)).name == "grace"
+
+
+async def test_this_machine_needs_a_credential_too() -> None:
+    with pytest.raises(Unauthorized):
+        await Authenticator("external").authenticate(None, local=True)
+
+
+def test_the_public_page_speaks_of_a_login_and_of_keys_only_if_there_are_any(external: Any) -> None:
+    page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
+    assert "you log in and allow it" in page
+    assert "need an API key" in page
+    external(API_KEYS=False)
+    assert "need an API key" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()

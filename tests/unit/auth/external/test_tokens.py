@@ -1,0 +1,307 @@
+"""Which tokens of an identity provider are good, and that all others are refused alike."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from mcp_app.auth.authentication import Authenticator
+from mcp_app.auth.external import verification
+from mcp_app.auth.principal import Principal
+from mcp_app.models import ExternalIdentity
+from mcp_app.protocol.errors import Unauthorized
+from tests.identity_provider import AUDIENCE, IdentityProvider, private_key, public_jwk
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+METADATA = "http://127.0.0.1:8000/.well-known/oauth-protected-resource/mcp"
+UNKNOWN = b"Bearer mcp_" + b"x" * 43
+
+
+async def comes_in(authenticator: Authenticator, token: str) -> Principal:
+    """The principal of a request with that token."""
+    return await authenticator.authenticate(b"Bearer " + token.encode(), local=False, metadata=METADATA)
+
+
+async def refusal(authenticator: Authenticator, authorization: bytes) -> tuple[Any, ...]:
+    """All that the sender of a request learns from its refusal."""
+    with pytest.raises(Unauthorized) as refused:
+        await authenticator.authenticate(authorization, local=False, metadata=METADATA)
+    error = refused.value
+    return error.http_status, error.code, error.message, error.data, error.headers
+
+
+@pytest.mark.requirement("AUTH-07")
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [
+        ("rsa", "RS256"),
+        ("rsa", "RS384"),
+        ("rsa", "RS512"),
+        ("rsa", "PS256"),
+        ("rsa", "PS512"),
+        ("p256", "ES256"),
+        ("p384", "ES384"),
+        ("p521", "ES512"),
+        ("ed25519", "EdDSA"),
+    ],
+)
+async def test_a_token_with_an_asymmetric_signature_is_good(
+    authenticator: Authenticator, provider: IdentityProvider, key: str, algorithm: str
+) -> None:
+    provider.published.append(public_jwk(key))
+    principal = await comes_in(authenticator, provider.token(key, algorithm))
+    assert principal.name == "grace"
+
+
+@pytest.mark.parametrize("typ", ["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", None])
+async def test_the_type_of_an_access_token_may_be_spelled_as_providers_do(
+    authenticator: Authenticator, provider: IdentityProvider, typ: str | None
+) -> None:
+    assert await comes_in(authenticator, provider.token(header={"typ": typ}))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": ["https://other.example", AUDIENCE]},
+        {"aud": AUDIENCE.replace("/mcp", "/sse")},
+        {"iat": None},
+        {"nbf": lambda: time.time() - 5},
+        # Clocks may differ by a minute.
+        {"exp": lambda: time.time() - 30},
+        {"nbf": lambda: time.time() + 30},
+        {"iat": lambda: time.time() + 30},
+        {"exp": lambda: time.time() + 300.5},
+    ],
+)
+async def test_claims_that_hold_are_good(
+    authenticator: Authenticator, provider: IdentityProvider, claims: dict[str, Any]
+) -> None:
+    said = {name: value() if callable(value) else value for name, value in claims.items()}
+    assert await comes_in(authenticator, provider.token(**said))
+
+
+async def test_a_token_need_not_name_the_only_key(
+    authenticator: Authenticator, provider: IdentityProvider
+) -> None:
+    token = provider.token(header={"kid": None})
+    assert await comes_in(authenticator, token)
+    provider.published.append(public_jwk("rsa-2"))
+    other = Authenticator("external")
+    _forget_keys()
+    with pytest.raises(Unauthorized):
+        await comes_in(other, token)
+
+
+def _forget_keys() -> None:
+    """As a process that has just started."""
+    from mcp_app.auth.external import principals
+
+    principals._held = None
+
+
+@pytest.mark.requirement("AUTH-26")
+async def test_a_token_of_8_kb_is_good(authenticator: Authenticator, provider: IdentityProvider) -> None:
+    token = provider.token(groups=["0123456789" * 10] * 50)
+    assert 7_000 < len(token) < verification.MAX_TOKEN
+    assert await comes_in(authenticator, token)
+
+
+def b64(data: bytes | dict[str, Any]) -> str:
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def unsigned(provider: IdentityProvider, algorithm: str) -> str:
+    return f"{b64({'alg': algorithm, 'kid': 'rsa', 'typ': 'at+jwt'})}.{b64(provider.claims())}."
+
+
+def signed_with_the_public_key(provider: IdentityProvider) -> str:
+    """HS256 with what everybody can read as its secret."""
+    pem = (
+        private_key("rsa")
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    text = f"{b64({'alg': 'HS256', 'kid': 'rsa', 'typ': 'at+jwt'})}.{b64(provider.claims())}"
+    return f"{text}.{b64(hmac.digest(pem, text.encode(), hashlib.sha256))}"
+
+
+def by_the_key_in_its_own_header(provider: IdentityProvider) -> str:
+    return provider.token("rsa-9", header={"kid": "rsa", "jwk": public_jwk("rsa-9")})
+
+
+def by_a_key_that_its_header_points_to(provider: IdentityProvider) -> str:
+    elsewhere = {"jku": f"{provider.issuer}/evil", "x5u": f"{provider.issuer}/evil", "x5c": ["AAAA"]}
+    return provider.token("rsa-9", header={"kid": "rsa", **elsewhere})
+
+
+def with_another_payload(provider: IdentityProvider) -> str:
+    head, _, signature = provider.token().split(".")
+    return f"{head}.{b64(provider.claims(sub='somebody-else'))}.{signature}"
+
+
+def with_another_header(provider: IdentityProvider) -> str:
+    _, payload, signature = provider.token().split(".")
+    return f"{b64({'alg': 'RS256', 'kid': 'rsa'})}.{payload}.{signature}"
+
+
+def said(**claims: Any) -> Callable[[IdentityProvider], str]:
+    def made(provider: IdentityProvider) -> str:
+        return provider.token(
+            **{name: value() if callable(value) else value for name, value in claims.items()}
+        )
+
+    return made
+
+
+def headed(**members: Any) -> Callable[[IdentityProvider], str]:
+    return lambda provider: provider.token(header=members)
+
+
+def text(value: str) -> Callable[[IdentityProvider], str]:
+    return lambda _: value
+
+
+DEEP = b64(b'{"alg":"RS256","kid":"rsa","x":' + b"[" * 900)
+
+BAD: dict[str, Callable[[IdentityProvider], str]] = {
+    "without a signature, alg none": lambda provider: unsigned(provider, "none"),
+    "without a signature, alg None": lambda provider: unsigned(provider, "None"),
+    "without a signature, alg RS256": lambda provider: unsigned(provider, "RS256"),
+    "HS256 with the public key": signed_with_the_public_key,
+    "the key in its header": by_the_key_in_its_own_header,
+    "a key its header points to": by_a_key_that_its_header_points_to,
+    "another payload": with_another_payload,
+    "another header": with_another_header,
+    "a key nobody knows": lambda provider: provider.token("rsa-9"),
+    "a known kid, another key": lambda provider: provider.token("rsa-9", header={"kid": "rsa"}),
+    "an elliptic signature with the kid of an RSA key": lambda provider: provider.token(
+        "p256", header={"kid": "rsa"}
+    ),
+    "kid of a wrong type": lambda provider: f"{b64({'alg': 'RS256', 'kid': 7})}.e30.AAAA",
+    "alg of a wrong type": lambda provider: f"{b64({'alg': ['RS256'], 'kid': 'rsa'})}.e30.AAAA",
+    "endless kid": lambda provider: f"{b64({'alg': 'RS256', 'kid': 'k' * 1000})}.e30.AAAA",
+    "another issuer": said(iss="https://evil.example"),
+    "the issuer with a slash": lambda provider: provider.token(iss=provider.issuer + "/"),
+    "no issuer": said(iss=None),
+    "an empty issuer": said(iss=""),
+    "another audience": said(aud="https://other.example/mcp"),
+    "an audience that begins like ours": said(aud=AUDIENCE + "/more"),
+    "our host alone": said(aud="http://127.0.0.1:8000"),
+    "no audience": said(aud=None),
+    "an empty audience": said(aud=[]),
+    "an audience that is no text": said(aud={AUDIENCE: True}),
+    "audiences that are no texts": said(aud=[AUDIENCE, 7]),
+    "expired": said(exp=lambda: time.time() - 90),
+    "no end": said(exp=None),
+    "an end that is no time": said(exp="soon"),
+    "an end as a text": said(exp=lambda: str(int(time.time()) + 300)),
+    "an end that is true": said(exp=True),
+    "an endless end": said(exp=1e300),
+    "not valid yet": said(nbf=lambda: time.time() + 90),
+    "issued in the future": said(iat=lambda: time.time() + 90),
+    "issued never": said(iat=[]),
+    "no subject": said(sub=None),
+    "an empty subject": said(sub=""),
+    "a subject with a control character": said(sub="per\0son"),
+    "a subject that is too long": said(sub="s" * 256),
+    "an ID token": headed(typ="id+jwt"),
+    "a logout token": headed(typ="logout+jwt"),
+    "a client's assertion": headed(typ="oauth-id-jag+jwt"),
+    "a critical extension": headed(crit=["exp"], exp=1),
+    "a proof of possession": said(cnf={"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}),
+    "encrypted": text("eyJhbGciOiJSU0EtT0FFUCJ9.AAAA.AAAA.AAAA.AAAA"),
+    "two parts": text("eyJhbGciOiJSUzI1NiJ9.e30"),
+    "no parts": text("eyJhbGciOiJSUzI1NiJ9"),
+    "empty parts": text("ey.."),
+    "garbage": text("ey!!!.???.~~~"),
+    "a header that is a list": text(f"ey{b64(b'[]')}.e30.AAAA"),
+    "nested without end": text(f"{DEEP}.e30.AAAA"),
+    "one byte too long": lambda provider: (provider.token() + "A" * 8192)[: verification.MAX_TOKEN + 1],
+    "oversize": lambda provider: provider.token(groups=["x" * 100] * 100),
+}
+
+
+@pytest.mark.requirement("AUTH-03", "AUTH-04", "AUTH-05", "AUTH-07", "AUTH-08")
+@pytest.mark.parametrize("name", BAD)
+async def test_a_bad_token_is_refused_like_an_unknown_key_and_nothing_is_kept_of_it(
+    authenticator: Authenticator,
+    provider: IdentityProvider,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+) -> None:
+    caplog.set_level(logging.DEBUG, "mcp")
+    token = BAD[name](provider)
+    assert await refusal(authenticator, b"Bearer " + token.encode()) == await refusal(authenticator, UNKNOWN)
+    assert not await ExternalIdentity.objects.aexists()
+    assert f"{provider.issuer}/evil" not in provider.asked
+    assert not any(part and part in caplog.text for part in token.split(".") if len(part) > 20)
+    assert await comes_in(authenticator, provider.token())
+
+
+async def test_the_refusal_of_a_token_names_the_metadata_and_the_scopes(
+    authenticator: Authenticator, provider: IdentityProvider
+) -> None:
+    *_, headers = await refusal(authenticator, b"Bearer " + provider.token(exp=1).encode())
+    assert dict(headers)[b"www-authenticate"].decode() == (
+        f'Bearer realm="mcp", error="invalid_token", resource_metadata="{METADATA}", '
+        'scope="mcp mcp:tools mcp:resources mcp:prompts"'
+    )
+
+
+@pytest.mark.requirement("AUTH-18")
+async def test_a_token_ends_at_its_time_although_it_is_remembered(
+    authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = provider.token()
+    header = b"Bearer " + token.encode()
+    principal = await comes_in(authenticator, token)
+    ends = jwt.decode(token, options={"verify_signature": False})["exp"] + verification.SKEW_SECONDS
+    assert principal.expires_at == ends
+    assert authenticator.known(header, local=False) is principal
+    from mcp_app.auth import authentication
+
+    monkeypatch.setattr(authentication, "time", Stopped(ends))
+    assert authenticator.known(header, local=False) is None
+
+
+class Stopped:
+    """A clock that stands still."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def time(self) -> float:
+        return self.now
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+async def test_a_token_is_verified_once_and_not_again_at_each_look_up(
+    authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = provider.token()
+    first = await comes_in(authenticator, token)
+    authenticator.forget()
+    monkeypatch.delattr(verification.jwt, "decode_complete")
+    assert (await comes_in(authenticator, token)).key == first.key
+
+
+async def test_without_an_identity_provider_a_good_token_of_one_opens_nothing(
+    external: Any, authenticator: Authenticator, provider: IdentityProvider
+) -> None:
+    external(AUTH="required")
+    await refusal(authenticator, b"Bearer " + provider.token().encode())
+    assert not provider.asked
