@@ -12,7 +12,6 @@ from django.db import DatabaseError
 
 from mcp_app import database, database_clock
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.external import principals as external
 from mcp_app.catalogue.serving import current_snapshot as catalogue
 from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
 from mcp_app.conf import Settings
@@ -124,7 +123,6 @@ class Process(Services):
         with suppress(DatabaseError):
             await database.aquery(database_clock.read)
         self._listen()
-        external.prepare()
         await self.upkeep.start()
         await self.streams.start()
         self.log.start()

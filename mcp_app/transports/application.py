@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app import conf
+from mcp_app.auth.external import principals as external
 from mcp_app.process import Process
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
@@ -97,6 +98,7 @@ class Application:
         url = settings.redis_url
         streams = Streams.connect(url, settings) if url else Streams.in_memory(settings)
         process = Process(streams, settings)
+        external.prepare()
         await process.start()
         self._process = process
         self._endpoint = Endpoint(process)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, run_checks
 from django.test import override_settings
 
-from mcp_app import tool
+from mcp_app import parts, tool
 from mcp_app.catalogue.changing.mirror import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
@@ -196,6 +196,13 @@ def test_a_part_that_lacks_a_library_is_named_with_the_extra_that_brings_it() ->
     part = Part("Singing", "choir", "mcp_app", ("json", "no_such_library"))
     assert (part.is_there(), part.missing()) == (False, ("no_such_library",))
     assert part.remedy() == "pip install 'django-mcp-app[choir]'"
+
+
+def test_a_provider_whose_tokens_no_library_verifies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "PROVIDER", Part("AUTH", "oauth", "mcp_app", ("no_such_library",)))
+    values = mcp(AUTH="external", OAUTH_ISSUER="https://id.example", OAUTH_AUDIENCE=["api://mcp"])
+    with override_settings(**values):
+        assert "django-mcp-app[oauth]" in (found()["mcp_app.E022"].hint or "")
 
 
 def test_every_check_has_an_id_of_its_own_and_is_documented() -> None:
