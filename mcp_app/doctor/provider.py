@@ -30,7 +30,7 @@ def keys(_: Installation) -> Iterator[Finding]:
     except KeysAway as away:
         yield error("provider.keys", str(away), REMEDY)
     else:
-        yield ok("provider.keys", f"{provider.issuer} has {len(found)} keys that can be used")
+        yield ok("provider.keys", f"usable keys of {provider.issuer}: {len(found)}")
 
 
 CHECKS = (keys,)

@@ -103,9 +103,9 @@ class Keys:
         arriving: Future[None] = Future()
         # So that nobody who waits can cancel it.
         arriving.set_running_or_notify_cancel()
-        self._arriving = arriving
         # A thread of its own: a slow provider must not hold the event loop, nor a thread of the database.
         threading.Thread(target=self._run, args=(arriving,), name="provider-keys", daemon=True).start()
+        self._arriving = arriving
 
     def _run(self, arriving: Future[None]) -> None:
         try:
@@ -126,7 +126,7 @@ class Keys:
         if not keys:
             return
         if {key.kid for key in keys} != {key.kid for key in self._keys}:
-            log.info("The identity provider has %d keys that can be used.", len(keys))
+            log.info("Usable keys of the identity provider: %d", len(keys))
         with self._lock:
             self._keys, self._fetched_at = keys, time.monotonic()
 

@@ -36,7 +36,7 @@ MAX_LINES: Final = 20
 # Any time that a float and a row can hold exactly.
 LATEST: Final = 2**53
 TYPES: Final = frozenset({"at+jwt", "jwt"})
-_ALGORITHMS: Final = frozenset().union(*ALGORITHMS.values())
+_ALGORITHMS: Final = frozenset(name for names in ALGORITHMS.values() for name in names)
 _OPTIONS: Final[Any] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
 
 log = logging.getLogger("mcp.auth")

@@ -31,7 +31,7 @@ def looked(settings: Any, provider: IdentityProvider, **more: Any) -> list[tuple
 
 
 def test_the_keys_of_a_provider_are_counted(settings: Any, provider: IdentityProvider) -> None:
-    assert looked(settings, provider) == [(Level.OK, f"{provider.issuer} has 1 keys that can be used")]
+    assert looked(settings, provider) == [(Level.OK, f"usable keys of {provider.issuer}: 1")]
 
 
 def test_a_provider_that_is_away_or_another_is_told_with_the_reason(

@@ -169,6 +169,7 @@ async def test_who_is_switched_off_is_forgotten_at_once(
         await authenticator.authenticate(header, local=False)
 
 
+@pytest.mark.requirement("AUTH-19")
 def test_a_program_that_acts_for_nobody_is_a_user_too(provider: IdentityProvider) -> None:
     principal = find_principal(
         provider.token(sub="nightly-job", client_id="nightly-job", preferred_username=None)
