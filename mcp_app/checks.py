@@ -99,7 +99,7 @@ def _credentials() -> Iterator[CheckMessage]:
         yield Warning(
             "No client can connect: API_KEYS is off, and no login is offered.",
             hint="Set MCP['API_KEYS'] to True, or offer a login (MCP['OAUTH'] and PUBLIC_URL, or AUTH).",
-            id="mcp_app.W025",
+            id="mcp_app.W027",
         )
 
 

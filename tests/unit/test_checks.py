@@ -57,7 +57,7 @@ def test_the_settings_of_this_project_are_all_right() -> None:
             "mcp_app.W024",
             "where to get a token",
         ),
-        (mcp(AUTH="required", API_KEYS=False, OAUTH=False), "mcp_app.W025", "API_KEYS is off"),
+        (mcp(AUTH="required", API_KEYS=False, OAUTH=False), "mcp_app.W027", "API_KEYS is off"),
         (
             mcp(AUTH="external", OAUTH_ISSUER="https://id.example", OAUTH_CREATE_USERS=False),
             "mcp_app.W026",
