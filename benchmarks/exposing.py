@@ -1,32 +1,61 @@
 """What a list of 20 rows costs as tool of a model, as tool of a viewset, and by the view called by hand.
 
-``python -m benchmarks.exposing``: milliseconds of CPU time, the best of several rounds.
+``python -m benchmarks.exposing``: medians of CPU time over rounds in which all three take turns.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROUNDS = 7
+WARM_ROUNDS = 1
+ROUNDS = 9
 CALLS = 60
 
 
-def main() -> None:
-    """Measure in a database of its own."""
+def main() -> int:
+    """Measure in a database of its own, the rows of each round side by side; 0 when every target is met."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
     import django
     from django.conf import settings
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="mcp-bench-") as folder:
         settings.DATABASES["default"]["NAME"] = Path(folder) / "rows.sqlite3"
         django.setup()
-        for name, call in _calls().items():
-            print(f"{name:14} {_best(call):.2f} ms")
+        calls = _calls()
+        rounds: dict[str, list[float]] = {name: [] for name in calls}
+        for number in range(WARM_ROUNDS + ROUNDS):
+            for name, call in calls.items():
+                spent = _milliseconds(call)
+                if number >= WARM_ROUNDS:
+                    rounds[name].append(spent)
+    return 0 if _judge({name: statistics.median(spent) for name, spent in rounds.items()}) else 1
+
+
+def _judge(cost: dict[str, float]) -> bool:
+    for name, milliseconds in cost.items():
+        emit(work="a list of 20 rows", server=name, median_cpu_ms=round(milliseconds, 2), rounds=ROUNDS)
+    over_model = cost["viewset tool"] / cost["model tool"]
+    over_hand = cost["viewset tool"] / cost["view by hand"]
+    met = (over_model >= 2, over_hand <= 1.3)
+    text = "viewset tool / model tool, a list of 20 rows"
+    emit(target=text, value=round(over_model, 2), at_least=2, met=met[0])
+    text = "viewset tool / view called by hand, a list of 20 rows"
+    emit(target=text, value=round(over_hand, 2), at_most=1.3, met=met[1])
+    return all(met)
+
+
+def emit(**facts: object) -> None:
+    """One JSON object on a line of its own."""
+    print(json.dumps(facts), flush=True)
 
 
 def _calls() -> dict[str, Callable[[], Any]]:
@@ -81,17 +110,18 @@ def _calls() -> dict[str, Callable[[], Any]]:
     return {**tools, "view by hand": by_hand}
 
 
-def _best(call: Callable[[], Any]) -> float:
-    """The least time of one call in any round."""
-    call()
-    rounds = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        for _ in range(CALLS):
-            call()
-        rounds.append((time.process_time() - start) / CALLS * 1000)
-    return min(rounds)
+def _milliseconds(call: Callable[[], Any]) -> float:
+    """CPU time of one call in a round."""
+    start = time.process_time()
+    for _ in range(CALLS):
+        call()
+    return (time.process_time() - start) / CALLS * 1000
+
+
+def measure() -> bool:
+    """Measure in a process of its own, as Django is set up once in each; True when every target is met."""
+    return subprocess.run([sys.executable, "-m", __name__], check=False).returncode == 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import floor, load, scenarios, streams
+from benchmarks import exposing, floor, load, scenarios, streams
 from benchmarks.background import run as background
 from benchmarks.console import run as console
 from benchmarks.processes import cores
@@ -261,6 +261,7 @@ def main(arguments: list[str] | None = None) -> int:
             servers.stop()
             if pins:
                 os.sched_setaffinity(0, set(pins))
+    met = exposing.measure() and met
     met = background.measure(wanted.background_rounds, wanted.background_seconds) and met
     return 0 if console.measure(wanted.console_rounds, wanted.console_seconds) and met else 1
 
