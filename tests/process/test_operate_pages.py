@@ -1,0 +1,202 @@
+"""The lines of docs/operate do what the pages say: a backup comes back, an old database is upgraded."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import redis
+
+from mcpsite.redis_server import RedisServer
+from tests.postgres import MISSING, PostgreSQL, binaries
+from tests.process.installation import PASSED_ON, ROOT
+
+OPERATE = ROOT / "docs" / "operate"
+SEEDED = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.services import issue_api_key
+from mcp_app.catalogue.changing.services import update_entry
+from mcp_app.models import Tool
+root = get_user_model().objects.create_superuser("root")
+issue_api_key(user=root, name="kept")
+update_entry(entry=Tool.objects.get(name="echo"), actor=root, title="Edited by hand")
+"""
+STATE = """
+import json
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from mcp_app.models import ApiKey, Tool
+print(json.dumps({
+    "users": list(get_user_model().objects.order_by("pk").values_list("username", flat=True)),
+    "keys": list(ApiKey.objects.order_by("pk").values_list("name", "secret_hash", "user__username")),
+    "titles": list(Tool.objects.exclude(title="").order_by("pk").values_list("name", "title")),
+    "secret": settings.SECRET_KEY,
+}))
+"""
+# In the form that the tables had after the first migration.
+OLD = """
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+old = MigrationExecutor(connection).loader.project_state(("mcp_app", "0001_initial")).apps
+ada = old.get_model("auth", "User").objects.create(username="ada", is_superuser=True)
+keys = old.get_model("mcp_app", "ApiKey").objects
+keys.create(name="old", prefix="mcp_old", secret_hash="0" * 64, user=ada)
+old.get_model("mcp_app", "Tool").objects.create(name="echo", source="code", title="Named long ago")
+"""
+
+MANAGE = ".venv/bin/python manage.py"
+
+pytestmark = pytest.mark.process
+
+
+def lines_below(page: str, heading: str) -> str:
+    """What a section of a page has a shell do."""
+    text = (OPERATE / page).read_text()
+    (section,) = re.findall(rf"^#+ {re.escape(heading)}$(.*?)(?=^#|\Z)", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```sh\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    assert blocks, f"{page} has no lines below {heading}"
+    return "set -e\n" + "".join(blocks)
+
+
+class Operated:
+    """An installation without processes, and the shell of who looks after it."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.data, self.backup = folder / "data", folder / "backup"
+        inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        named = {"DATA_DIR": str(self.data), "BACKUP": str(self.backup)}
+        self.environment = {**inherited, **named, **settings}
+
+    def sh(self, script: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", script.replace(".venv/bin/python", sys.executable)],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def manage(self, *words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def shell(self, code: str) -> str:
+        return self.manage("shell", "--no-imports", "-c", code)
+
+    def state(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.shell(STATE).splitlines()[-1])
+        return found
+
+    def seed(self) -> None:
+        self.manage("prepare")
+        self.shell(SEEDED)
+        (self.data / "uploads").mkdir()
+        (self.data / "uploads" / "kept.txt").write_text("kept")
+
+    def lose_everything(self) -> None:
+        """What a person finds after the accident: a new installation, and files that do not belong to it."""
+        shutil.rmtree(self.data)
+        self.manage("prepare")
+        (self.data / "uploads").mkdir()
+        (self.data / "uploads" / "later.txt").write_text("later")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    if binaries() is None:
+        pytest.skip(MISSING)
+    with PostgreSQL(tmp_path_factory.mktemp("postgres")) as running:
+        yield running
+
+
+@pytest.fixture
+def on_postgres(server: PostgreSQL, tmp_path: Path) -> Iterator[Operated]:
+    home = binaries()
+    cache = RedisServer(tmp_path / "redis", append_only=False)
+    try:
+        operated = Operated(tmp_path, DATABASE_URL=server.url, REDIS_URL=cache.start())
+        operated.environment["PATH"] = f"{home}:{operated.environment['PATH']}"
+        operated.sh('psql -q "$DATABASE_URL" -c "DROP SCHEMA public CASCADE" -c "CREATE SCHEMA public"')
+        yield operated
+    finally:
+        cache.stop()
+
+
+def test_on_sqlite_what_was_backed_up_while_others_write_comes_back(tmp_path: Path) -> None:
+    operated = Operated(tmp_path)
+    operated.manage("prepare")
+    database = operated.data / "db.sqlite3"
+    # Somebody reads all the time: what is written stays in the write-ahead log.
+    with closing(sqlite3.connect(database)) as reader:
+        reader.execute("SELECT count(*) FROM auth_user").fetchone()
+        operated.seed()
+        before = operated.state()
+        assert database.with_name("db.sqlite3-wal").stat().st_size > 0
+        said = operated.sh(lines_below("backup.md", "Back up SQLite"))
+    assert said.strip() == "ok"
+    operated.lose_everything()
+    database.with_name("db.sqlite3-wal").write_bytes(b"of another database")
+    assert operated.state() != before
+    operated.sh(lines_below("backup.md", "Restore SQLite"))
+    assert operated.state() == before
+    assert [path.name for path in (operated.data / "uploads").iterdir()] == ["kept.txt"]
+
+
+def test_on_postgresql_what_was_backed_up_comes_back_and_redis_forgets(on_postgres: Operated) -> None:
+    on_postgres.seed()
+    before = on_postgres.state()
+    on_postgres.sh(lines_below("backup.md", "Back up PostgreSQL"))
+    on_postgres.shell("from django.contrib.auth.models import User; User.objects.all().delete()")
+    on_postgres.shell(
+        "from django.db import connection; connection.cursor().execute('CREATE TABLE later ()')"
+    )
+    on_postgres.lose_everything()
+    with redis.from_url(on_postgres.environment["REDIS_URL"]) as client:
+        client.set("later", "1")
+        # Twice: what was restored can be backed up and restored again.
+        for _ in range(2):
+            on_postgres.sh(lines_below("backup.md", "Restore PostgreSQL"))
+            assert on_postgres.state() == before
+            assert client.dbsize() == 0
+            shutil.rmtree(on_postgres.backup)
+            on_postgres.sh(lines_below("backup.md", "Back up PostgreSQL"))
+    assert (
+        "later" not in on_postgres.sh('psql -At "$DATABASE_URL" -c "SELECT tablename FROM pg_tables"').split()
+    )
+    assert [path.name for path in (on_postgres.data / "uploads").iterdir()] == ["kept.txt"]
+
+
+def upgraded(operated: Operated) -> None:
+    """A database of the first version is upgraded by the lines of the page, and keeps what was in it."""
+    operated.manage("migrate", "mcp_app", "0001")
+    operated.shell(OLD)
+    # The lines before fetch the new code, and those after ask a running server.
+    lines = lines_below("upgrade.md", "Own processes").splitlines()
+    said = operated.sh("set -e\n" + "\n".join(line for line in lines if line.startswith(MANAGE)))
+    assert "mcp_app.0002_call" in said
+    assert "no issues" in said
+    operated.manage("migrate", "--check")
+    state = operated.state()
+    assert state["users"] == ["ada"]
+    assert state["keys"] == [["old", "0" * 64, "ada"]]
+    assert ["echo", "Named long ago"] in state["titles"]  # type: ignore[operator]
+
+
+def test_on_sqlite_a_database_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
+    upgraded(Operated(tmp_path))
+
+
+def test_on_postgresql_a_database_of_the_first_version_is_upgraded(on_postgres: Operated) -> None:
+    upgraded(on_postgres)
