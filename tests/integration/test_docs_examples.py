@@ -1,4 +1,4 @@
-"""The examples of the application developer's guide do what it says."""
+"""The examples of the guides for application developers do what they say."""
 
 from __future__ import annotations
 
@@ -16,11 +16,22 @@ from celery import current_app
 from mcp_app.catalogue.definitions.registry import registry
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-GUIDES = ("writing-tools.md", "questions.md", "extensions.md", "expose.md")
-BLOCKS = {
-    guide: re.findall(r"^```python\n(.*?)^```$", (DOCS / guide).read_text(), flags=re.DOTALL | re.MULTILINE)
-    for guide in GUIDES
-}
+GUIDES = ("writing-tools.md", "questions.md", "extensions.md", "expose.md", "cookbook.md", "coming-from.md")
+# The first line of a block that shows how another library words the same.
+OTHERS = {"coming-from.md": ("# FastMCP", "# Official SDK", "# django-mcp-server", "# drf-mcp")}
+
+
+def blocks(guide: str) -> list[str]:
+    """Every block of Python in a guide."""
+    return re.findall(r"^```python\n(.*?)^```$", (DOCS / guide).read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def is_ours(block: str) -> bool:
+    """Whether a block belongs to the app that a guide makes."""
+    return block.startswith("# library/")
+
+
+BLOCKS = {guide: [block for block in blocks(guide) if is_ours(block)] for guide in GUIDES}
 TESTS = [
     (guide, name)
     for guide, blocks in BLOCKS.items()
@@ -57,5 +68,20 @@ def test_the_guide_keeps_its_word(guide: dict[str, Any], name: str) -> None:
 
 @pytest.mark.parametrize("page", GUIDES)
 def test_every_block_of_a_guide_says_which_file_it_is(page: str) -> None:
-    found = {block.splitlines()[0] for block in BLOCKS[page]}
-    assert found == {"# library/mcp.py", "# library/tests/test_mcp.py"}
+    found = {block.splitlines()[0] for block in blocks(page)}
+    assert found == {"# library/mcp.py", "# library/tests/test_mcp.py", *OTHERS.get(page, ())}
+
+
+@pytest.mark.parametrize("library", OTHERS["coming-from.md"])
+def test_what_another_library_is_said_to_need_is_python(library: str) -> None:
+    (block,) = (block for block in blocks("coming-from.md") if block.startswith(f"{library}\n"))
+    compile(block, library, "exec")
+
+
+def test_the_tool_of_the_official_sdk_is_one() -> None:
+    (block,) = (block for block in blocks("coming-from.md") if block.startswith("# Official SDK\n"))
+    names: dict[str, Any] = {"__name__": "library"}
+    exec(compile(block, "coming-from.md", "exec", dont_inherit=True), names)
+    (tool,) = asyncio.run(names["mcp"].list_tools())
+    assert tool.name == "index_shelves"
+    assert list(tool.input_schema["properties"]) == ["shelves"]
