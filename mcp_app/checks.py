@@ -17,7 +17,6 @@ from django.contrib.staticfiles import finders
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
 from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
@@ -298,7 +297,9 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
     """What administrators asked for; runs with ``migrate`` and ``check --database default``."""
     from django.contrib.auth.models import Permission
 
-    if "default" not in (databases or ()) or not _has_tables():
+    from mcp_app.prepare import is_migrated
+
+    if "default" not in (databases or ()) or not is_migrated():
         return []
     known = {
         f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")
@@ -320,19 +321,13 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
     """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
     from mcp_app.catalogue.changing.mirror import not_in_database
+    from mcp_app.prepare import is_migrated
 
     # `migrate` checks first and brings them in last.
-    if "default" not in (databases or ()) or sys.argv[1:2] == ["migrate"] or not _has_tables():
+    if "default" not in (databases or ()) or sys.argv[1:2] == ["migrate"] or not is_migrated():
         return []
     if not (absent := not_in_database()):
         return []
     names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
     text = f"Clients are not offered what code defines: {names}."
     return [Warning(text, hint="Run `manage.py migrate` or `manage.py mcp_prepare`.", id="mcp_app.W020")]
-
-
-def _has_tables() -> bool:
-    """Whether the tables are there: the first ``migrate`` checks before it makes them."""
-    found = set(connections["default"].introspection.table_names())
-    needed = {kind._meta.db_table for kind in (Tool, Prompt, Resource, ResourceTemplate)}
-    return needed | {"auth_permission"} <= found

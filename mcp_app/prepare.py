@@ -28,7 +28,7 @@ def after_migrate(
     """
     if plan is None or using != DEFAULT_DB_ALIAS or not router.allow_migrate(using, sender.label):
         return
-    if not _is_complete(sender.label, using):
+    if not is_migrated(sender.label, using):
         return
     # A role holds permissions, which another receiver of the same signal makes: perhaps after us.
     create_permissions(apps.get_app_config(sender.label), verbosity=0, using=using)
@@ -37,6 +37,7 @@ def after_migrate(
         print(f"  MCP catalogue: {mirrored.changed} entries brought up to date, {len(made)} roles made")  # noqa: T201 - as Django's own receivers do
 
 
-def _is_complete(label: str, using: str) -> bool:
+def is_migrated(label: str = "mcp_app", using: str = DEFAULT_DB_ALIAS) -> bool:
+    """Whether the tables have their newest form: ``migrate`` checks the system before it gives them that."""
     loader = MigrationLoader(connections[using])
     return set(loader.graph.leaf_nodes(label)) <= set(loader.applied_migrations)

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -114,10 +115,11 @@ class Operated:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+def server() -> Iterator[PostgreSQL]:
     if binaries() is None:
         pytest.skip(MISSING)
-    with PostgreSQL(tmp_path_factory.mktemp("postgres")) as running:
+    # Not below pytest's own folder, which the server's user may not enter.
+    with tempfile.TemporaryDirectory(prefix="mcp-operate-") as folder, PostgreSQL(Path(folder)) as running:
         yield running
 
 
