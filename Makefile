@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-system test-postgres chaos browser corpus conformance wheel bench lint format clean
+.PHONY: run test test-system test-postgres chaos browser corpus conformance wheel docs bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
@@ -52,6 +52,11 @@ wheel: .venv/test.stamp
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 	$(BIN)/python -m tests.foreign_project.run dist/*.whl --python "$$(command -v $(PYTHON))" --django $(DJANGO) --servers $(SERVERS) $(ARGS)
 
+# The documents as a site, in site/: a page that nothing leads to, and a link or anchor that leads nowhere, is an error.
+docs: .venv-docs/docs.stamp
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet --clean --strict
+	@echo "Open site/index.html, or with the search: python3 -m http.server --directory site"
+
 bench: .venv/test.stamp
 	$(BIN)/python -m benchmarks.run
 
@@ -69,17 +74,17 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .bootstrap .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis staticfiles dist
+	rm -rf .venv .venv-docs site .bootstrap .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis staticfiles dist
 
 # Where ensurepip is missing (Debian without python3-venv), uv makes the environment; `--target` works even
 # where pip must not touch the system's packages.
-.venv/made.stamp:
+.venv/made.stamp .venv-docs/made.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: install it, or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv 2>/dev/null || \
+	@$(@D)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(@D) 2>/dev/null || \
 	  { $(PYTHON) -m pip install --quiet --disable-pip-version-check --target .bootstrap uv && \
-	    .bootstrap/bin/uv venv --quiet --clear --seed --python "$$(command -v $(PYTHON))" .venv; } || \
-	  { echo "Cannot make .venv: install python3-venv (or pip) and try again." >&2; exit 1; }
+	    .bootstrap/bin/uv venv --quiet --clear --seed --python "$$(command -v $(PYTHON))" $(@D); } || \
+	  { echo "Cannot make $(@D): install python3-venv (or pip) and try again." >&2; exit 1; }
 	@touch $@
 
 .venv/runtime.stamp: requirements.txt .venv/made.stamp
@@ -91,3 +96,8 @@ clean:
 	@echo "Installing the pinned test requirements into .venv"
 	@$(PIP) -r requirements-test.txt
 	@touch $@ .venv/runtime.stamp
+
+.venv-docs/docs.stamp: docs/requirements.txt .venv-docs/made.stamp
+	@echo "Installing the pinned requirements of the documents into .venv-docs"
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r docs/requirements.txt
+	@touch $@

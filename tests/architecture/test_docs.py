@@ -1,12 +1,15 @@
-"""What the documents name exists, and every setting is documented."""
+"""What the documents name exists, every setting is documented, and the site leads to every page."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from mcp_app.conf import Settings
 from mcp_app.contrib.web_tools import conf as web_tools
@@ -14,7 +17,26 @@ from mcpsite.environment import REMEDIES
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCUMENTS])
+BLOCK = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+QUOTED = re.compile(r"^```\w*\n# (deploy/\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def pages_of(navigation: Any) -> Iterator[str]:
+    """The pages that a part of the site's navigation leads to."""
+    if isinstance(navigation, str):
+        yield navigation
+    else:
+        for part in navigation.values() if isinstance(navigation, dict) else navigation:
+            yield from pages_of(part)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as addresses, where a code host and the site word them alike."""
+    headings = re.findall(r"^#+ +(.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
+    return {heading.replace(" ", "-") for heading in plain if heading.isascii() and "  " not in heading}
 
 
 @pytest.mark.parametrize("name", [*REMEDIES, *(item.name.upper() for item in fields(Settings))])
@@ -31,6 +53,31 @@ def test_every_setting_of_the_web_tools_is_documented(name: str) -> None:
 def test_every_link_of_a_page_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_of_a_link_is_a_heading(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    targets = [(page.parent / path if path else page, anchor) for path, anchor in links]
+    assert not [anchor for target, anchor in targets if anchor not in anchors(target)]
+
+
+def test_the_site_leads_to_every_page_once() -> None:
+    configuration = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    found = sorted(pages_of(configuration["nav"]))
+    assert found == sorted(str(page.relative_to(ROOT / "docs")) for page in DOCUMENTS)
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_link_of_the_site_leaves_it(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text())
+    assert not [link for link in links if not (page.parent / link).resolve().is_relative_to(ROOT / "docs")]
+
+
+def test_a_file_that_a_page_quotes_is_quoted_word_for_word() -> None:
+    quoted = [match for page in DOCUMENTS for match in QUOTED.findall(page.read_text())]
+    assert len(quoted) > 3
+    assert not [path for path, text in quoted if (ROOT / path).read_text() != text]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
