@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.testing import Client, RequestError, call_tool
+from tests.integration.exposing import hostile
 from tests.integration.exposing.conftest import add_orders
 from tests.integration.exposing.shop import Customer, Order
 
@@ -332,20 +332,6 @@ def test_a_secret_that_is_named_as_one_can_be_offered_on_purpose(shop: dict[str,
     assert call_tool("customer_list")["structuredContent"]["rows"][0] == {"api_key": "customer-secret"}
 
 
-HOSTILE = (
-    None, True, False, -1, 0, 1, 7, 2**63, -(2**63), 1e30, 1e300, 0.5, -0.0, "", " ", "1", "é" * 1001, "\x00",
-    "%", "_", "' OR 1=1 --", "0000-00-00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00",
-    "2026-01-01", "12:00", "NaN", "-Infinity", "1e999", "9" * 40, "0." + "9" * 40, [], [None], [1, "a"], [[]],
-    {}, {"a": 1}, "open", "paid", "cost", "-cost", "customer__owner__password", "number", "-due", "id;drop",
-    "x:y:z",
-)  # fmt: skip
-NAMES = (
-    "pk", "order", "limit", "cursor", "cost", "cost__gte", "customer__api_key",
-    "customer__owner__password__startswith",
-    "extra__words", "status__regex", "id", "fields", "queryset", "using", "_connector", "pk__in",
-)  # fmt: skip
-
-
 @pytest.mark.requirement("INT-43", "INT-44")
 async def test_hostile_arguments_reach_no_hidden_column_no_hidden_row_and_no_failure(
     shop: dict[str, Any],
@@ -354,22 +340,14 @@ async def test_hostile_arguments_reach_no_hidden_column_no_hidden_row_and_no_fai
         return Order.objects.exclude(status="lost")
 
     _exposed(queryset=open_ones)
-    chance = random.Random(14)
+    tools = {name: tool.wire["inputSchema"] for name, tool in registry.tools.items()}
     answered = 0
     async with Client(**MAY) as client:
-        for _ in range(300):
-            name = chance.choice(("orders_list", "orders_list", "orders_get"))
-            names = chance.sample((*FILTERS, *FILTERS, *NAMES), k=chance.randint(0, 2))
-            arguments = {each: chance.choice(HOSTILE) for each in names}
-            if name == "orders_get":
-                arguments = {"pk": chance.choice((*HOSTILE, 1, 2, 3, 6)), **arguments}
-                arguments = {"pk": arguments["pk"]} if chance.random() < 0.7 else arguments
+        for name, arguments in hostile.calls(tools, 300):
             result = await client.call_tool(name, arguments)
             text = json.dumps(result)
             answered += not result.get("isError")
-            assert "incident" not in text, (name, arguments)
-            assert "cannot be sent" not in text, (name, arguments)
-            assert "7.77" not in text
-            assert "customer-secret" not in text
+            secrets = ("incident", "cannot be sent", "7.77", "customer-secret", "md5$")
+            assert not any(word in text for word in secrets), (name, arguments)
             assert "lost" not in json.dumps(result.get("structuredContent")), (name, arguments)
-    assert answered > 30
+    assert answered > 60
