@@ -1,7 +1,8 @@
 """The database in threads of ours: Django looks after connections only around an HTTP request of its own.
 
 Queries of the server itself run in a few threads that keep their connections (``query``, ``aquery``): opening
-one takes longer than most queries. Threads that run other people's code keep none (``foreign_code``).
+one takes longer than most queries. Threads that run other people's code keep theirs by stricter rules
+(``threads.kept_connections``).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from django.db.utils import DEFAULT_DB_ALIAS
 from django.dispatch import receiver
 
 from mcp_app.postgresql import silence
+from mcp_app.threads.context import run_in
 
 # As many connections as one process keeps at most.
 THREADS = 8
@@ -52,13 +54,6 @@ def thread_connection() -> Iterator[None]:
         yield
     finally:
         close_old_connections()
-
-
-@contextmanager
-def foreign_code() -> Iterator[None]:
-    """As ``thread_connection``, for other people's code: its own queries wait as long as its call may."""
-    with thread_connection(), silence.patience():
-        yield
 
 
 def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,8 +93,8 @@ _making = threading.Lock()
 def _submit(function: Callable[[], T]) -> Future[T]:
     if is_silent():
         raise OperationalError(silence.NOTHING)
-    # In the caller's context, as in a thread of asyncio's own: the language, for example, is kept there.
-    return _threads().submit(copy_context().run, _work, function, time.monotonic() + QUEUE_SECONDS)
+    # In the caller's context, as in a thread of Django's own: the language, for example, is kept there.
+    return _threads().submit(run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS)
 
 
 def _work(function: Callable[[], T], until: float) -> T:
@@ -110,7 +105,7 @@ def _work(function: Callable[[], T], until: float) -> T:
     finally:
         for connection in _thread.connections:
             connection.health_check_done = False
-            if connection.errors_occurred or not connection.autocommit:
+            if connection.errors_occurred or not connection.autocommit or _is_of_a_pool(connection):
                 connection.close_if_unusable_or_obsolete()
 
 
@@ -125,14 +120,26 @@ def _threads() -> ThreadPoolExecutor:
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
     _thread.connections = connections.all()
+    kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
     for connection in _thread.connections:
-        kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
-        connection.settings_dict = {**connection.settings_dict, **kept}
+        if not _is_of_a_pool(connection):
+            connection.settings_dict = {**connection.settings_dict, **kept}
+
+
+def _is_of_a_pool(connection: Any) -> bool:
+    """Whether the driver keeps the connections: each goes back to it at once, and as it was."""
+    return bool(connection.settings_dict["OPTIONS"].get("pool"))
 
 
 @receiver(connection_created)
 def _be_impatient(connection: Any, **_: Any) -> None:
-    if hasattr(_thread, "connections") and connection.vendor == "postgresql":
+    if (
+        hasattr(_thread, "connections")
+        and connection.vendor == "postgresql"
+        and not _is_of_a_pool(connection)
+        # The mark that Django asks for behind a pooler of transactions, where others would get what is set.
+        and not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+    ):
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}")
             cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")

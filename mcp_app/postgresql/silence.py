@@ -11,8 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from typing import Any
 
 # Together below the 2 seconds within which is refused what cannot be stored (R15).
@@ -100,14 +99,9 @@ class Silence:
             log.warning("The database answers again.")
 
 
-@contextmanager
-def patience() -> Iterator[None]:
-    """Inside, this thread waits for the database as long as it takes: it runs other people's code."""
-    before, _thread.is_patient = _is_patient(), True
-    try:
-        yield
-    finally:
-        _thread.is_patient = before
+def be_patient(*, patient: bool) -> None:
+    """Whether this thread waits for the database as long as it takes: it runs other people's code."""
+    _thread.is_patient = patient
 
 
 def watch() -> None:
@@ -123,7 +117,7 @@ def is_watched() -> bool:
 
 def of(alias: str) -> Silence:
     """What is known of the database that Django's settings call ``alias``."""
-    return _known.setdefault(alias, Silence())
+    return _known.get(alias) or _known.setdefault(alias, Silence())
 
 
 _watched = False

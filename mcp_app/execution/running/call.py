@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
-from concurrent.futures import Future
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ from mcp_app.execution.running.exceptions import Cancelled, Suspended
 from mcp_app.execution.running.json_values import sendable
 from mcp_app.execution.running.reply import Lost, Outlet
 from mcp_app.execution.running.results import unexpected
-from mcp_app.execution.running.threads import own_place
+from mcp_app.execution.running.threads import Work, own_work
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.protocol.errors import InternalError, McpError, RequestCancelled, fitted
 from mcp_app.protocol.messages import jsonrpc
@@ -118,7 +117,7 @@ class Call:
         self.telemetry, self.inputs = telemetry, inputs
         self.task: asyncio.Task[Any] | None = None
         self.outcome = self.stopped_by = ""
-        self.threads: tuple[Future[Any], ...] = ()
+        self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
         self._asked: set[str] = set()
@@ -159,7 +158,7 @@ class Call:
     @property
     def in_thread(self) -> bool:
         """Whether synchronous code of this call runs in a thread, even if its call is over."""
-        return any(not thread.done() for thread in self.threads)
+        return any(work.running() for work in self.threads)
 
     @property
     def goes_on(self) -> bool:
@@ -324,11 +323,11 @@ class Call:
         if threading.get_ident() == self._thread:
             raise RuntimeError("This name blocks: async code must await the name that begins with 'a'.")
         self.raise_if_stopped()
-        place = own_place()
+        work = own_work()
 
         async def awaited() -> T:
             with self._question():
-                return await question() if place is None else await place.away(question)
+                return await question() if work is None else await work.away(question)
 
         try:
             return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result()

@@ -165,7 +165,7 @@ class Calls:
             for call in running:
                 call.shut_down()
             await _still_running(running, 1)
-        self.runner.close()
+        await self.runner.close()
 
     def _finished(self, call: Call, encoded: bytes) -> None:
         running = self._running[call.principal.key] - 1

@@ -13,7 +13,6 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, Validat
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.definition import ToolFunction
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.database import foreign_code
 from mcp_app.execution.running.call import UNWILLING_SECONDS, Call
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.exceptions import Cancelled, Suspended
@@ -40,9 +39,9 @@ class Runner:
     def __init__(self, threads: int) -> None:
         self._threads = Threads(threads)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Take no more work; a thread that does not listen to cancellation is left behind."""
-        self._threads.close()
+        await self._threads.close()
 
     async def invoke(
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
@@ -63,16 +62,15 @@ class Runner:
                 raise Suspended
 
     async def _invoke_in_thread(self, function: ToolFunction, keywords: dict[str, Any], call: Call) -> Any:
-        thread = await self._threads.start(_in_thread, function.call, keywords)
-        # All of them: a tool in a thread may read a resource that has one of its own.
-        call.threads = (*(each for each in call.threads if not each.done()), thread)
+        work = self._threads.start(_in_thread, function.call, keywords)
+        # All of it: a tool in a thread may read a resource that has one of its own.
+        call.threads = (*(each for each in call.threads if not each.done()), work)
         try:
-            return await asyncio.wrap_future(thread)
+            return await work.outcome()
         except asyncio.CancelledError:
             if call.suspended:
                 # Its client comes back at once: the next run must not meet this one's clearing up.
-                ended = asyncio.gather(asyncio.wrap_future(thread), return_exceptions=True)
-                await asyncio.wait((ended,), timeout=UNWILLING_SECONDS)
+                await work.end(UNWILLING_SECONDS)
             raise
 
     async def run_tool(
@@ -177,7 +175,6 @@ def _unapproved(entry: ToolEntry) -> dict[str, Any]:
     return error_result(f"{entry.name} needs approval now, which this call does not have: call it again.")
 
 
-@foreign_code()
 def _in_thread(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
     return settle(function(**keywords))
 

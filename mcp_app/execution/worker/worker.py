@@ -184,7 +184,7 @@ class Worker:
         await self._metrics.close()
         await self._log.close()
         await self._streams.close()
-        self._runner.close()
+        await self._runner.close()
 
     async def _run(self, record: CallRecord, principal: Principal, renewer: LeaseRenewer) -> str:
         inputs = _inputs(record)
@@ -200,7 +200,7 @@ class Worker:
         if await reply.done():  # The answer of an attempt that lost its call is discarded.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
         # The renewer ends this process if a thread never does. What a thread raises came too late.
-        await asyncio.gather(*map(asyncio.wrap_future, call.threads), return_exceptions=True)
+        await asyncio.gather(*(work.end() for work in call.threads))
         return call.outcome
 
     def _call(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from mcp_app.execution.running.calls import Calls
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
 from mcp_app.execution.running.runner import Runner
+from mcp_app.execution.running.threads import Threads
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.correlation import Correlation
 from mcp_app.observability.counts import Counts
@@ -155,17 +155,12 @@ def in_thread(function: Callable[[Context], Any]) -> Work:
     """Work that runs a function in a thread, as the runner does for synchronous tools."""
 
     async def work(call: Call, context: Context) -> dict[str, Any]:
-        thread: Future[Any] = Future()
-        thread.set_running_or_notify_cancel()
-        call.threads = (thread,)
-
-        def run() -> Any:
-            try:
-                return function(context)
-            finally:
-                thread.set_result(None)
-
-        return result(str(await asyncio.to_thread(run)))
+        threads = Threads(1)
+        call.threads = (threads.start(function, context),)
+        try:
+            return result(str(await call.threads[0].outcome()))
+        finally:
+            await threads.close()
 
     return work
 

@@ -209,7 +209,7 @@ async def test_a_closed_runner_takes_no_more_threads(stage: Stage) -> None:
         """Late."""
         return "late"
 
-    stage.runner.close()
+    await stage.runner.close()
     (answer,) = await stage.said(call_of(stage, late))
     assert answer["result"]["isError"]
 

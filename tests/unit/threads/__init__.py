@@ -1,0 +1,1 @@
+"""What threads of ours have and keep."""
