@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from mcp_app.catalogue.changing.mirror import not_in_database
+from mcp_app.doctor.connections import connections
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.models import LogCursor
@@ -133,4 +134,4 @@ def one_host(installation: Installation) -> Iterator[Finding]:
         yield warning("database.one_host", text, "Move to PostgreSQL, the same one everywhere.")
 
 
-CHECKS = (migrations, catalogue, writes, clock, write_ahead_log, disk, one_host)
+CHECKS = (migrations, catalogue, writes, clock, connections, write_ahead_log, disk, one_host)

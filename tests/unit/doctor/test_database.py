@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import orjson
 import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from mcp_app import conf
 from mcp_app.doctor import Finding, Installation, Level, database, examine
+from mcp_app.doctor.connections import connections, connections_finding
 from mcp_app.doctor.examination import Area
 from mcp_app.models import LogCursor
 from mcp_app.streams.blocking.presence import Presence
+from mcp_app.streams.gateway import Streams
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
 HERE = Installation()
@@ -63,6 +69,40 @@ def test_a_database_that_takes_no_writes_is_an_error() -> None:
 def test_room_and_clocks_are_judged(finding: Finding, level: Level) -> None:
     assert finding.level == level
     assert bool(finding.remedy) == (level != Level.OK)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "used", "web", "children", "level"),
+    [
+        (97, 5, 2, 2, Level.OK),
+        (50, 5, 2, 2, Level.OK),
+        (49, 5, 2, 2, Level.WARNING),
+        (97, 88, 1, 0, Level.WARNING),
+    ],
+)
+def test_connections_are_enough_when_each_process_may_keep_all_of_its_own(
+    allowed: int, used: int, web: int, children: int, level: Level
+) -> None:
+    found = connections_finding(allowed, used, web, children)
+    assert (found.check, found.level) == ("database.connections", level)
+    assert bool(found.remedy) == (level != Level.OK)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="only a server limits connections")
+def test_the_processes_that_report_are_counted_against_what_the_server_allows(clean_redis: str) -> None:
+    async def report() -> None:
+        streams = Streams.connect(clean_redis, conf.get())
+        await streams.start()
+        for number, kind in enumerate(["web", "web", "worker"]):
+            await streams.metrics.add(f"process-{number}", 1, [], orjson.dumps({"kind": kind}))
+        await streams.close()
+
+    asyncio.run(report())
+    (found,) = connections(Installation(redis_url=clean_redis))
+    assert "web processes (2, each 16)" in found.text
+    assert "(1, each 9) keep 41 at most" in found.text
+    (alone,) = connections(HERE)
+    assert "keep 16 at most" in alone.text
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only a file cannot be shared")

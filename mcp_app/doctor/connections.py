@@ -1,0 +1,62 @@
+"""PostgreSQL: whether it allows as many connections as the processes may keep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import orjson
+from django.db import connection
+
+from mcp_app import conf, database
+from mcp_app.doctor.finding import Finding, ok, warning
+from mcp_app.doctor.installation import Installation
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.blocking.process_reports import ProcessReports
+
+NEARLY_FULL = 0.9
+# The limits of the server, of this role and of this database, whichever is lowest; -1 is none.
+ALLOWED = """
+SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    UNION ALL SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user
+    UNION ALL SELECT datconnlimit FROM pg_database WHERE datname = current_database()
+"""
+# Anybody may read these numbers, unlike what pg_stat_activity tells of other users' sessions.
+USED = "SELECT sum(numbackends) FROM pg_stat_database"
+
+
+def connections(installation: Installation) -> Iterator[Finding]:
+    """Whether there are enough for all processes, also when each opens all that it may."""
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(ALLOWED)
+        allowed = min(limit for (limit,) in cursor.fetchall() if limit >= 0)
+        cursor.execute(USED)
+        used = int(cursor.fetchone()[0])
+    running = _running(installation)
+    yield connections_finding(allowed, used, running["web"] or 1, running["worker"])
+
+
+def connections_finding(allowed: int, used: int, web: int, children: int) -> Finding:
+    """What these limits and numbers of web processes and of workers' children mean."""
+    check = "database.connections"
+    of_web, of_child = database.THREADS + conf.get().sync_threads, database.THREADS + 1
+    needed = web * of_web + children * of_child
+    text = f"{allowed} are allowed, {used} are open; web processes ({web}, each {of_web}) and children of "
+    text += f"workers ({children}, each {of_child}) keep {needed} at most"
+    if needed > allowed or used > NEARLY_FULL * allowed:
+        remedy = "Raise max_connections (or the limit of the role or database), lower SYNC_THREADS, "
+        return warning(check, text, f"{remedy}or put a pooler such as PgBouncer between.")
+    return ok(check, text)
+
+
+def _running(installation: Installation) -> Counter[str]:
+    """How many processes of each kind report that they run; none where none reports."""
+    if not installation.redis_url:
+        return Counter()
+    try:
+        reports = ProcessReports(installation.redis_url).read()
+    except StreamsUnavailable:
+        return Counter()
+    return Counter(str(orjson.loads(report).get("kind")) for report in reports)

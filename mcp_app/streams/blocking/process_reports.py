@@ -1,0 +1,32 @@
+"""Owns a look at what living processes reported of themselves last; must not know what that is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.connections.client import sync_client
+from mcp_app.streams.connections.keys import FIGURES
+from mcp_app.streams.stores.metrics import LIFE_SECONDS
+
+
+class ProcessReports:
+    """Reads the reports that ``base.Metrics`` takes in, without an event loop; usable from threads."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, url: str) -> None:
+        self._client = sync_client(url)
+
+    def read(self) -> list[bytes]:
+        """The state each living process reported last. Raises StreamsUnavailable."""
+        _, _, reports, processes = FIGURES
+        try:
+            now: Any = self._client.time()
+            living: Any = self._client.zrangebyscore(processes, now[0] - LIFE_SECONDS, "+inf")
+            found: Any = self._client.hmget(reports, living) if living else []
+        except redis.RedisError as error:
+            raise StreamsUnavailable("Redis does not say which processes run.") from error
+        return [report.partition(b" ")[2] for report in found if report is not None]
