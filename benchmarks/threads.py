@@ -1,0 +1,167 @@
+"""Measures synchronous tools inside one process: ``python -m benchmarks.threads [--beside ../before]``.
+
+How many calls a second the runner hands to its threads and back, with and without an indexed query on a
+private PostgreSQL, as a share of what a bare pool of as many threads does that keeps its connections. In each
+round the checkouts take turns, and in each of them the runner and the pool; ratios are of neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+THREADS, CALLERS = 8, 32
+HERE = Path(__file__).resolve().parent.parent
+Rates = dict[str, list[float]]
+
+
+async def rate(call: Callable[[], Awaitable[Any]], expected: Any, seconds: float) -> float:
+    """Calls a second, by callers of which each waits for its answer."""
+    end = time.perf_counter() + seconds
+    done = 0
+
+    async def caller() -> None:
+        nonlocal done
+        while time.perf_counter() < end:
+            assert await call() == expected
+            done += 1
+
+    begun = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(CALLERS)))
+    return done / (time.perf_counter() - begun)
+
+
+async def measure(rounds: int, seconds: float) -> Rates:
+    """In this process: each function by the runner and by the bare pool, in turns."""
+    from django.contrib.auth import get_user_model
+    from django.db import connections
+
+    from mcp_app.catalogue.definitions.definition import ToolFunction
+    from mcp_app.execution.running.runner import Runner
+
+    def plain() -> str:
+        return "hello"
+
+    def query() -> str:
+        return str(get_user_model().objects.values_list("username", flat=True).get(pk=1))
+
+    runner, pool, loop = Runner(THREADS), ThreadPoolExecutor(THREADS), asyncio.get_running_loop()
+    found: Rates = defaultdict(list)
+    for number in range(rounds + 1):
+        for name, function, expected in (("sync", plain, "hello"), ("sync, one query", query, "ada")):
+            tool = ToolFunction(function, is_async=False, context_name=None, bind=lambda _: {})
+
+            def by_runner(tool: ToolFunction = tool) -> Awaitable[Any]:
+                call: Any = SimpleNamespace(threads=(), suspended=False)
+                return runner.invoke(tool, {}, call, call)
+
+            def by_pool(function: Callable[[], str] = function) -> Awaitable[Any]:
+                return loop.run_in_executor(pool, function)
+
+            for who, call in (("ours", by_runner), ("pool", by_pool)):
+                measured = await rate(call, expected, seconds)
+                if number:  # The first round only warms.
+                    found[f"{name}: {who}"].append(measured)
+    await asyncio.gather(*(loop.run_in_executor(pool, connections.close_all) for _ in range(THREADS)))
+    return found
+
+
+def child(rounds: int, seconds: float) -> None:
+    """Measure the checkout that this process imports, on one core, and print what was found."""
+    import django
+    import uvloop
+
+    os.sched_setaffinity(0, {int(os.environ["BENCH_CORE"])})
+    django.setup()
+    print(json.dumps(uvloop.run(measure(rounds, seconds))))
+
+
+def run(checkout: Path, environment: dict[str, str], *options: str) -> Rates:
+    """This script in a process of its own, with the code of ``checkout``."""
+    command = [sys.executable, "-P", str(Path(__file__).resolve()), "--child", *options]
+    done = subprocess.run(
+        command, env={**environment, "PYTHONPATH": str(checkout)}, cwd=checkout, capture_output=True,
+        text=True, check=False, timeout=600,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"The benchmark failed in {checkout}:\n{done.stderr[-4000:]}")
+    found: Rates = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def prepare(environment: dict[str, str]) -> None:
+    """A database with one user."""
+    user = "from django.contrib.auth import get_user_model as m; m().objects.create(pk=1, username='ada')"
+    for command in (["migrate", "-v", "0"], ["shell", "-v", "0", "-c", user]):
+        subprocess.run([sys.executable, "manage.py", *command], cwd=HERE, env=environment, check=True)
+
+
+def compare(checkouts: list[Path], rounds: int, seconds: float, environment: dict[str, str]) -> None:
+    """All rounds, then a line for each row: medians, and the share of the pool in each checkout."""
+    shares: dict[tuple[str, Path], list[float]] = defaultdict(list)
+    rates: dict[tuple[str, Path], list[float]] = defaultdict(list)
+    for number in range(rounds):
+        for checkout in checkouts[:: 1 if number % 2 else -1]:
+            found = run(checkout, environment, "--rounds", "2", "--seconds", str(seconds))
+            for row in {name.rpartition(":")[0] for name in found}:
+                ours, pool = found[f"{row}: ours"], found[f"{row}: pool"]
+                shares[row, checkout] += [a / b for a, b in zip(ours, pool, strict=True)]
+                rates[row, checkout] += ours
+    for row, checkout in sorted(rates):
+        facts: dict[str, Any] = {"work": row, "checkout": str(checkout)}
+        facts["per_second"] = round(statistics.median(rates[row, checkout]))
+        facts["of_pool"] = round(statistics.median(shares[row, checkout]), 2)
+        facts["of_pool_from_to"] = [round(f(shares[row, checkout]), 2) for f in (min, max)]
+        print(json.dumps(facts), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--beside", type=Path, help="a checkout of another commit, measured in turns")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.6)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    wanted = parser.parse_args()
+    if wanted.child:
+        child(wanted.rounds, wanted.seconds)
+        return
+    from tests.postgres import MISSING, PostgreSQL, binaries
+
+    if binaries() is None:
+        raise SystemExit(MISSING)
+    checkouts = [HERE, *([wanted.beside.resolve()] if wanted.beside else [])]
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[-1]})  # For PostgreSQL; what is measured has the first core.
+    folder = Path(tempfile.mkdtemp(prefix="mcp-bench-pg-"))
+    try:
+        with tempfile.TemporaryDirectory(prefix="mcp-bench-") as data, PostgreSQL(folder) as database:
+            environment = {
+                **os.environ,
+                "DATA_DIR": data,
+                "DATABASE_URL": database.url,
+                "DJANGO_SETTINGS_MODULE": "mcpsite.settings",
+                "SECRET_KEY": "only for the benchmark, which nobody can reach",
+                "BENCH_CORE": str(cores[0]),
+            }
+            prepare(environment)
+            compare(checkouts, wanted.rounds, wanted.seconds, environment)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
