@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.columns import json_column
@@ -21,6 +22,7 @@ from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.changing.revisions import LIMITS
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.exposing.viewsets.offering import has_open_view
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.serving.entry_builder import without_arguments
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -46,6 +48,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     definition_fields = (
         "name",
         "code_description",
+        "shown_callers",
         "shown_execution",
         "shown_input_schema",
         "shown_output_schema",
@@ -116,6 +119,16 @@ class ToolAdmin(TransferPages, EntryAdmin):
     def tool_schema(self, preset: Tool) -> SafeString:
         """The input schema that fixed arguments are checked against."""
         return json_block(preset.preset_of.input_schema if preset.preset_of else None)
+
+    @admin.display(description="callers")
+    def shown_callers(self, tool: Tool) -> str:
+        """Who may call it; what a view decides about them is known to its code only."""
+        exposed = tool.preset_of.name if tool.preset_of else tool.name
+        if tool.permission:
+            return format_html("those with the permission {}", visible(tool.permission))
+        if has_open_view(exposed):
+            return "open to every caller: neither this entry nor the view behind it asks for a permission"
+        return "every caller, as far as its code lets them"
 
     @admin.display(description="runs")
     def shown_execution(self, tool: Tool) -> str:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from rest_framework.permissions import AllowAny
+from rest_framework.viewsets import ViewSet
 
+from mcp_app import expose
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Source, Tool
 from tests.admin_seed import Seed
@@ -296,6 +299,30 @@ def test_a_tool_says_where_its_code_asks_to_be_run(
     monkeypatch.setitem(registry.tools, "echo", replace(registry.tools["echo"], **options))
     text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
     assert re.search(rf">\s*{shown}\s*<", text)
+
+
+@pytest.mark.requirement("INT-46")
+def test_a_tool_says_who_may_call_it(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown() -> str:
+        text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+        found = re.search(
+            r">\s*(those with .*?</bdi>|open to every caller[^<]*|every caller, [^<]*?)\s*<", text
+        )
+        return re.sub("<.*?>", "", found[1]) if found else ""
+
+    class Echo(ViewSet):
+        permission_classes = (AllowAny,)
+
+        def list(self, request: object) -> None:
+            """Nothing."""
+
+    assert shown() == "every caller, as far as its code lets them"
+    Tool.objects.filter(pk=seeded.echo.pk).update(name="echo_list")
+    with registry.isolated():
+        expose.viewset(Echo, actions=["list"])
+        assert shown().startswith("open to every caller")
+        Tool.objects.filter(pk=seeded.echo.pk).update(permission="auth.view_user")
+        assert shown() == "those with the permission auth.view_user"
 
 
 def test_drift_is_shown_as_a_difference_and_accepted(root: Client, seeded: Seed) -> None:

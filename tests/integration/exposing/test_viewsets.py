@@ -376,6 +376,7 @@ assert not {"rest_framework", "drf_spectacular"} & set(sys.modules)
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
 
 
+@pytest.mark.requirement("INT-46")
 def test_actions_that_are_open_to_everybody_are_named_by_a_check() -> None:
     with registry.isolated():
         expose.viewset(OrderViewSet, actions=["list", "label"], prefix="orders")

@@ -25,9 +25,15 @@ from mcp_app.catalogue.exposing.viewsets.actions import Action, actions_of, unto
 _open: dict[str, str] = {}
 
 
+def has_open_view(name: str) -> bool:
+    """Whether the tool exposes an action whose view lets everybody in."""
+    tool = registry.tools.get(name)
+    return tool is not None and _open.get(name) == tool.code_path
+
+
 def open_tools() -> list[str]:
     """The exposed actions that every caller may call, whoever it is."""
-    return [name for name, tool in registry.tools.items() if _open.get(name) == tool.code_path]
+    return [name for name, tool in registry.tools.items() if not tool.permission and has_open_view(name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +86,7 @@ def _definition(action: Action, prefix: str, extras: Extras, shared: ToolOptions
         raise DefinitionError(f"{action.where}: async actions cannot be exposed; write a tool for it.")
     schema = extras.input_schemas.get(action.name)
     arguments = read(action, prefix) if schema is None else written(action, schema)
-    if not shared.permission and is_open(action):
+    if is_open(action):
         _open[f"{prefix}_{action.name}"] = action.where
     exposed = Exposed(action, prefix, arguments, extras.url, extras.prepare)
     options = replace(
