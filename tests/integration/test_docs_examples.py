@@ -16,7 +16,15 @@ from celery import current_app
 from mcp_app.catalogue.definitions.registry import registry
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-GUIDES = ("writing-tools.md", "questions.md", "extensions.md", "expose.md", "cookbook.md", "coming-from.md")
+GUIDES = (
+    "writing-tools.md",
+    "questions.md",
+    "tasks.md",
+    "extensions.md",
+    "expose.md",
+    "cookbook.md",
+    "coming-from.md",
+)
 # The first line of a block that shows how another library words the same.
 OTHERS = {"coming-from.md": ("# FastMCP", "# Official SDK", "# django-mcp-server", "# drf-mcp")}
 
