@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -39,15 +39,23 @@ class Recorder:
 
     def __init__(self) -> None:
         self.on = False
+        self.within = ""
         self.web: Entered = set()
         self.rest: Entered = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         if self.on and event == "call" and frame.f_code.co_filename.startswith(OURS):
-            (self.web if threading.current_thread().name == "web" else self.rest).add(frame.f_code)
+            if threading.current_thread().name != "web":
+                self.rest.add(frame.f_code)
+            elif not self.within or any(code.co_qualname == self.within for code in _stack(frame)):
+                self.web.add(frame.f_code)
 
-    def record(self, path: Callable[[], Any]) -> tuple[Entered, Entered]:
-        """What ``path`` enters every time: in the loop of the web process, and elsewhere."""
+    def record(self, path: Callable[[], Any], within: str = "") -> tuple[Entered, Entered]:
+        """What ``path`` enters every time: in the loop of the web process, and elsewhere.
+
+        With ``within``, of the loop only what that function enters itself, or what it calls.
+        """
+        self.within = within
         path()  # What is made at the first use is no part of the path.
         webs, rests = [], []
         for _ in range(ROUNDS):
@@ -58,6 +66,12 @@ class Recorder:
             webs.append(self.web)
             rests.append(self.rest)
         return set.intersection(*webs), set.intersection(*rests)
+
+
+def _stack(frame: FrameType | None) -> Iterator[CodeType]:
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
 
 
 class Web:
@@ -229,6 +243,7 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
     ):
         rows.append((name, set.union(*recorder.record(path))))
     rows.append(("background call: accepted", set.union(*recorder.record(paths.accept))))
+    rows.append(("of these, to accept it", set.union(*recorder.record(paths.accept, "Background.accept"))))
     _make(web, "report")
     rows.append(("worker: run with 2 progress reports", recorder.record(paths.work)[1]))
     _make(web, "ask")

@@ -6,17 +6,17 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Q, QuerySet
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app import database_clock
-from mcp_app.admin.base import ObjectView
+from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.shown import badge
-from mcp_app.auth.services import issue_api_key, login_name, revoke_api_key
+from mcp_app.admin.state_filter import StateFilter
+from mcp_app.auth.services import issue_api_key, key_states, login_name, revoke_api_key
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.models import ApiKey
@@ -45,27 +45,10 @@ def state_of(key: ApiKey) -> str:
     return "active" if key.usable else "expired"
 
 
-class StateFilter(admin.SimpleListFilter):
+class KeyStateFilter(StateFilter):
     """Active, expired, revoked."""
 
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The three states."""
-        return [("active", "active"), ("expired", "expired"), ("revoked", "revoked")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> QuerySet[ApiKey]:
-        """Only keys in the chosen state."""
-        now = database_clock.utcnow()
-        match self.value():
-            case "active":
-                return queryset.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None)
-            case "expired":
-                return queryset.filter(revoked_at=None, expires_at__lte=now)
-            case "revoked":
-                return queryset.exclude(revoked_at=None)
-        return queryset
+    states = staticmethod(key_states)
 
 
 @admin.register(ApiKey)
@@ -75,12 +58,12 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     form = ApiKeyForm
     list_display = ("shown_name", "owner", "shown_prefix", "created", "expires", "last_used", "state")
     list_display_links = ("shown_name",)
-    list_filter = (StateFilter, "created_at")
+    list_filter = (KeyStateFilter, "created_at")
     search_fields = ("name", "prefix", login_name("user"))
     search_help_text = "Name, prefix or user."
     list_select_related = ("user",)
     actions = ("revoke_keys",)
-    change_form_template = "mcp_admin/key_form.html"
+    change_form_template = "mcp_admin/revocable_form.html"
     entered_fields = ("user", "name", "expires_at")
     issued_title = "API key issued"
     issued_template = "mcp_admin/key_issued.html"
@@ -114,20 +97,16 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
             revoke_api_key(key=key, actor=request.user)
         self.message_user(request, f"Keys revoked: {len(live)}.", messages.SUCCESS)
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The button of a key's page."""
-        return {"revoke": self.revoke_one}
-
+    @object_button("revoke", "revoke")
     def revoke_one(self, request: HttpRequest, key: ApiKey) -> None:
         """Revoke one key."""
-        if not self.has_revoke_permission(request):
-            raise PermissionDenied
         revoke_api_key(key=key, actor=request.user)
         self.message_user(request, f"The key {marked(key.name)} was revoked.", messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Whether there is a button to revoke it."""
-        return {"can_revoke": self.has_revoke_permission(request)}
+        """The button to revoke it, for who may."""
+        button = {"address": "admin:mcp_app_apikey_revoke", "label": "Revoke this key"}
+        return {"revoking": button if self.has_revoke_permission(request) else None}
 
     shown_name = text_column("name", "name", ordering="name")
     owner = text_column("user", "user", ordering=login_name("user"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from inspect import getmembers_static
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.apps import apps
@@ -80,7 +81,20 @@ class _Labelled:
         return marked(self._row)
 
 
-ObjectView = Callable[[HttpRequest, Any], HttpResponse | None]
+V = TypeVar("V", bound=Callable[..., HttpResponse | None])
+
+
+def object_button(name: str, permission: str = "") -> Callable[[V], V]:
+    """Make a method the view of a button: POST of one row, at an address that ends with ``name``.
+
+    Only for whom ``has_<permission>_permission`` allows it; without one, the view decides by the row.
+    """
+
+    def mark(view: V) -> V:
+        vars(view).update(button=name, permission=permission)
+        return view
+
+    return mark
 
 
 class ModelAdmin(SkinAdmin[M]):
@@ -190,23 +204,21 @@ class ModelAdmin(SkinAdmin[M]):
         """The skin's addresses, after those of this model's buttons."""
         base = f"{self.opts.app_label}_{self.opts.model_name}"
         buttons = [
-            path(f"<path:object_id>/{name}/", self._posted(view), name=f"{base}_{name}")
-            for name, view in self.object_buttons().items()
+            path(f"<path:object_id>/{view.button}/", self._posted(view), name=f"{base}_{view.button}")
+            for _, view in getmembers_static(type(self), lambda member: hasattr(member, "button"))
         ]
         return buttons + super().get_urls()
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """Views that act on one row, by the last part of their address. They see POST only."""
-        return {}
-
-    def _posted(self, view: ObjectView) -> Callable[..., HttpResponse]:
+    def _posted(self, view: Any) -> Callable[..., HttpResponse]:
         def handle(request: HttpRequest, object_id: str) -> HttpResponse:
             if request.method != "POST":
                 return HttpResponseNotAllowed(["POST"])
             row = self.object_to_view(request, object_id)
             if row is None:
                 return self.not_there(request, object_id)
-            return view(request, row) or HttpResponseRedirect(self._return_address(request, row))
+            if view.permission and not getattr(self, f"has_{view.permission}_permission")(request):
+                raise PermissionDenied
+            return view(self, request, row) or HttpResponseRedirect(self._return_address(request, row))
 
         return self.admin_site.admin_view(handle)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ObjectView, ReadOnlyAdmin
+from mcp_app.admin.base import ReadOnlyAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.shown import badge
@@ -100,7 +100,7 @@ class ClientAdmin(IssuedAdmin[Client]):
         """Switching off keeps the record; unused ones go by themselves."""
         return False
 
-    def may_switch(self, request: HttpRequest) -> bool:
+    def has_switch_permission(self, request: HttpRequest) -> bool:
         """Switching a client off or on is its one change."""
         return request.user.has_perm("mcp_oauth.change_client")
 
@@ -110,29 +110,21 @@ class ClientAdmin(IssuedAdmin[Client]):
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Whether there are buttons to switch it off and on."""
-        return {"can_switch": self.may_switch(request)}
+        return {"can_switch": self.has_switch_permission(request)}
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The buttons of a client's page."""
-        return {"disable": self.disable_one, "enable": self.enable_one}
-
+    @object_button("disable", "switch")
     def disable_one(self, request: HttpRequest, client: Client) -> None:
         """Switch a client off; all its connections end."""
-        self._check(request)
         disable(client, actor=request.user)
         self.message_user(
             request, f"{marked(client)} was switched off, its connections ended.", messages.SUCCESS
         )
 
+    @object_button("enable", "switch")
     def enable_one(self, request: HttpRequest, client: Client) -> None:
         """Switch a client on."""
-        self._check(request)
         enable(client, actor=request.user)
         self.message_user(request, f"{marked(client)} can be connected again.", messages.SUCCESS)
-
-    def _check(self, request: HttpRequest) -> None:
-        if not self.may_switch(request):
-            raise PermissionDenied
 
     shown_name = text_column("name", "name", ordering="name", empty="without a name")
     shown_id = text_column("client id", "client_id")
@@ -184,7 +176,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     search_help_text = "Client or user."
     list_select_related = ("client", "user")
     actions = ("end_connections",)
-    change_form_template = "mcp_admin/oauth_connection_form.html"
+    change_form_template = "mcp_admin/revocable_form.html"
     fields = (
         "shown_client",
         "person",
@@ -213,20 +205,16 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
             end(connection, "ended by an operator", actor=request.user)
         self.message_user(request, f"Connections ended: {len(live)}.", messages.SUCCESS)
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The button of a connection's page."""
-        return {"end": self.end_one}
-
+    @object_button("end", "end")
     def end_one(self, request: HttpRequest, connection: Connection) -> None:
         """End one connection."""
-        if not self.has_end_permission(request):
-            raise PermissionDenied
         end(connection, "ended by an operator", actor=request.user)
         self.message_user(request, "The connection was ended.", messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """Whether there is a button to end it."""
-        return {"can_end": self.has_end_permission(request)}
+        """The button to end it, for who may."""
+        button = {"address": "admin:mcp_oauth_connection_end", "label": "End this connection"}
+        return {"revoking": button if self.has_end_permission(request) else None}
 
     shown_client = text_column("client", "client", ordering="client__name")
     person = text_column("user", "user", ordering="user__username")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
@@ -13,51 +12,31 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
-from mcp_app import conf, database_clock
-from mcp_app.admin.base import ObjectView, RowPageAdmin
+from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.shown import badge
+from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.models import Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
-from mcp_app.sessions.services import end_session_now
+from mcp_app.sessions.services import end_session_now, idle_since, session_states
 from mcp_app.text import json_text, marked, visible, visible_block
-
-
-def _idle_since() -> Any:
-    return database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
 
 
 def state_of(session: Session) -> str:
     """``open``, ``idle`` (silent for longer than a session may be) or ``ended``."""
     if session.ended_at is not None:
         return "ended"
-    return "open" if session.last_seen_at >= _idle_since() else "idle"
+    return "open" if session.last_seen_at >= idle_since() else "idle"
 
 
-class StateFilter(admin.SimpleListFilter):
+class SessionStateFilter(StateFilter):
     """Open, idle, ended."""
 
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The three states."""
-        return [("open", "open"), ("idle", "idle"), ("ended", "ended")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
-        """Only sessions in the chosen state."""
-        match self.value():
-            case "open":
-                return queryset.filter(ended_at=None, last_seen_at__gte=_idle_since())
-            case "idle":
-                return queryset.filter(ended_at=None, last_seen_at__lt=_idle_since())
-            case "ended":
-                return queryset.exclude(ended_at=None)
-        return queryset
+    states = staticmethod(session_states)
 
 
 class VersionFilter(admin.SimpleListFilter):
@@ -82,7 +61,7 @@ class SessionAdmin(LongListAdmin[Session]):
     sortable_by = ("who", "created", "seen", "state")  # what has an index
     list_display = ("client", "protocol_version", "who", "where", "created", "seen", "state", "message_count")
     list_display_links = ("client",)
-    list_filter = (StateFilter, VersionFilter, "created_at")
+    list_filter = (SessionStateFilter, VersionFilter, "created_at")
     search_fields = ("id", "client_name", "client_version", "principal", "address")
     search_help_text = (
         f"A whole session id; client, principal or address among the {MOST_LISTED:,} newest sessions."
@@ -121,14 +100,9 @@ class SessionAdmin(LongListAdmin[Session]):
         ended = sum(end_session_now(session_id=session.pk, actor=request.user) for session in queryset)
         self.message_user(request, f"Sessions ended: {ended}.", messages.SUCCESS)
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The button of a session's page."""
-        return {"end": self.end_one}
-
+    @object_button("end", "end")
     def end_one(self, request: HttpRequest, session: Session) -> None:
         """End one session."""
-        if not self.has_end_permission(request):
-            raise PermissionDenied
         if end_session_now(session_id=session.pk, actor=request.user):
             self.message_user(request, "The session was ended.", messages.SUCCESS)
         else:

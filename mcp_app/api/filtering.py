@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import Q
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from mcp_app import conf, database_clock
-from mcp_app.auth.services import login_name
+from mcp_app.auth.services import key_states, login_name
 from mcp_app.models import Message, Source
 from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import LEGACY
+from mcp_app.sessions.services import session_states
 
 
 def asked(form: type[serializers.Serializer[Any]], request: Request, *more: str) -> Any:
@@ -35,6 +35,11 @@ class NoFilter(serializers.Serializer[Any]):
 
 def _text(longest: int, source: str | None = None) -> Any:
     return serializers.CharField(required=False, max_length=longest, source=source)
+
+
+def _in_state(rows: Any, states: Mapping[str, Q], asked: Mapping[str, Any]) -> Any:
+    fields = {name: value for name, value in asked.items() if name != "state"}
+    return rows.filter(states.get(asked.get("state", ""), Q()), **fields)
 
 
 def _moment(source: str) -> Any:
@@ -79,16 +84,8 @@ class SessionFilter(serializers.Serializer[Any]):
     until = _moment("created_at__lte")
 
     def narrow(self, rows: Any) -> Any:
-        """An open session is idle once it is silent for longer than it may be."""
-        asked = dict(self.validated_data)
-        since = database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
-        states = {
-            "open": Q(ended_at=None, last_seen_at__gte=since),
-            "idle": Q(ended_at=None, last_seen_at__lt=since),
-            "ended": Q(ended_at__isnull=False),
-            None: Q(),
-        }
-        return rows.filter(states[asked.pop("state", None)], **asked)
+        """The states, as in the admin."""
+        return _in_state(rows, session_states(), self.validated_data)
 
 
 class MessageFilter(serializers.Serializer[Any]):
@@ -132,14 +129,7 @@ class KeyFilter(serializers.Serializer[Any]):
 
     def narrow(self, rows: Any) -> Any:
         """The states, as in the admin."""
-        asked, now = dict(self.validated_data), database_clock.utcnow()
-        states = {
-            "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
-            "expired": Q(revoked_at=None, expires_at__lte=now),
-            "revoked": Q(revoked_at__isnull=False),
-            None: Q(),
-        }
-        return rows.filter(states[asked.pop("state", None)], **asked)
+        return _in_state(rows, key_states(), self.validated_data)
 
 
 class AuditFilter(serializers.Serializer[Any]):

@@ -27,6 +27,16 @@ OF_CLIENT = "/client:"
 USE_NOTED_SECONDS = 60
 
 
+def key_states() -> dict[str, Q]:
+    """The keys in each state, as they are now."""
+    now = database_clock.utcnow()
+    return {
+        "active": Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now)),
+        "expired": Q(revoked_at=None, expires_at__lte=now),
+        "revoked": Q(revoked_at__isnull=False),
+    }
+
+
 def secret_hash(secret: str) -> str:
     """What is stored of an API key. A key holds 256 random bits, so one fast hash is enough."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -35,10 +35,10 @@ def reachable(_: Installation) -> Iterator[Finding]:
         cursor.execute("SELECT 1")
         took = time.perf_counter() - begun
     text = f"{connection.display_name} answers in {took * 1000:.1f} ms"
-    if took > SLOW_SECONDS:
-        yield warning("database.reachable", text, "Bring it nearer, or take load off it.")
-    else:
-        yield ok("database.reachable", text)
+    remedy = "Bring it nearer, or take load off it."
+    yield (
+        warning("database.reachable", text, remedy) if took > SLOW_SECONDS else ok("database.reachable", text)
+    )
 
 
 def migrations(_: Installation) -> Iterator[Finding]:

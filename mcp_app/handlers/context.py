@@ -25,7 +25,7 @@ from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 

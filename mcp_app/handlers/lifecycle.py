@@ -16,7 +16,7 @@ from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.negotiated import negotiated_fields
-from mcp_app.sessions.session import Session, bounded
+from mcp_app.sessions.session import Session, bounded, stored_fields
 
 
 async def initialize(
@@ -50,16 +50,10 @@ async def initialize(
     version = negotiate(requested, services.settings.versions)
     client, declared = bounded(client_info), known(capabilities)
     if session is None:
-        session = await services.sessions.create(
-            version=version,
-            principal_key=principal.key,
-            client_info=client,
-            capabilities=declared,
-            announced=current().revision,
-        )
+        made = stored_fields(principal.key, version, client, declared, announced=current().revision)
+        session = await services.sessions.create(made)
     else:
-        fields = negotiated_fields(version=version, client_info=client, capabilities=declared)
-        await services.sessions.change(session, **fields)
+        await services.sessions.change(session, **negotiated_fields(version, client, declared))
     services.log.fact(
         "session.opened",
         session=session.id,

@@ -49,9 +49,7 @@ class Negotiated:
 
     def stored(self) -> dict[str, str]:
         """The form in which a background call keeps what it has to know of its caller."""
-        agreed = negotiated_fields(
-            version=self.version, client_info=self.client_info, capabilities=self.raw_capabilities
-        )
+        agreed = negotiated_fields(self.version, self.client_info, self.raw_capabilities)
         return {
             **agreed,
             "principal": self.principal_key,
@@ -79,7 +77,7 @@ class Negotiated:
 
 
 def negotiated_fields(
-    *, version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
+    version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
 ) -> dict[str, str]:
     """The stored form of what ``initialize`` negotiated."""
     return {

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
-from mcp_app import database_clock
+from mcp_app import conf, database_clock
 from mcp_app.models import Session, audit
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.streams.blocking.announce import end_session
+
+
+def idle_since() -> datetime:
+    """A session that was last seen before this is idle: silent for longer than it may be."""
+    return database_clock.utcnow() - timedelta(seconds=conf.get().session_idle_seconds)
+
+
+def session_states() -> dict[str, Q]:
+    """The sessions in each state, as they are now."""
+    return {
+        "open": Q(ended_at=None, last_seen_at__gte=idle_since()),
+        "idle": Q(ended_at=None, last_seen_at__lt=idle_since()),
+        "ended": Q(ended_at__isnull=False),
+    }
 
 
 def end_session_now(*, session_id: str, actor: Any = None, reason: str = "ended by an operator") -> bool:

@@ -97,18 +97,18 @@ def bounded(info: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored_fields(
-    *,
+    principal_key: str,
     version: str,
-    principal: str,
     client_info: dict[str, Any],
     capabilities: dict[str, Any],
+    *,
     announced: int,
     transport: str = "",
 ) -> dict[str, str]:
     """The stored form of a new session."""
     return {
-        **negotiated_fields(version=version, client_info=client_info, capabilities=capabilities),
-        "principal": principal,
+        **negotiated_fields(version, client_info, capabilities),
+        "principal": principal_key,
         "transport": transport,
         "created": repr(database_clock.timestamp()),
         "initialized": "0",

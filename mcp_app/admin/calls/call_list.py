@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ObjectView
+from mcp_app.admin.base import object_button
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.call_page import (
@@ -233,23 +233,17 @@ class CallAdmin(LongListAdmin[Call]):
         if made:
             self.message_user(request, f"New calls: {made}.", messages.SUCCESS)
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The buttons of a call's page."""
-        return {"stop": self.stop_one, "retry": self.retry_one}
-
+    @object_button("stop", "operate")
     def stop_one(self, request: HttpRequest, call: Call) -> None:
         """Stop one call."""
-        if not self.has_operate_permission(request):
-            raise PermissionDenied
         if cancel_call(call_id=call.pk, actor=request.user):
             self.message_user(request, "The call was asked to stop.", messages.SUCCESS)
         else:
             self.message_user(request, "The call was over already.", messages.INFO)
 
+    @object_button("retry", "operate")
     def retry_one(self, request: HttpRequest, call: Call) -> HttpResponse | None:
         """Make one call again and show the new one."""
-        if not self.has_operate_permission(request):
-            raise PermissionDenied
         try:
             new = retry_call(call_id=call.pk, actor=request.user)
         except RetryRefused as refused:

@@ -8,13 +8,12 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from mcp_app.admin.base import ObjectView, RowPageAdmin
+from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.calls.askers import actors_of, asked_by
 from mcp_app.admin.timeline import Pane, pane
 from mcp_app.execution.call_log import redactor
@@ -43,21 +42,17 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         """The page of the call, where all about it stands."""
         return reverse(f"{self.admin_site.name}:mcp_app_call_change", args=[call_id])
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The buttons of a call's page."""
-        return {"approve": self.approve_one, "refuse": self.refuse_one}
-
+    @object_button("approve", "decide")
     def approve_one(self, request: HttpRequest, call: Approval) -> HttpResponse:
         """Approve one call."""
         return self._decide_one(request, call, "approve")
 
+    @object_button("refuse", "decide")
     def refuse_one(self, request: HttpRequest, call: Approval) -> HttpResponse:
         """Refuse one call."""
         return self._decide_one(request, call, "refuse")
 
     def _decide_one(self, request: HttpRequest, call: Approval, verb: str) -> HttpResponse:
-        if not self.has_decide_permission(request):
-            raise PermissionDenied
         try:
             _decide(verb, call.pk, request)
         except DecisionRefused as refused:

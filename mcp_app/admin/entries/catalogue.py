@@ -160,10 +160,8 @@ class PromptAdmin(EntryAdmin):
 
     def duplicate(self, entry: Any, actor: Any) -> Any:
         """The same text under another name."""
-        fields = _copied(entry, "template", "arguments")
-        return save_prompt(
-            entry=None, actor=actor, name=self.free_key(entry.name, 128), enabled=False, **fields
-        )
+        name, fields = self.free_key(entry.name, 128), _copied(entry, "template", "arguments")
+        return save_prompt(entry=None, actor=actor, name=name, enabled=False, **fields)
 
     shown_arguments = json_column("arguments", "arguments")
 

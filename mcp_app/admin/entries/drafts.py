@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ObjectView, RowPageAdmin
+from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.entries.differences import faults, label
 from mcp_app.admin.entries.draft_card import card_of, entry_address, entry_admin_of, may_edit_draft
@@ -100,10 +100,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
         }
         return TemplateResponse(request, "mcp_admin/draft.html", context)
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """What ends a draft."""
-        return {"publish": self.publish, "discard": self.discard}
-
+    @object_button("publish")
     def publish(self, request: HttpRequest, draft: Draft) -> HttpResponse:
         """Make it what clients are offered, if it is what the person saw."""
         entry = pending_drafts.entry_of(draft)
@@ -121,6 +118,7 @@ class DraftAdmin(RowPageAdmin[Draft]):
         self.message_user(request, text, messages.SUCCESS)
         return HttpResponseRedirect(entry_admin_of(draft).page_url("change", published))
 
+    @object_button("discard")
     def discard(self, request: HttpRequest, draft: Draft) -> HttpResponse:
         """Forget it, if it is what the person saw."""
         if not may_edit_draft(request, draft, pending_drafts.entry_of(draft)):

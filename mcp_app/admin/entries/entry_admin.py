@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ObjectView
+from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.bench import BenchAdmin
 from mcp_app.admin.entries.entry_drafts import DraftPages
@@ -298,10 +298,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
 
     # Buttons and pages of one entry.
 
-    def object_buttons(self) -> dict[str, ObjectView]:
-        """The inline switch of the list, and the review of drift."""
-        return {"switch": self.switch, "accept": self.accept}
-
+    @object_button("switch")
     def switch(self, request: HttpRequest, entry: Entry) -> None:
         """Enable or disable one entry, as the button says."""
         if not self.has_switch_permission(request, entry):
@@ -311,6 +308,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         text = f"{'Enabled' if enabled else 'Disabled'}: {marked(entry)}."
         self.message_user(request, text, messages.SUCCESS)
 
+    @object_button("accept")
     def accept(self, request: HttpRequest, entry: Entry) -> None:
         """Take the definition as code has it now as reviewed."""
         if not self.has_change_permission(request, entry):

@@ -72,9 +72,8 @@ class Image:
     annotations: Annotations | None = None
 
     def to_block(self) -> Block:
-        """The ``image`` block, bytes as padded base64 (RES-14)."""
-        block = {"type": "image", "data": encode_base64(self.data), "mimeType": self.mime_type}
-        return _annotated(block, self.annotations)
+        """The ``image`` block."""
+        return _media("image", self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,14 @@ class Audio:
     annotations: Annotations | None = None
 
     def to_block(self) -> Block:
-        """The ``audio`` block, bytes as padded base64 (RES-14)."""
-        block = {"type": "audio", "data": encode_base64(self.data), "mimeType": self.mime_type}
-        return _annotated(block, self.annotations)
+        """The ``audio`` block."""
+        return _media("audio", self)
+
+
+def _media(kind: str, media: Image | Audio) -> Block:
+    """Bytes as padded base64 (RES-14)."""
+    block = {"type": kind, "data": encode_base64(media.data), "mimeType": media.mime_type}
+    return _annotated(block, media.annotations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,12 @@ from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
 from mcp_app.sessions.keeping import admit
-from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session
+from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session, stored_fields
 from mcp_app.streams.base import FOLLOW
 from mcp_app.transports import silenced
 from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
-from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, is_local
+from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, opener_of
 from mcp_app.transports.streamable_http.legacy import Fields
 from mcp_app.transports.streamable_http.modern import address_of
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -73,14 +73,10 @@ class HttpSse:
             raise NotAcceptable("The Accept header must allow 'text/event-stream'.")
         self._endpoint.connections.admit(principal.key)
         process = self._process
-        session = await process.sessions.create(
-            version=V2024_11_05,
-            principal_key=principal.key,
-            client_info={},
-            capabilities={},
-            announced=current().revision,
-            transport=HTTP_SSE,
+        made = stored_fields(
+            principal.key, V2024_11_05, {}, {}, announced=current().revision, transport=HTTP_SSE
         )
+        session = await process.sessions.create(made)
         token = secrets.token_hex(8)
         try:
             await process.standalone.listen(session, token, take_over=True)
@@ -88,10 +84,8 @@ class HttpSse:
             await HttpSseStream(
                 process,
                 self._endpoint.connections,
+                opener_of(principal, fields, scope),
                 session,
-                principal,
-                fields.get(b"authorization"),
-                local=is_local(fields, address_of(scope)),
                 messages_path=scope.get("root_path", "") + MESSAGES_PATH,
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:

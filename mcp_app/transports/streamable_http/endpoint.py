@@ -37,7 +37,7 @@ from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
 from mcp_app.transports.streamable_http.modern import Modern, address_of
 from mcp_app.transports.streamable_http.request_body import BodyReader, Disconnected, Receive
-from mcp_app.transports.streamable_http.sse_response import STREAMING
+from mcp_app.transports.streamable_http.sse_response import STREAMING, Authenticated
 
 ALLOW = "GET, POST, DELETE, OPTIONS"
 ALLOW_MODERN = "POST, OPTIONS"
@@ -184,10 +184,8 @@ class Endpoint:
         message, body = await self.message(fields, receive, answers=True)
         self.check_scopes(principal, message, fields, scope)
         if self._modern.takes(fields, message):
-            local = is_local(fields, address_of(scope))
-            await self._modern.post(
-                scope, fields, receive, send, message, body, principal, local=local, extra=extra
-            )
+            opener = opener_of(principal, fields, scope)
+            await self._modern.post(scope, fields, receive, send, message, body, opener, extra)
             return
         outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
         if isinstance(outcome, Answered):
@@ -235,9 +233,13 @@ class Endpoint:
         await send_body(send, 204, b"", (*extra, *(preflight if extra else preflight[3:])))
 
     def _stream(self, session: Session, principal: Principal, fields: Fields, scope: Scope) -> EventStream:
-        authorization = fields.get(b"authorization")
-        local = is_local(fields, address_of(scope))
-        return EventStream(self._process, self.connections, session, principal, authorization, local=local)
+        return EventStream(self._process, self.connections, opener_of(principal, fields, scope), session)
+
+
+def opener_of(principal: Principal, fields: Fields, scope: Scope) -> Authenticated:
+    """Who opens a connection, with which credential, and from where."""
+    local = is_local(fields, address_of(scope))
+    return Authenticated(principal, fields.get(b"authorization"), local)
 
 
 def is_local(fields: Fields, address: str) -> bool:

@@ -8,7 +8,6 @@ import random
 from collections.abc import Awaitable, MutableMapping
 from typing import Any
 
-from mcp_app.auth.principal import Principal
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
@@ -24,7 +23,7 @@ from mcp_app.transports import notices, silenced
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.sse_response import SseResponse, Stalled
+from mcp_app.transports.streamable_http.sse_response import Authenticated, SseResponse, Stalled
 
 GAP = "Earlier messages of this stream are no longer kept."
 
@@ -37,16 +36,9 @@ class EventStream(SseResponse):
     """One connection's writer."""
 
     def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        session: Session,
-        principal: Principal,
-        authorization: bytes | None,
-        *,
-        local: bool,
+        self, process: Process, connections: Connections, opener: Authenticated, session: Session
     ) -> None:
-        super().__init__(process, connections, principal, authorization, local=local)
+        super().__init__(process, connections, opener)
         self._session = session
 
     async def run(

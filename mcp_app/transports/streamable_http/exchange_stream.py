@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from mcp_app.auth.principal import Principal
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.process import Process
 from mcp_app.protocol.errors import MODERN_STATUS, McpError, Unavailable, fitted, http_status_for
@@ -18,7 +17,7 @@ from mcp_app.protocol.versions import V2026_07_28
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.sse_response import SseResponse, Stalled
+from mcp_app.transports.streamable_http.sse_response import Authenticated, SseResponse, Stalled
 
 # How long a request may still take when the process is asked to stop: its answer cannot be resumed.
 STOPPING_SECONDS = 3.0
@@ -30,16 +29,9 @@ class ExchangeStream(SseResponse):
     """One modern request's writer. A client that goes away has cancelled its request (T-MOD-05)."""
 
     def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        reply: ExchangeReply,
-        principal: Principal,
-        authorization: bytes | None,
-        *,
-        local: bool,
+        self, process: Process, connections: Connections, opener: Authenticated, reply: ExchangeReply
     ) -> None:
-        super().__init__(process, connections, principal, authorization, local=local)
+        super().__init__(process, connections, opener)
         self._reply = reply
         self._streaming = False
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
 from mcp_app.protocol.http import sse
@@ -20,7 +19,7 @@ from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
-from mcp_app.transports.streamable_http.sse_response import SseResponse, Stalled, disconnected
+from mcp_app.transports.streamable_http.sse_response import Authenticated, SseResponse, Stalled, disconnected
 from mcp_app.transports.subscriptions import Subscriptions
 
 GONE = "the client disconnected"
@@ -44,16 +43,9 @@ class ListenStream(SseResponse):
     )
 
     def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        subscriptions: Subscriptions,
-        principal: Principal,
-        authorization: bytes | None,
-        *,
-        local: bool,
+        self, process: Process, connections: Connections, opener: Authenticated, subscriptions: Subscriptions
     ) -> None:
-        super().__init__(process, connections, principal, authorization, local=local)
+        super().__init__(process, connections, opener)
         self._subscriptions = subscriptions
         self._nap: asyncio.Timeout | None = None
         self._woken = False

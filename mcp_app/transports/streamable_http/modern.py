@@ -29,6 +29,7 @@ from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
 from mcp_app.transports.streamable_http.exchange_stream import ExchangeStream
 from mcp_app.transports.streamable_http.listen_stream import ListenStream
 from mcp_app.transports.streamable_http.request_body import Receive
+from mcp_app.transports.streamable_http.sse_response import Authenticated
 from mcp_app.transports.subscriptions import Subscriptions
 
 Fields = dict[bytes, bytes]
@@ -80,12 +81,11 @@ class Modern:
         send: Send,
         message: Body,
         body: bytes,
-        principal: Principal,
-        *,
-        local: bool,
+        opener: Authenticated,
         extra: Headers,
     ) -> None:
         """Serve one POST body (specification: basic/transports, 2026-07-28)."""
+        principal = opener.principal
         try:
             if isinstance(message, jsonrpc.Notification):
                 self._take_in(fields, message, body, principal)
@@ -99,7 +99,7 @@ class Modern:
                 await send_body(send, 200, answer, extra)
                 return
             if message.method == LISTEN:
-                listener = self._listener(fields, principal, local=local)
+                listener = ListenStream(self._process, self._connections, opener, self._subscriptions)
                 await listener.open(exchange, message, body, address_of(scope))
         except McpError as error:
             await self._refuse(send, error, message, body, principal, extra)
@@ -109,14 +109,7 @@ class Modern:
             return
         self._process.clients.seen(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
-        stream = ExchangeStream(
-            self._process,
-            self._connections,
-            reply,
-            principal,
-            fields.get(b"authorization"),
-            local=local,
-        )
+        stream = ExchangeStream(self._process, self._connections, opener, reply)
         done = False
         try:
             done = await stream.run(scope, receive, send, exchange.record_id, extra)
@@ -127,12 +120,6 @@ class Modern:
             reply.close()
             if reply.failed or not (done or reply.answered):
                 await self._dispatcher.abandon(exchange, message.id)
-
-    def _listener(self, fields: Fields, principal: Principal, *, local: bool) -> ListenStream:
-        authorization = fields.get(b"authorization")
-        return ListenStream(
-            self._process, self._connections, self._subscriptions, principal, authorization, local=local
-        )
 
     def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""

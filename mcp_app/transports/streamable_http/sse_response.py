@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
@@ -28,14 +28,21 @@ class Stalled(Exception):
     """The client stopped reading; it may resume when it reads again."""
 
 
+class Authenticated(NamedTuple):
+    """Who opened a connection, and the credential that is looked at again while it is open."""
+
+    principal: Principal
+    authorization: bytes | None
+    local: bool
+
+
 class SseResponse:
     """The connection under one event stream."""
 
     __slots__ = (
-        "_authorization",
         "_checked",
         "_connections",
-        "_local",
+        "_opener",
         "_principal",
         "_process",
         "_seen",
@@ -44,21 +51,12 @@ class SseResponse:
         "_written",
     )
 
-    def __init__(
-        self,
-        process: Process,
-        connections: Connections,
-        principal: Principal,
-        authorization: bytes | None,
-        *,
-        local: bool,
-    ) -> None:
+    def __init__(self, process: Process, connections: Connections, opener: Authenticated) -> None:
         self._process = process
         self._settings = process.settings
         self._connections = connections
-        self._principal = principal
-        self._authorization = authorization
-        self._local = local
+        self._opener = opener
+        self._principal = opener.principal
         self._written = self._checked = self._seen = asyncio.get_running_loop().time()
 
     @contextmanager
@@ -116,7 +114,9 @@ class SseResponse:
     async def _authenticate(self) -> Principal:
         """Authenticate again (S5, AUTH-18); raises what a new request would be refused with."""
         self._checked = asyncio.get_running_loop().time()
-        return await self._process.authenticator.authenticate(self._authorization, local=self._local)
+        return await self._process.authenticator.authenticate(
+            self._opener.authorization, local=self._opener.local
+        )
 
     def _note_seen(self, session_id: str) -> None:
         """The operator's record must not look idle while a client listens (SES-10)."""

@@ -22,7 +22,7 @@ SESSION = "a-session-of-these-tests"
 STREAM = "call-1"
 SETTINGS = Settings(redis_url="redis://nowhere.invalid")
 FIELDS = stored_fields(
-    version="2025-11-25", principal=LOOPBACK.key, client_info={}, capabilities={}, announced=0
+    version="2025-11-25", principal_key=LOOPBACK.key, client_info={}, capabilities={}, announced=0
 ) | {"initialized": "1"}
 
 

@@ -40,7 +40,7 @@ def session_with(capabilities: dict[str, Any] | None = None, version: str = "202
         "a-session-of-these-tests",
         stored_fields(
             version=version,
-            principal=LOOPBACK.key,
+            principal_key=LOOPBACK.key,
             client_info={"name": "tests", "version": "1"},
             capabilities=EVERYTHING if capabilities is None else capabilities,
             announced=0,

@@ -27,7 +27,7 @@ AT_ONCE = 0.0
 def session() -> Session:
     client = {"name": "tests", "version": "1"}
     fields = stored_fields(
-        version="2025-11-25", principal="ada", client_info=client, capabilities={}, announced=0
+        version="2025-11-25", principal_key="ada", client_info=client, capabilities={}, announced=0
     )
     return Session(SESSION, fields)
 

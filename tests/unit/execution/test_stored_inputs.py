@@ -30,7 +30,7 @@ from tests.unit.execution.attempts import SESSION, STREAM, call_of, claimed
 from tests.unit.execution.stage import EVERYTHING, Stage
 
 FIELDS = stored_fields(
-    version="2026-07-28", principal=LOOPBACK.key, client_info={}, capabilities=EVERYTHING, announced=0
+    version="2026-07-28", principal_key=LOOPBACK.key, client_info={}, capabilities=EVERYTHING, announced=0
 )
 
 

@@ -17,7 +17,7 @@ from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker.attempt_reply import ASKED, AttemptReply
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.sessions.session import STANDALONE, Session, stored_fields
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems
 from tests.unit.handlers.desk import CLIENT, Desk
@@ -46,11 +46,13 @@ class CoreDesk(Desk):
         """Open a confirmed session, which requests belong to from now on."""
         self.principal = principal
         self.session = await self.process.sessions.create(
-            version=version,
-            principal_key=principal.key,
-            client_info=CLIENT,
-            capabilities=CAPABILITIES if capabilities is None else capabilities,
-            announced=1,
+            stored_fields(
+                version=version,
+                principal_key=principal.key,
+                client_info=CLIENT,
+                capabilities=CAPABILITIES if capabilities is None else capabilities,
+                announced=1,
+            )
         )
         await self.process.sessions.change(self.session, initialized="1")
         return self.session

@@ -16,7 +16,7 @@ from mcp_app.conf import Settings
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.session import Session
+from mcp_app.sessions.session import Session, stored_fields
 from mcp_app.streams.gateway import Streams
 
 SETTINGS = Settings(message_log=False)
@@ -41,11 +41,13 @@ class Desk:
     async def open(self, version: str = "2025-11-25") -> Session:
         """Open the session that requests belong to."""
         self.session = await self.process.sessions.create(
-            version=version,
-            principal_key=self.principal.key,
-            client_info=CLIENT,
-            capabilities={},
-            announced=1,
+            stored_fields(
+                version=version,
+                principal_key=self.principal.key,
+                client_info=CLIENT,
+                capabilities={},
+                announced=1,
+            )
         )
         return self.session
 

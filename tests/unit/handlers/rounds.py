@@ -70,7 +70,7 @@ class Rounds:
             f"request-{len(self.states)}",
             stored_fields(
                 version=self.version,
-                principal=self.desk.principal.key,
+                principal_key=self.desk.principal.key,
                 client_info=CLIENT,
                 capabilities=self.capabilities,
                 announced=0,

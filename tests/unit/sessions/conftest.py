@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mcp_app.conf import Settings
-from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.open_sessions import Sessions
+from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.gateway import Streams
 
 
@@ -38,15 +39,16 @@ def process(streams: Streams, settings: Settings) -> Sessions:
     return made
 
 
-def opening(**changes: Any) -> dict[str, Any]:
+def opening(**changes: Any) -> dict[str, str]:
     """What a session is created with."""
-    return {
+    given: dict[str, Any] = {
         "version": "2025-11-25",
         "principal_key": "ada",
         "client_info": {"name": "tests", "version": "1"},
         "capabilities": {"roots": {}},
         "announced": 3,
-    } | changes
+    }
+    return stored_fields(**(given | changes))
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ def session(session_id: str = "a-session-of-these-tests") -> Session:
         session_id,
         stored_fields(
             version="2025-11-25",
-            principal="ada",
+            principal_key="ada",
             client_info={"name": "tests", "version": "1"},
             capabilities={"roots": {}},
             announced=0,

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from mcp_app.sessions import resource_updates
+from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.resource_updates import anotify_resource_updated, publish_update
-from mcp_app.sessions.service import Sessions
 from mcp_app.sessions.session import STANDALONE
 from mcp_app.streams.gateway import Streams
 from tests.unit.sessions.conftest import opening
@@ -26,8 +26,8 @@ async def test_each_subscriber_is_told_once_and_nobody_else(
     sessions: Sessions, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource_updates, "TOGETHER", 2)
-    subscribed = [await sessions.create(**opening()) for _ in range(5)]
-    other = await sessions.create(**opening())
+    subscribed = [await sessions.create(opening()) for _ in range(5)]
+    other = await sessions.create(opening())
     for session in subscribed:
         await streams.sessions.add_subscription(session.id, URI, 10)
     await streams.sessions.add_subscription(other.id, "notes://other", 10)
@@ -38,7 +38,7 @@ async def test_each_subscriber_is_told_once_and_nobody_else(
 
 
 async def test_ended_and_unsubscribed_sessions_are_passed_over(sessions: Sessions, streams: Streams) -> None:
-    ended, left, living = [await sessions.create(**opening()) for _ in range(3)]
+    ended, left, living = [await sessions.create(opening()) for _ in range(3)]
     for session in (ended, left, living):
         await streams.sessions.add_subscription(session.id, URI, 10)
     await sessions.end(ended.id, "test")

@@ -8,7 +8,7 @@ import pytest
 
 from mcp_app.conf import Settings
 from mcp_app.sessions import standalone as module
-from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.sessions.standalone import Standalone
 from mcp_app.streams.base import StreamFinished
@@ -18,7 +18,7 @@ from tests.unit.sessions.conftest import opening, process
 
 @pytest.fixture
 async def session(sessions: Sessions) -> Session:
-    return await sessions.create(**opening())
+    return await sessions.create(opening())
 
 
 @pytest.fixture

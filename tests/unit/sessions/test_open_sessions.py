@@ -16,7 +16,7 @@ from mcp_app.conf import Settings
 from mcp_app.models import Session as Record
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.sessions import service
-from mcp_app.sessions.service import Sessions
+from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
 from tests.unit.sessions.conftest import opening, process
@@ -42,7 +42,7 @@ async def settled() -> None:
 
 @pytest.mark.requirement("SES-02")
 async def test_ids_are_long_visible_and_never_twice_the_same(sessions: Sessions) -> None:
-    ids = [(await sessions.create(**opening())).id for _ in range(100)]
+    ids = [(await sessions.create(opening())).id for _ in range(100)]
     assert len(set(ids)) == 100
     assert all(len(found) == 32 and found.isascii() and found.isprintable() for found in ids)
 
@@ -50,7 +50,7 @@ async def test_ids_are_long_visible_and_never_twice_the_same(sessions: Sessions)
 async def test_another_process_finds_what_one_created(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     found = await process(streams, settings).load(created.id, "ada")
     assert found is not created
     for name in ("id", "version", "principal_key", "client_info", "created_at", "log_level", "announced"):
@@ -60,7 +60,7 @@ async def test_another_process_finds_what_one_created(
 
 
 async def test_a_fresh_copy_needs_no_round_trip(sessions: Sessions) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     assert sessions.cached(created.id, "ada") is created
     assert await sessions.load(created.id, "ada") is created
 
@@ -69,7 +69,7 @@ async def test_a_fresh_copy_needs_no_round_trip(sessions: Sessions) -> None:
 async def test_a_session_does_not_exist_for_another_principal(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     assert sessions.cached(created.id, "eve") is None
     for found in (sessions, process(streams, settings)):
         with pytest.raises(SessionNotFound) as foreign:
@@ -100,7 +100,7 @@ async def test_unknown_ids_are_not_remembered(sessions: Sessions) -> None:
 
 async def test_a_copy_is_checked_again_after_its_time(streams: Streams, settings: Settings) -> None:
     sessions = process(streams, replace(settings, session_recheck_seconds=0.0))
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await streams.sessions.update(created.id, {"log_level": "error"})
     assert sessions.cached(created.id, "ada") is None
     assert await sessions.load(created.id, "ada") is created
@@ -111,7 +111,7 @@ async def test_a_lost_broadcast_of_the_end_delays_it_only_until_the_next_check(
     streams: Streams, settings: Settings
 ) -> None:
     sessions = process(streams, replace(settings, session_recheck_seconds=0.0))
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     created.in_flight[1] = running = Running()
     await streams.sessions.end(created.id, 60)
     with pytest.raises(SessionNotFound):
@@ -126,7 +126,7 @@ async def test_a_change_is_seen_by_every_process_at_once(
     other = process(streams, settings)
     told: list[str] = []
     other.on_change.append(told.append)
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     copy = await other.load(created.id, "ada")
     await sessions.change(created, log_level="error", initialized="1")
     assert (created.log_level, created.initialized, created.announced) == ("error", True, 3)
@@ -139,7 +139,7 @@ async def test_a_change_is_seen_by_every_process_at_once(
 async def test_after_a_lost_connection_every_copy_is_checked_again(
     sessions: Sessions, streams: Streams
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await streams.hub.publish("session", {"resync": True})
     await settled()
     assert sessions.cached(created.id, "ada") is None
@@ -162,7 +162,7 @@ async def test_the_end_is_final_in_every_process(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
     other = process(streams, settings)
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     copy = await other.load(created.id, "ada")
     calls = [Running(), Running()]
     created.in_flight[1], copy.in_flight[2] = calls
@@ -202,7 +202,7 @@ async def test_a_session_that_ends_at_any_step_of_being_loaded_stays_ended(
     streams.windows = Yielding(streams.windows)  # type: ignore[assignment]
     for step in range(20):
         first, second = process(streams, settings), process(streams, settings)
-        created = await first.create(**opening())
+        created = await first.create(opening())
         loading = asyncio.create_task(_load(second, created.id))
         for _ in range(step):
             await asyncio.sleep(0)
@@ -227,7 +227,7 @@ async def test_a_session_older_than_any_may_be_ends_when_it_is_used(
     streams: Streams, settings: Settings
 ) -> None:
     sessions = process(streams, replace(settings, session_max_seconds=0, session_recheck_seconds=0.0))
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     while time.time() <= created.created_at:
         await asyncio.sleep(0)
     with pytest.raises(SessionNotFound):
@@ -243,25 +243,25 @@ async def test_a_principal_has_a_bounded_number_of_sessions_and_others_are_not_t
     streams: Streams, settings: Settings
 ) -> None:
     sessions = process(streams, replace(settings, max_sessions_per_principal=2))
-    first = await sessions.create(**opening())
-    await sessions.create(**opening())
+    first = await sessions.create(opening())
+    await sessions.create(opening())
     with pytest.raises(TooManyRequests, match="DELETE") as refused:
-        await sessions.create(**opening())
+        await sessions.create(opening())
     assert refused.value.http_status == 429
     assert (b"retry-after", b"30") in refused.value.headers
-    await sessions.create(**opening(principal_key="bob"))
+    await sessions.create(opening(principal_key="bob"))
     await sessions.end(first.id, "test")
-    await sessions.create(**opening())
+    await sessions.create(opening())
 
 
 async def test_the_cache_is_bounded_and_keeps_what_runs(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "CACHE_LIMIT", 8)
-    first = await sessions.create(**opening())
+    first = await sessions.create(opening())
     first.in_flight[1] = Running()
     for _ in range(30):
-        await sessions.create(**opening())
+        await sessions.create(opening())
         assert len(sessions._cache) <= 8
     assert sessions.cached(first.id, "ada") is first
 
@@ -283,7 +283,7 @@ async def recorded(session_id: str, fields: dict[str, Any], **changes: Any) -> N
 async def test_a_session_that_redis_lost_is_restored_from_its_record(
     sessions: Sessions, settings: Settings
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await sessions.change(created, initialized="1", log_level="error")
     await recorded(created.id, created.stored())
     emptied = Streams.in_memory()
@@ -306,7 +306,7 @@ async def test_a_session_that_redis_lost_is_restored_from_its_record(
 async def test_what_the_record_says_is_over_is_not_restored(
     changes: dict[str, Any], sessions: Sessions, settings: Settings
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await recorded(created.id, created.stored(), **changes)
     emptied = Streams.in_memory()
     await emptied.start()
@@ -318,7 +318,7 @@ async def test_what_the_record_says_is_over_is_not_restored(
 async def test_a_record_is_restored_for_its_own_principal_only(
     sessions: Sessions, settings: Settings
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await recorded(created.id, created.stored())
     emptied = Streams.in_memory()
     await emptied.start()
@@ -332,7 +332,7 @@ async def test_a_record_is_restored_for_its_own_principal_only(
 async def test_an_ended_session_is_not_restored_from_a_record_that_has_not_heard_of_it(
     sessions: Sessions, streams: Streams, settings: Settings
 ) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await recorded(created.id, created.stored())
     await sessions.end(created.id, "test")
     with pytest.raises(SessionNotFound):
@@ -359,7 +359,7 @@ async def test_when_only_the_database_could_tell_and_is_away_the_server_is_unava
 
 
 async def test_noting_what_was_announced_is_stored(sessions: Sessions, streams: Streams) -> None:
-    created = await sessions.create(**opening())
+    created = await sessions.create(opening())
     await sessions.announced(created, 9)
     assert created.announced == 9
     assert (await streams.sessions.load(created.id) or {})["announced"] == "9"

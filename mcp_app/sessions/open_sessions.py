@@ -16,7 +16,7 @@ from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
 from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.record import find_record
-from mcp_app.sessions.session import HAD_CALLS, Session, stored_fields
+from mcp_app.sessions.session import HAD_CALLS, Session
 from mcp_app.streams.base import SessionEnded
 from mcp_app.streams.gateway import Streams
 
@@ -60,29 +60,16 @@ class Sessions:
             return None
         return session
 
-    async def create(
-        self,
-        *,
-        version: str,
-        principal_key: str,
-        client_info: dict[str, Any],
-        capabilities: dict[str, Any],
-        announced: int,
-        transport: str = "",
-    ) -> Session:
-        """Open a session; raises TooManyRequests at a cap and Unavailable when Redis is nearly full."""
+    async def create(self, fields: dict[str, str]) -> Session:
+        """Open a session of ``stored_fields``.
+
+        Raises TooManyRequests at a cap and Unavailable when Redis is nearly full.
+        """
+        principal_key = fields["principal"]
         await admit(self._streams, principal_key)
         session_id = secrets.token_urlsafe(24)
         if not await self._admit(session_id, principal_key):
             raise TooManyRequests("Too many open sessions: end unused ones with DELETE.", retry_after=30)
-        fields = stored_fields(
-            version=version,
-            principal=principal_key,
-            client_info=client_info,
-            capabilities=capabilities,
-            announced=announced,
-            transport=transport,
-        )
         await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return self._remember(Session(session_id, fields))
 
