@@ -222,13 +222,8 @@ def _started(principal: Principal, session_id: str, tool: str, arguments: dict[s
     if limit is not None and (wait := count(f"tool/{entry.name}/{principal.key}", limit, 60)):
         text = f"Rate limit: {entry.name} may be called {limit} times a minute. Try again later."
         raise StartRefused(Refusal.TOO_MANY, text, wait)
-    fields = stored_fields(
-        version=V2025_11_25,
-        principal=principal.key,
-        client_info={"name": "api", "version": settings.server_version},
-        capabilities={},
-        announced=0,
-    )
+    client = {"name": "api", "version": settings.server_version}
+    fields = stored_fields(principal.key, V2025_11_25, client, {}, announced=0)
     return new_call(
         entry,
         arguments,
