@@ -15,7 +15,7 @@ from django.utils import timezone
 from mcp_app.conf import Settings
 from mcp_app.models import Session as Record
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
-from mcp_app.sessions import service
+from mcp_app.sessions import open_sessions
 from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
@@ -257,7 +257,7 @@ async def test_a_principal_has_a_bounded_number_of_sessions_and_others_are_not_t
 async def test_the_cache_is_bounded_and_keeps_what_runs(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "CACHE_LIMIT", 8)
+    monkeypatch.setattr(open_sessions, "CACHE_LIMIT", 8)
     first = await sessions.create(opening())
     first.in_flight[1] = Running()
     for _ in range(30):
