@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, QuerySet
@@ -17,7 +17,10 @@ from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.shown import span
+from mcp_app.admin.timeline import FAILED
+from mcp_app.admin.verdict import Reason, Verdict, tasks_of
 from mcp_app.models import Session
+from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions import traffic
 from mcp_app.sessions.traffic import PERIODS, Calls, Period, Traffic
@@ -38,6 +41,8 @@ NO_WORKER = "No worker has been seen in the last 15 seconds: nothing is written 
 BEHIND = "The message log is behind: what is shown here is older than it says."
 NEVER = "No message has been logged yet. Connect a client, then call a tool: it is seen here within seconds."
 QUIET = "No tool was called in this time."
+ORPHANED = "Background calls wait in a queue that no worker serves. Start a worker with --queues."
+NEARLY_FULL = "Redis has used more than 80 % of its memory: new background calls and sessions are refused."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class Dashboard:
     period: Period
     at: datetime
     url: str
+    verdict: Verdict = field(default_factory=Verdict)
     tiles: list[Tile] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
@@ -100,29 +106,37 @@ def dashboard(request: HttpRequest) -> Dashboard:
     if request.user.has_perm("mcp_app.view_session"):
         _show_sessions(shown)
     _show_stores(shown, state)
+    shown.verdict.tasks = tasks_of(request)
     return shown
 
 
 def _show_traffic(shown: Dashboard, found: Traffic) -> None:
     total, minutes = found.total, found.period.span * found.period.points / 60
     calls = f"{total.all:,} calls"
-    log = reverse("admin:mcp_app_message_changelist")
     shown.tiles += [
-        Tile("Calls per minute", _number(total.all / minutes), calls, url=f"{log}?method=tools/call"),
+        Tile("Calls per minute", _number(total.all / minutes), calls, url=_messages(found)),
         Tile("Error rate", _share(total.error_rate), f"{total.failed:,} failed",
-             "bad" if total.failed else "", f"{log}?method=tools/call&outcome=tool_error"),
+             "bad" if total.failed else "", _messages(found, outcome=FAILED)),
         Tile("Duration, half of calls", _time(total.p50), f"95 of 100 within {_time(total.p95)}"),
     ]  # fmt: skip
     if total.all:
         shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
     elif conf.get().message_log and conf.get().redis_url:
         shown.notes.append(("", QUIET if traffic.began(shown.at) else NEVER))
-    shown.tools = [_tool_row(log, name, calls) for name, calls in found.tools]
+    shown.tools = [_tool_row(found, name, calls) for name, calls in found.tools]
     shown.more_tools = found.more_tools
 
 
-def _tool_row(log: str, name: str, calls: Calls) -> ToolRow:
-    url = f"{log}?{urlencode({'target': name, 'method': 'tools/call'})}"
+def _messages(found: Traffic, **narrowed: str) -> str:
+    """The log of the same calls: those of the same time."""
+    since = found.points[0][0].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    asked = {"method": "tools/call", **narrowed, "since": since}
+    return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
+
+
+def _tool_row(found: Traffic, name: str, calls: Calls) -> ToolRow:
+    # What is counted as others has no name of its own in the log.
+    url = "" if name == OTHER else _messages(found, target=name)
     return ToolRow(name, url, calls.all, _share(calls.error_rate), _time(calls.p50), _time(calls.p95))
 
 
@@ -133,6 +147,8 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
     note = f"{waiting:,} waiting" + (", no worker listens" if orphaned else "")
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
+    if orphaned:
+        shown.verdict.faults.append(Reason(ORPHANED, url))
 
 
 def _show_sessions(shown: Dashboard) -> None:
@@ -154,7 +170,7 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
         shown.notes.append(("warn", NO_LOG))
         return
     if state.note:
-        shown.notes.append(("bad", state.note))
+        shown.verdict.faults.append(Reason(state.note))
         return
     names = ", ".join(marked(worker.name) for worker in state.workers[:3])
     shown.tiles.append(Tile("Workers", str(len(state.workers)), names, "" if state.workers else "bad"))
@@ -162,16 +178,19 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
         facts = RedisServerView(settings.redis_url).facts()
         waiting, seconds = SyncMessageQueue.connect().waiting()
     except StreamsUnavailable:
-        shown.notes.append(("bad", AWAY))
+        shown.verdict.faults.append(Reason(AWAY))
         return
-    shown.tiles.append(_memory(facts.used_memory, facts.max_memory))
+    memory = _memory(facts.used_memory, facts.max_memory)
+    shown.tiles.append(memory)
+    if memory.tone:
+        shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
     note = f"{waiting:,} batches wait" if waiting else "all written"
     shown.tiles.append(Tile("Message log behind", _time(seconds), note, "bad" if late else ""))
     if not state.workers:
-        shown.notes.append(("bad", NO_WORKER))
+        shown.verdict.faults.append(Reason(NO_WORKER))
     elif late:
-        shown.notes.append(("warn", BEHIND))
+        shown.verdict.faults.append(Reason(BEHIND))
 
 
 def _memory(used: int | None, limit: int | None) -> Tile:

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
-from mcp_app.sessions.log_pages import TEXT_WINDOW, find
+from mcp_app.sessions.log_pages import FAILED, TEXT_WINDOW, find
 from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50
@@ -31,7 +31,9 @@ class TimelineForm(forms.Form):
     request_id = forms.CharField(required=False, max_length=120, label="Request id")
     principal = forms.CharField(required=False, max_length=120)
     direction = forms.ChoiceField(required=False, choices=[("", "both"), *Message.Direction.choices])
-    outcome = forms.ChoiceField(required=False, choices=[("", "any"), *Message.Outcome.choices])
+    outcome = forms.ChoiceField(
+        required=False, choices=[("", "any"), (FAILED, "failed: any error"), *Message.Outcome.choices]
+    )
     since = forms.DateTimeField(required=False, label="From (UTC)")
     until = forms.DateTimeField(required=False, label="To (UTC)")
     text = forms.CharField(required=False, max_length=200, label="Words in message or answer")

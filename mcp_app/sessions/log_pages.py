@@ -22,6 +22,9 @@ TEXT_WINDOW: Final = 5_000
 # The fields that have an index, the most telling ones first.
 LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "method")
 OTHERS: Final = ("direction",)
+# An outcome to ask for that stands for both kinds of error.
+FAILED: Final = "failed"
+ERRORS: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,14 @@ def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
     if given and given[0] == "outcome" and asked["outcome"] == Message.Outcome.OK and "method" in given:
         given.remove("outcome")  # Most messages are in order: the method tells more.
         given.append("outcome")
+    failed = asked.get("outcome") == FAILED
+    if failed:
+        given.remove("outcome")
     messages, rest = Message.objects.all(), [_equals(name, asked[name]) for name in given]
     if given and given[0] in LEADING:
         messages, rest = messages.filter(**{given[0]: asked[given[0]]}), rest[1:]
+    if failed:
+        rest.append(lambda found: found.alias(only_outcome=_OUTCOME).filter(only_outcome__in=ERRORS))
     since, until = asked.get("since"), asked.get("until")
     if since:
         first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
@@ -110,6 +118,7 @@ def _equals(name: str, value: str) -> Narrow:
 
 
 _TIME: Final = Coalesce(F("at"), F("at"))
+_OUTCOME: Final = Concat(F("outcome"), Value(""))
 
 
 def _minute(at: datetime) -> datetime:

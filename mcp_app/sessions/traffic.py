@@ -14,9 +14,8 @@ from django.db.models import QuerySet, Sum
 from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.rollup_cells import MINUTE, percentile
+from mcp_app.sessions.log_pages import ERRORS
 from mcp_app.sessions.rollups import HOUR, TEN_MINUTES
-
-FAILED: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ class Calls:
 
     def add(self, outcome: str, count: int, buckets: Iterable[int]) -> None:
         """Count more of one outcome."""
-        if outcome in FAILED:
+        if outcome in ERRORS:
             self.failed += count
         elif outcome == Message.Outcome.CANCELLED:
             self.cancelled += count

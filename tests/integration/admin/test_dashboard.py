@@ -9,19 +9,34 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.admin import dashboard as module
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, QUIET, Dashboard
-from mcp_app.models import LogCursor, Rollup, Session
+from mcp_app.auth.services import issue_api_key
+from mcp_app.models import (
+    ApiKey,
+    Call,
+    Draft,
+    LogCursor,
+    Message,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    Rollup,
+    Session,
+    Tool,
+)
 from mcp_app.observability.rollup_cells import RollupCells
+from mcp_app.protocol.call_state import State
 from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call
+from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call, undecided_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 from tests.unit.sessions.queues import ListQueue, batch, line
@@ -233,14 +248,18 @@ def _notes(client: Client) -> list[str]:
     return [text for _, text in shown(client).notes]
 
 
+def _faults(client: Client) -> list[str]:
+    return [reason.text for reason in shown(client).verdict.faults]
+
+
 def test_empty_states_say_what_to_do_first(root: Client, empty: Seed, clean_redis: str) -> None:
     assert _notes(root) == [NO_LOG]
     with override_settings(MCP={"REDIS_URL": clean_redis}):
-        assert _notes(root) == [NEVER, NO_WORKER]
+        assert (_notes(root), _faults(root)) == ([NEVER], [NO_WORKER])
         _drain(line("1", method="ping", target=""))
-        assert _notes(root) == [QUIET, NO_WORKER]
+        assert (_notes(root), _faults(root)) == ([QUIET], [NO_WORKER])
         _drain(line("2"))
-        assert _notes(root) == [NO_WORKER]
+        assert (_notes(root), _faults(root)) == ([], [NO_WORKER])
     with override_settings(MCP={"REDIS_URL": clean_redis, "MESSAGE_LOG": False}):
         assert LOG_IS_OFF in _notes(root)
 
@@ -252,7 +271,7 @@ def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: See
         found = shown(root)
         assert (tile(found, "Workers").value, tile(found, "Workers").note) == ("1", "worker-1@host")
         assert tile(found, "Redis memory").value.endswith("MiB") or tile(found, "Redis memory").value == "?"
-        assert (tile(found, "Message log behind").value, found.notes) == ("0 s", [])
+        assert (tile(found, "Message log behind").value, found.verdict.faults) == ("0 s", [])
         old = f"{int((time.time() - 75) * 1000)}-0"
         queue._client.xadd(MESSAGES, {"b": b"x"}, id=old)
         found = shown(root)
@@ -261,13 +280,13 @@ def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: See
             "1 batches wait",
             "bad",
         )
-        assert [text for _, text in found.notes] == [module.BEHIND]
+        assert [reason.text for reason in found.verdict.faults] == [module.BEHIND]
     queue.close()
 
 
 def test_redis_that_is_away_is_told_once(root: Client, seeded: Seed) -> None:
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
-        assert _notes(root) == [module.AWAY]
+        assert (_notes(root), _faults(root)) == ([], [module.AWAY])
 
 
 def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Client, seeded: Seed) -> None:
@@ -288,3 +307,72 @@ def test_the_page_of_one_app_lists_its_models_only(root: Client, seeded: Seed) -
     assert answer.status_code == 200
     assert b"mcp-dashboard" not in answer.content
     assert page("tool", "changelist").encode() in answer.content
+
+
+def _nothing_waits(seed: Seed) -> None:
+    Call.objects.filter(state=State.APPROVAL_NEEDED).delete()
+    Draft.objects.all().delete()
+    ApiKey.objects.update(expires_at=None)
+    for kind in (Tool, Prompt, Resource, ResourceTemplate):
+        kind.objects.update(reviewed_hash=F("definition_hash"))
+
+
+def test_an_installation_without_faults_in_which_nothing_waits_is_well(
+    root: Client, seeded: Seed, clean_redis: str
+) -> None:
+    _nothing_waits(seeded)
+    Presence(clean_redis).renew("worker-1@host", ["celery"])
+    with override_settings(MCP={"REDIS_URL": clean_redis}):
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Well", "good")
+        undecided_call("s", 1)
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Needs you", "warn")
+        assert "Needs you" in root.get("/admin/").content.decode()
+    with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")
+
+
+def test_everything_that_waits_for_somebody_is_a_link_to_where_it_is_done(root: Client, seeded: Seed) -> None:
+    _nothing_waits(seeded)
+    for number in range(2):
+        undecided_call("s", number)
+    Draft.objects.create(kind="prompt", key="waits", author=seeded.viewer)
+    soon = timezone.now() + timedelta(days=3)
+    issue_api_key(user=seeded.viewer, name="ends", expires_at=soon)
+    Tool.objects.filter(pk=Tool.objects.first().pk).update(reviewed_hash="older", definition_hash="newer")
+    found = {reason.text: reason.url for reason in shown(root).verdict.tasks}
+    assert found == {
+        "2 calls wait for approval": page("approval", "changelist"),
+        "1 draft waits to be published": page("draft", "changelist"),
+        "1 tool was changed by code and not reviewed": page("tool", "changelist") + "?drift=yes",
+        "1 API key ends within 14 days": page("apikey", "changelist") + "?state=active",
+    }
+    for url in found.values():
+        assert root.get(url).status_code == 200
+
+
+def test_nobody_is_told_of_what_they_cannot_do(client_of: ClientOf, seeded: Seed) -> None:
+    undecided_call("s", 1)
+    allowed = [each for each in seeded.viewer.user_permissions.all() if each.codename == "view_message"]
+    seeded.viewer.user_permissions.set(allowed)
+    assert shown(client_of("viewer")).verdict.tasks == []
+
+
+def test_a_figure_and_the_log_behind_its_link_count_the_same_calls(root: Client, empty: Seed) -> None:
+    now = time.time()
+    Message.objects.all().delete()
+    _drain(
+        *[line(f"old-{at}", at=now - 7_200, outcome="error") for at in range(3)],
+        *[line(f"ok-{at}", at=now - 60) for at in range(4)],
+        *[line(f"bad-{at}", at=now - 60, outcome="tool_error", target="slow") for at in range(5)],
+        *[line(f"wrong-{at}", at=now - 60, outcome="error") for at in range(6)],
+    )
+    found = shown(root)
+
+    def listed(url: str) -> int:
+        return len(root.get(url).context["timeline"].rows)
+
+    assert tile(found, "Error rate").note == "11 failed"
+    assert listed(tile(found, "Error rate").url) == 11
+    assert tile(found, "Calls per minute").note == "15 calls"
+    assert listed(tile(found, "Calls per minute").url) == 15
+    assert [listed(tool.url) for tool in found.tools] == [tool.calls for tool in found.tools]
