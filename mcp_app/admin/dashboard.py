@@ -17,12 +17,12 @@ from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.shown import span
-from mcp_app.admin.timeline import FAILED
 from mcp_app.admin.verdict import Reason, Verdict, tasks_of
 from mcp_app.models import Session
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions import traffic
+from mcp_app.sessions.log_pages import FAILED
 from mcp_app.sessions.traffic import PERIODS, Calls, Period, Traffic
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.server_facts import RedisServerView
