@@ -147,7 +147,8 @@ def _show_work(shown: Dashboard, state: Box) -> None:
     url = f"{reverse('admin:mcp_app_call_changelist')}?state=open"
     note = f"{waiting:,} waiting" + (", no worker listens" if orphaned else "")
     shown.tiles.append(Tile("Background calls running", f"{running:,}", note, "bad" if orphaned else "", url))
-    if orphaned:
+    # Where no worker lives at all, that is the fault.
+    if orphaned and state.workers:
         shown.verdict.faults.append(Reason(ORPHANED, url))
 
 

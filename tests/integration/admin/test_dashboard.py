@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.admin import dashboard as module
-from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, QUIET, Dashboard
+from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import (
     ApiKey,
@@ -31,7 +31,7 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.observability.rollup_cells import RollupCells
-from mcp_app.protocol.call_state import State
+from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES
@@ -265,6 +265,7 @@ def test_empty_states_say_what_to_do_first(root: Client, empty: Seed, clean_redi
 
 
 def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: Seed, clean_redis: str) -> None:
+    Call.objects.exclude(queue="celery").delete()
     Presence(clean_redis).renew("worker-1@host", ["celery"])
     queue = SyncMessageQueue(clean_redis)
     with override_settings(MCP={"REDIS_URL": clean_redis}):
@@ -310,7 +311,7 @@ def test_the_page_of_one_app_lists_its_models_only(root: Client, seeded: Seed) -
 
 
 def _nothing_waits(seed: Seed) -> None:
-    Call.objects.filter(state=State.APPROVAL_NEEDED).delete()
+    Call.objects.exclude(state__in=TERMINAL).delete()
     Draft.objects.all().delete()
     ApiKey.objects.update(expires_at=None)
     for kind in (Tool, Prompt, Resource, ResourceTemplate):
@@ -376,3 +377,12 @@ def test_a_figure_and_the_log_behind_its_link_count_the_same_calls(root: Client,
     assert tile(found, "Calls per minute").note == "15 calls"
     assert listed(tile(found, "Calls per minute").url) == 15
     assert [listed(tool.url) for tool in found.tools] == [tool.calls for tool in found.tools]
+
+
+def test_a_queue_that_no_worker_serves_is_a_fault_with_the_way_to_its_calls(
+    root: Client, seeded: Seed, clean_redis: str
+) -> None:
+    Presence(clean_redis).renew("worker-1@host", ["celery"])
+    with override_settings(MCP={"REDIS_URL": clean_redis}):
+        (fault,) = shown(root).verdict.faults
+    assert (fault.text, fault.url) == (ORPHANED, page("call", "changelist") + "?state=open")
