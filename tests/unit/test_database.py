@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, connections, transaction
 from django.utils import translation
 
 from mcp_app import database
@@ -69,6 +69,22 @@ def test_after_closing_the_next_query_opens_a_connection_again() -> None:
     before = query(_ask)
     database.close()
     assert all(query(_ask) is not before for _ in range(5 * database.THREADS))
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="only a server has sessions")
+@pytest.mark.parametrize(("is_behind_a_pooler", "timeout"), [(False, "1500ms"), (True, "0")])
+def test_behind_a_pooler_of_transactions_nothing_is_set_in_sessions(
+    monkeypatch: pytest.MonkeyPatch, is_behind_a_pooler: bool, timeout: str
+) -> None:
+    def shown() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute("SHOW lock_timeout")
+            return str(cursor.fetchone()[0])
+
+    monkeypatch.setattr(database, "_pool", None)
+    monkeypatch.setitem(connections.settings["default"], "DISABLE_SERVER_SIDE_CURSORS", is_behind_a_pooler)
+    assert query(shown) == timeout
+    database.close()
 
 
 def test_a_query_runs_in_the_context_of_who_asks() -> None:

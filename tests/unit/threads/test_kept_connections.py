@@ -322,6 +322,14 @@ async def test_a_longer_conn_max_age_of_the_project_is_respected(
     assert await threads.run(used) is first
 
 
+async def test_without_autocommit_a_connection_and_its_transaction_end_with_the_work(
+    threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.settings["default"], "AUTOCOMMIT", False)
+    first = await threads.run(used)
+    assert await threads.run(used) is not first
+
+
 @on_sqlite
 async def test_connections_are_asked_nothing_but_what_work_asks(
     threads: Threads, monkeypatch: pytest.MonkeyPatch
