@@ -21,7 +21,7 @@ from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
-from mcp_app import conf, parts
+from mcp_app import conf, optional_parts
 from mcp_app.auth.site import offers_oauth
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
@@ -103,10 +103,10 @@ def _credentials() -> Iterator[CheckMessage]:
 
 
 def _provider(settings: conf.Settings) -> Iterator[CheckMessage]:
-    if parts.PROVIDER.missing():
+    if optional_parts.PROVIDER.missing():
         yield Error(
             "AUTH is 'external', and the library that verifies tokens is not installed.",
-            hint=parts.PROVIDER.remedy(),
+            hint=optional_parts.PROVIDER.remedy(),
             id="mcp_app.E022",
         )
     if not settings.public_url:
@@ -188,14 +188,14 @@ def exposed_views_ask_for_something(**_: Any) -> list[CheckMessage]:
 @checks.register(TAG)
 def parts_are_complete(**_: Any) -> list[CheckMessage]:
     """What a project seems to want, and lacks a library for; imported where it is used, so all else works."""
-    wanted = (parts.API, parts.CONSOLE) if "mcp_app.urls" in sys.modules else ()
+    wanted = (optional_parts.API, optional_parts.CONSOLE) if "mcp_app.urls" in sys.modules else ()
     return [
         Info(
             f"{part.name} is not served: {', '.join(part.missing())} is not installed.",
             hint=part.remedy(),
             id="mcp_app.I019",
         )
-        for part in (*wanted, parts.WEB_TOOLS)
+        for part in (*wanted, optional_parts.WEB_TOOLS)
         if apps.is_installed(part.app) and part.missing()
     ]
 
@@ -320,7 +320,7 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
 @checks.register(Tags.database)
 def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
     """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
-    from mcp_app.catalogue.changing.mirror import not_in_database
+    from mcp_app.catalogue.changing.code_mirror import not_in_database
     from mcp_app.prepare import is_migrated
 
     # `migrate` checks first and brings them in last.

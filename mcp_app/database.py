@@ -23,7 +23,7 @@ from django.db.backends.signals import connection_created
 from django.db.utils import DEFAULT_DB_ALIAS
 from django.dispatch import receiver
 
-from mcp_app.postgresql import silence
+from mcp_app.postgresql import unresponsive
 from mcp_app.threads.context import run_in
 
 # As many connections as one process keeps at most.
@@ -68,12 +68,12 @@ async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) ->
 
 def is_silent() -> bool:
     """Whether the database says nothing: what needs it is refused at once, until it answers again."""
-    return silence.of(DEFAULT_DB_ALIAS).lasts
+    return unresponsive.of(DEFAULT_DB_ALIAS).lasts
 
 
 def watch() -> None:
     """Have no wait of this process outlast a silence of the database: it is a server."""
-    silence.watch()
+    unresponsive.watch()
 
 
 def close() -> None:
@@ -92,7 +92,7 @@ _making = threading.Lock()
 
 def _submit(function: Callable[[], T]) -> Future[T]:
     if is_silent():
-        raise OperationalError(silence.NOTHING)
+        raise OperationalError(unresponsive.NOTHING)
     # In the caller's context, as in a thread of Django's own: the language, for example, is kept there.
     return _threads().submit(run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS)
 

@@ -27,9 +27,9 @@ from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import McpError, SessionNotFound, Unavailable, fitted
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.versions import V2025_03_26
+from mcp_app.sessions.admission import admit
 from mcp_app.sessions.client_requests import without_content, without_contents
 from mcp_app.sessions.exchange import Exchange
-from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsUnavailable

@@ -29,7 +29,7 @@ from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.open_sessions import Sessions
-from mcp_app.sessions.standalone import Standalone
+from mcp_app.sessions.standalone_stream import Standalone
 from mcp_app.streams.gateway import Streams
 
 Told = Callable[[], None]

@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from mcp_app.observability.hidden import HIDDEN
+from mcp_app.observability.hidden_characters import HIDDEN
 
 _IN_BLOCK = re.compile(f"([{HIDDEN}])")
 _IN_LINE = re.compile(f"([\t\n{HIDDEN}])")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, include, path
 
 from mcp_app import views
-from mcp_app.parts import API, CONSOLE
+from mcp_app.optional_parts import API, CONSOLE
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("connect/", views.connect, name="mcp_connect"),

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
-from mcp_app.admin.shown import badge
+from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.auth.services import issue_api_key, key_states, login_name, revoke_api_key
 from mcp_app.connect.address import connection_for

@@ -7,7 +7,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import json_column, text_column
-from mcp_app.admin.shown import moment
+from mcp_app.admin.markup import moment
 from mcp_app.models import AuditEvent
 
 

@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.db.models import Model
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.shown import json_block, moment
+from mcp_app.admin.markup import json_block, moment
 from mcp_app.text import visible
 
 Column = Callable[[Any, Model], SafeString]

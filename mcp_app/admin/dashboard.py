@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
-from mcp_app.admin.shown import span
+from mcp_app.admin.markup import span
 from mcp_app.admin.verdict import Reason, Verdict, tasks_of
 from mcp_app.models import Session
 from mcp_app.observability.counts import OTHER

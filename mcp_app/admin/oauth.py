@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import ReadOnlyAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
-from mcp_app.admin.shown import badge
+from mcp_app.admin.markup import badge
 from mcp_app.oauth.connections import disable, enable, end
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept

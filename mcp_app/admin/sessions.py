@@ -16,7 +16,7 @@ from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
-from mcp_app.admin.shown import badge
+from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.models import Message, Session

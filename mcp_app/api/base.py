@@ -15,9 +15,9 @@ from rest_framework.viewsets import GenericViewSet
 
 from mcp_app.api import problems
 from mcp_app.api.authentication import ApiKeyAuthentication, BrowserAuthentication
-from mcp_app.api.described import Described
 from mcp_app.api.filtering import NoFilter, asked
 from mcp_app.api.formats import JsonParser, JsonRenderer
+from mcp_app.api.openapi import Described
 from mcp_app.api.paging import KeysetPages
 from mcp_app.api.permissions import HasNeeded, Need
 from mcp_app.api.throttling import Throttle

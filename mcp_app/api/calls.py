@@ -15,8 +15,8 @@ from rest_framework.reverse import reverse
 
 from mcp_app.api.base import ApiViewSet
 from mcp_app.api.call_fields import CallGiven, CallListed, CallShown, FollowedShown
-from mcp_app.api.described import described
 from mcp_app.api.filtering import CallFilter, asked
+from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
 from mcp_app.execution.call_log import Said, read_position, said, write_position

@@ -11,7 +11,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet
-from mcp_app.api.described import described
 from mcp_app.api.entry_fields import (
     ChangeShown,
     PromptGiven,
@@ -24,6 +23,7 @@ from mcp_app.api.entry_fields import (
     ToolShown,
 )
 from mcp_app.api.filtering import ResourceFilter, TemplateFilter, ToolFilter
+from mcp_app.api.openapi import described
 from mcp_app.api.permissions import Need, seeing, to
 from mcp_app.api.problems import Conflict
 from mcp_app.catalogue.changing import revisions

@@ -12,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet, Given
-from mcp_app.api.described import described
 from mcp_app.api.filtering import AuditFilter, KeyFilter
+from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.auth.services import MAX_NAME, issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey, AuditEvent

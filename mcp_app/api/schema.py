@@ -22,7 +22,7 @@ from rest_framework.reverse import reverse
 
 from mcp_app import conf
 from mcp_app.api.base import METHODS, ApiView
-from mcp_app.api.described import described
+from mcp_app.api.openapi import described
 from mcp_app.api.permissions import ANYBODY
 from mcp_app.api.problems import MEDIA_TYPE
 

@@ -11,8 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet
-from mcp_app.api.described import described
 from mcp_app.api.filtering import MessageFilter, SessionFilter
+from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
 from mcp_app.models import Message, Session

@@ -11,9 +11,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiView
-from mcp_app.api.described import described
 from mcp_app.api.filtering import asked
 from mcp_app.api.formats import JsonFileParser, YamlFileParser
+from mcp_app.api.openapi import described
 from mcp_app.api.permissions import Need
 from mcp_app.catalogue.transfer import NOTATIONS, Imported, export_catalogue, import_catalogue
 from mcp_app.catalogue.transfer.permissions import SEEN, needed

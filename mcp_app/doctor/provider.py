@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from mcp_app import parts
+from mcp_app import optional_parts
 from mcp_app.auth.site import names_provider
 from mcp_app.doctor.finding import Finding, error, ok, skipped
 from mcp_app.doctor.installation import Installation
@@ -17,8 +17,8 @@ def keys(_: Installation) -> Iterator[Finding]:
     """Without keys no token can be verified."""
     if not names_provider():
         return
-    if parts.PROVIDER.missing():
-        yield skipped("provider.keys", "PyJWT is not installed", parts.PROVIDER.remedy())
+    if optional_parts.PROVIDER.missing():
+        yield skipped("provider.keys", "PyJWT is not installed", optional_parts.PROVIDER.remedy())
         return
     # Not at the top: the libraries are needed where there is a provider.
     from mcp_app.auth.external.keys import usable

@@ -25,8 +25,8 @@ from mcp_app.models import Call, Session, audit
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
 from mcp_app.protocol.versions import V2025_11_25
+from mcp_app.sessions.admission import RETRY_SECONDS, admit_now
 from mcp_app.sessions.exchange import CLIENT_RECORD, restored
-from mcp_app.sessions.keeping import RETRY_SECONDS, admit_now
 from mcp_app.sessions.session import stored_fields
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.announce import announce

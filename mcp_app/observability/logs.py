@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mcp_app.observability.correlation import CURRENT, Correlation
-from mcp_app.observability.hidden import escaped
+from mcp_app.observability.hidden_characters import escaped
 from mcp_app.observability.redaction import Redactor
 
 # The environment variable that holds a process's name; a supervisor sets it.

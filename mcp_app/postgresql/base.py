@@ -13,8 +13,8 @@ import psycopg
 from django.db.backends.postgresql import base
 
 from mcp_app.forking import undivided
-from mcp_app.postgresql import silence
-from mcp_app.postgresql.silence import NOTHING, Silence, Silent
+from mcp_app.postgresql import unresponsive
+from mcp_app.postgresql.unresponsive import NOTHING, Silence, Silent
 
 # The least that the driver can: a server that does not even greet is silent.
 CONNECT_SECONDS = 2
@@ -33,7 +33,7 @@ class Connection(psycopg.Connection[Any]):
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """As the driver's own, through which all that blocks goes: statements, commits, rows."""
-        if self.silence is None or not silence.is_watched():
+        if self.silence is None or not unresponsive.is_watched():
             return super().wait(gen, *args, **options)
         try:
             return super().wait(self.silence.bounded(gen), *args, **options)
@@ -62,14 +62,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         """A connection; raises DatabaseSilent at once while the server is."""
-        watch = silence.of(self.alias)
-        if silence.is_watched() and watch.lasts:
+        watch = unresponsive.of(self.alias)
+        if unresponsive.is_watched() and watch.lasts:
             raise DatabaseSilent(NOTHING)
         watch.answers = partial(_answers, conn_params)
         try:
             connection = super().get_new_connection(conn_params)
         except psycopg.errors.ConnectionTimeout:
-            if silence.is_watched():
+            if unresponsive.is_watched():
                 watch.found()
             raise
         # Also on one that is made before this process is watched: it may be kept for long.

@@ -14,7 +14,7 @@ from mcp_app import database_clock
 from mcp_app.conf import Settings
 from mcp_app.database import aquery
 from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailable
-from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.admission import admit
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import HAD_CALLS, Session
 from mcp_app.streams.base import SessionEnded

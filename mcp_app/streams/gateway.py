@@ -26,7 +26,6 @@ from mcp_app.streams.connections.client import Endpoint
 from mcp_app.streams.connections.keys import HEALTH, Channels
 from mcp_app.streams.hub import RedisHub
 from mcp_app.streams.reader import Reader
-from mcp_app.streams.stores.kept import RedisKept
 from mcp_app.streams.stores.memory import Clock, MemoryHub, MemoryLog
 from mcp_app.streams.stores.memory_stores import (
     MemoryMessages,
@@ -40,6 +39,7 @@ from mcp_app.streams.stores.metrics import MemoryMetrics, RedisMetrics
 from mcp_app.streams.stores.redis_log import RedisLog
 from mcp_app.streams.stores.request_store import RedisRequests
 from mcp_app.streams.stores.session_store import RedisSessions
+from mcp_app.streams.stores.storage_quota import RedisKept
 from mcp_app.streams.stores.windows import RedisWindows
 
 

@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.db import Error, connections
 from django.db.backends.signals import connection_created
 
-from mcp_app.postgresql import silence
+from mcp_app.postgresql import unresponsive
 
 # How long a connection lives, used or not, unless the project's CONN_MAX_AGE is longer. An end for those in
 # use, too: what work may leave behind unseen, such as a server's cursor, does not last.
@@ -56,11 +56,11 @@ class KeptConnections:
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What ``function`` returns or raises; its queries wait as long as it takes."""
         self._look_before()
-        silence.be_patient(patient=True)
+        unresponsive.be_patient(patient=True)
         try:
             return function(*args, **kwargs)
         finally:
-            silence.be_patient(patient=False)
+            unresponsive.be_patient(patient=False)
             self._clear_up()
 
     def seconds_left(self) -> float | None:
@@ -112,7 +112,7 @@ class KeptConnections:
         for each in self._open.values():
             if untrusted or each.settings_dict["CONN_HEALTH_CHECKS"]:
                 each.health_check_done = False
-            if silence.of(each.alias).lasts:
+            if unresponsive.of(each.alias).lasts:
                 # A new one is refused within seconds; the work would wait on this one for as long as it may.
                 _close(each)
 

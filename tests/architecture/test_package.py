@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mcp_app.parts import API, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
+from mcp_app.optional_parts import API, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

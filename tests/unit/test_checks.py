@@ -13,12 +13,12 @@ from django.conf import settings
 from django.core.checks import CheckMessage, run_checks
 from django.test import override_settings
 
-from mcp_app import parts, tool
-from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app import optional_parts, tool
+from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Source
-from mcp_app.parts import Part
+from mcp_app.optional_parts import Part
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
 SOURCE = Path(__file__).resolve().parents[2] / "mcp_app" / "checks.py"
@@ -199,7 +199,7 @@ def test_a_part_that_lacks_a_library_is_named_with_the_extra_that_brings_it() ->
 
 
 def test_a_provider_whose_tokens_no_library_verifies_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "PROVIDER", Part("AUTH", "oauth", "mcp_app", ("no_such_library",)))
+    monkeypatch.setattr(optional_parts, "PROVIDER", Part("AUTH", "oauth", "mcp_app", ("no_such_library",)))
     values = mcp(AUTH="external", OAUTH_ISSUER="https://id.example", OAUTH_AUDIENCE=["api://mcp"])
     with override_settings(**values):
         assert "django-mcp-app[oauth]" in (found()["mcp_app.E022"].hint or "")

@@ -14,8 +14,8 @@ from django.utils import translation
 from mcp_app import database
 from mcp_app.database import aquery, query
 from mcp_app.models import CatalogueRevision
-from mcp_app.postgresql import silence
-from mcp_app.postgresql.silence import Silence
+from mcp_app.postgresql import unresponsive
+from mcp_app.postgresql.unresponsive import Silence
 
 WHO: ContextVar[str] = ContextVar("who")
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -150,17 +150,19 @@ def test_a_query_that_waited_too_long_for_a_thread_is_refused_unasked(
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Silence]:
     """As in a server: waits end when the database is silent."""
-    monkeypatch.setattr(silence, "_watched", True)
+    monkeypatch.setattr(unresponsive, "_watched", True)
     connection.close()
-    yield silence.of(connection.alias)
-    silence.be_patient(patient=False)
+    yield unresponsive.of(connection.alias)
+    unresponsive.be_patient(patient=False)
     connection.close()
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="there is no server that could be silent")
 def test_a_statement_that_takes_long_is_no_silence(watched: Silence) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_sleep(%s)", [2 * (silence.SUSPECT_SECONDS + silence.PROBE_SECONDS)])
+        cursor.execute(
+            "SELECT pg_sleep(%s)", [2 * (unresponsive.SUSPECT_SECONDS + unresponsive.PROBE_SECONDS)]
+        )
     assert not watched.lasts
     assert watched._answered_at > 0.0, "nobody asked whether it is one"
 
@@ -174,5 +176,5 @@ def test_while_the_database_is_silent_everything_is_refused_unasked(
         query(_ask)
     with pytest.raises(OperationalError, match="answers nothing"):
         _ask()
-    silence.be_patient(patient=True)
+    unresponsive.be_patient(patient=True)
     assert _ask() is not None, "other people's code may wait"

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
 from mcp_app.admin.calls.askers import actors_of, asked_by
-from mcp_app.admin.shown import badge, span
+from mcp_app.admin.markup import badge, span
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State

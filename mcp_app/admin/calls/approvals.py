@@ -18,7 +18,7 @@ from mcp_app.admin.calls.approval import TONES, decision_of, time_left, waited_f
 from mcp_app.admin.calls.askers import actors_of, asked_by
 from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of
 from mcp_app.admin.columns import time_column
-from mcp_app.admin.shown import badge, span
+from mcp_app.admin.markup import badge, span
 from mcp_app.auth.services import login_name
 from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State

@@ -33,7 +33,7 @@ from mcp_app.admin.calls.call_page import (
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
-from mcp_app.admin.shown import badge, span
+from mcp_app.admin.markup import badge, span
 from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON

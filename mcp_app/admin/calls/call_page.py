@@ -10,7 +10,7 @@ import orjson
 
 from mcp_app import database_clock
 from mcp_app.admin.calls.approval import time_left, waited_for_approval
-from mcp_app.admin.shown import span
+from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
 from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
 from mcp_app.models import Call

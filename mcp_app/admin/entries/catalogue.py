@@ -17,7 +17,7 @@ from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
 from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
 from mcp_app.admin.entries.transfer import TransferPages
-from mcp_app.admin.shown import json_block
+from mcp_app.admin.markup import json_block
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.changing.revisions import LIMITS
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset

@@ -12,7 +12,7 @@ from django.db.models import Field
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.shown import DiffLine, diff_lines
+from mcp_app.admin.markup import DiffLine, diff_lines
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import json_text, marked, visible
 

@@ -23,7 +23,7 @@ from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
 from mcp_app.admin.entries.transfer import buttons
-from mcp_app.admin.shown import badge, block, diff, json_block
+from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import (

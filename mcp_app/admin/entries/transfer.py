@@ -18,7 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app.admin.base import ModelAdmin
-from mcp_app.admin.shown import DiffLine, badge, diff
+from mcp_app.admin.markup import DiffLine, badge, diff
 from mcp_app.admin.widgets import UploadWidget
 from mcp_app.catalogue.transfer import (
     MAX_BYTES,

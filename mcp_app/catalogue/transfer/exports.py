@@ -9,9 +9,9 @@ from django.db import transaction
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.serving import files
 from mcp_app.catalogue.transfer import notation as notations
+from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.fields import SECTIONS, SOURCES, same, values_of, written
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
-from mcp_app.catalogue.transfer.untouched import Untouched
 from mcp_app.models import Source
 
 FORMAT: Final = "django-mcp-catalogue"

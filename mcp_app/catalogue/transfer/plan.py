@@ -15,8 +15,8 @@ from mcp_app.catalogue.changing.services import EntryChange, check_change
 from mcp_app.catalogue.schemas.strict_json import check_storable
 from mcp_app.catalogue.transfer import fields
 from mcp_app.catalogue.transfer.exports import FORMAT, VERSION
+from mcp_app.catalogue.transfer.field_defaults import Untouched, definition_of
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
-from mcp_app.catalogue.transfer.untouched import Untouched, definition_of
 from mcp_app.models import Source, Tool
 
 MAX_ENTRIES: Final = 10_000

@@ -14,7 +14,7 @@ from mcp_app.contrib.web_tools import conf
 from mcp_app.contrib.web_tools.decoding import decode
 from mcp_app.contrib.web_tools.markup import Format, TooMuchWork
 from mcp_app.egress import EgressError, Fetched, fetch
-from mcp_app.parts import WEB_TOOLS
+from mcp_app.optional_parts import WEB_TOOLS
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 

@@ -35,7 +35,7 @@ from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, McpError, TooManyRequests, Unavailable
 from mcp_app.protocol.features.tasks import Task
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.admission import admit
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable

@@ -9,7 +9,7 @@ from mcp_app.execution.background import core_tasks
 from mcp_app.execution.stored import records, task_waits
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.task_waits import Wait
-from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.admission import admit
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import HAD_CALLS
 from mcp_app.streams.base import Position

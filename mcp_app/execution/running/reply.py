@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from mcp_app.execution.running.shed import Shed
+from mcp_app.execution.running.load_shedding import Shed
 from mcp_app.protocol.errors import McpError, Unavailable
+from mcp_app.sessions.admission import admit
 from mcp_app.sessions.client_requests import CANNOT_ASK
-from mcp_app.sessions.keeping import admit
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.base import ANSWER, MESSAGE, StreamFinished, StreamsError
 from mcp_app.streams.gateway import Streams

@@ -20,10 +20,10 @@ from mcp_app.execution.asking import open_questions
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import core_tasks
 from mcp_app.execution.background.answer_streams import append_answer, tell_of_task
-from mcp_app.execution.background.published import Published
+from mcp_app.execution.background.published_answers import Published
 from mcp_app.execution.running import failpoints
+from mcp_app.execution.running.load_shedding import Shed
 from mcp_app.execution.running.reply import Lost
-from mcp_app.execution.running.shed import Shed
 from mcp_app.execution.stored import records, stored_answers, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.call_state import State

@@ -27,7 +27,7 @@ from mcp_app.database import query
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
 from mcp_app.execution.background.celery import hand_on
-from mcp_app.execution.background.published import Published
+from mcp_app.execution.background.published_answers import Published
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.running.call import Call, attempt
@@ -38,7 +38,7 @@ from mcp_app.execution.running.results import error_result
 from mcp_app.execution.running.runner import Runner
 from mcp_app.execution.stored import call_record
 from mcp_app.execution.stored.call_record import CallRecord
-from mcp_app.execution.stored.places import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren, WorkerRequests

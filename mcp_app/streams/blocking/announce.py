@@ -13,7 +13,7 @@ from mcp_app import conf
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import Endpoint, sync_client
 from mcp_app.streams.connections.keys import EVERYONE, KEPT, Channels, places_key, session_keys
-from mcp_app.streams.stores.kept import tombstone
+from mcp_app.streams.stores.storage_quota import tombstone
 
 log = logging.getLogger(__name__)
 

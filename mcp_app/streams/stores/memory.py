@@ -29,7 +29,7 @@ from mcp_app.streams.base import (
     StreamUnknown,
 )
 from mcp_app.streams.connections.keys import stream_keys
-from mcp_app.streams.stores.kept import TOMBSTONE, check
+from mcp_app.streams.stores.storage_quota import TOMBSTONE, check
 from mcp_app.streams.wakers import Waker, Watchers
 
 Clock = Callable[[], float]

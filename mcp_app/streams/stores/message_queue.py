@@ -16,7 +16,7 @@ from mcp_app.streams.base import StreamLimits, StreamsError, StreamsFull, Stream
 from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.client import TIMEOUT, async_client, sync_client
 from mcp_app.streams.connections.keys import MESSAGES
-from mcp_app.streams.stores.kept import memory
+from mcp_app.streams.stores.storage_quota import memory
 
 Batches = Sequence[tuple[str, bytes]]
 # So many batches have room in any Redis, and their size is not asked for.

@@ -13,7 +13,7 @@ from mcp_app.streams.base import Increment, Totals
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.keys import FIGURES
-from mcp_app.streams.stores.kept import memory
+from mcp_app.streams.stores.storage_quota import memory
 
 # A process that has not reported for so long is not running.
 LIFE_SECONDS = 15

@@ -20,7 +20,7 @@ from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Argument, Batch
 from mcp_app.streams.connections.keys import Channels, stream_keys
 from mcp_app.streams.connections.scripts import Script
-from mcp_app.streams.stores.kept import RedisKept
+from mcp_app.streams.stores.storage_quota import RedisKept
 
 _SHORT = {MESSAGE: "m", "close": "c", "follow": "w", ANSWER: "a"}
 _LONG = {b"m": "message", b"a": "message", b"c": "close", b"w": "follow", b"f": "final"}

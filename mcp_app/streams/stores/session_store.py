@@ -16,7 +16,7 @@ from mcp_app.streams.connections.keys import (
     session_keys,
     subscribers_key,
 )
-from mcp_app.streams.stores.kept import RedisKept
+from mcp_app.streams.stores.storage_quota import RedisKept
 
 CHUNK = 500
 MANY = 1_000_000_000

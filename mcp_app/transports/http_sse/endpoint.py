@@ -28,10 +28,10 @@ from mcp_app.protocol.http.headers import accepts_sse
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import V2024_11_05, V2025_03_26
-from mcp_app.sessions.keeping import admit
+from mcp_app.sessions.admission import admit
 from mcp_app.sessions.session import HTTP_SSE, STANDALONE, Session, stored_fields
 from mcp_app.streams.base import FOLLOW
-from mcp_app.transports import silenced
+from mcp_app.transports import unanswered_requests
 from mcp_app.transports.http_sse.event_stream import HttpSseStream, encode_reference
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.endpoint import Endpoint, Scope, opener_of
@@ -99,7 +99,9 @@ class HttpSse:
         self._endpoint.check_scopes(principal, message, fields, scope)
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED:
-                await silenced.note(self._process.streams, session.id, message.params.get("requestId"))
+                await unanswered_requests.note(
+                    self._process.streams, session.id, message.params.get("requestId")
+                )
             await self._process.dispatcher.notification(session, message, body)
         elif isinstance(message, jsonrpc.Response):
             await self._process.dispatcher.response(session, message, body)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.protocol.http import sse
 from mcp_app.streams.base import CLOSE, FOLLOW, Event, StreamsError, StreamUnknown
-from mcp_app.transports import silenced
+from mcp_app.transports import unanswered_requests
 from mcp_app.transports.connections import Connection
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.sse_response import Stalled
@@ -71,7 +71,7 @@ class HttpSseStream(EventStream):
                 for event in await reader.next(LOOK_SECONDS):
                     if not event.data or event.kind == CLOSE:
                         continue
-                    if not await silenced.covers(streams, session, event.data):
+                    if not await unanswered_requests.covers(streams, session, event.data):
                         await self._write(self._encode(event.data))
             await streams.log.drop(session, reference.stream)
         except StreamsError:

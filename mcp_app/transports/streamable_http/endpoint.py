@@ -7,9 +7,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
-from mcp_app.auth.challenge import insufficient
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import metadata_url
+from mcp_app.auth.www_authenticate import insufficient
 from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.running.reply import Answered
 from mcp_app.execution.running.results import unexpected

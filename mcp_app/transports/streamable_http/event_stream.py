@@ -19,7 +19,7 @@ from mcp_app.protocol.versions import V2025_11_25
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import Event, StreamFinished, StreamsError, StreamUnknown
 from mcp_app.streams.reader import Reader
-from mcp_app.transports import notices, silenced
+from mcp_app.transports import notices, unanswered_requests
 from mcp_app.transports.connections import Connection, Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -155,7 +155,7 @@ class EventStream(SseResponse):
         """CAN-02: the stream still has to end, with the answer or, if so set, without it."""
         if self._settings.answer_cancelled:
             return False
-        return await silenced.covers(self._process.streams, self._session.id, event.data)
+        return await unanswered_requests.covers(self._process.streams, self._session.id, event.data)
 
     async def _prime(self, reference: StreamReference) -> None:
         """T-POLL-01, T-POLL-02: an id to resume from before anything happened, but only for 2025-11-25."""

@@ -22,7 +22,7 @@ from mcp_app.protocol.messages.trace_context import from_headers
 from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
-from mcp_app.transports import silenced
+from mcp_app.transports import unanswered_requests
 
 SESSION_HEADER = b"mcp-session-id"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
@@ -70,7 +70,9 @@ class Legacy:
             return await dispatcher.batch(session, principal, message, from_headers(fields)), session
         if isinstance(message, jsonrpc.Notification):
             if message.method == CANCELLED and not self._process.settings.answer_cancelled:
-                await silenced.note(self._process.streams, session.id, message.params.get("requestId"))
+                await unanswered_requests.note(
+                    self._process.streams, session.id, message.params.get("requestId")
+                )
             await dispatcher.notification(session, message, body)
         else:
             await dispatcher.response(session, message, body)

@@ -19,7 +19,7 @@ from pydantic import Field
 from pytest_django.fixtures import Settings as DjangoSettings
 
 from mcp_app import tool
-from mcp_app.admin.shown import span
+from mcp_app.admin.markup import span
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.catalogue.serving.snapshot_loader import from_code

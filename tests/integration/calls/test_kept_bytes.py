@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from mcp_app.streams.connections.keys import KEPT
-from mcp_app.streams.stores.kept import TOMBSTONE
+from mcp_app.streams.stores.storage_quota import TOMBSTONE
 from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of, unexplained
 from tests.integration.http.other_process import OtherProcess
 from tests.raw_http import Answer, Mcp

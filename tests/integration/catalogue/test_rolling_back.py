@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.changing.rolling_back import plan_roll_back, roll_back
 from mcp_app.catalogue.changing.services import ChangedMeanwhile
 from mcp_app.catalogue.serving import current_snapshot

@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
 from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.models import (
     AuditEvent,

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mcp_app.catalogue.changing import services
-from mcp_app.catalogue.changing.mirror import mirror
+from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.transfer import export_catalogue
 from mcp_app.models import CatalogueChange, Prompt, Tool
 from mcp_app.text import has_hidden

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mcp_app.execution.stored import fair_order, pending_approvals, records, statements, task_records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
-from mcp_app.execution.stored.places import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.racing import at_once

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import NewCall
-from mcp_app.execution.stored.places import Limits, TooManyRunning, take
+from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from tests.racing import at_once

@@ -349,9 +349,11 @@ def test_an_async_action_is_refused_at_start() -> None:
 def test_a_missing_library_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     from importlib.util import find_spec
 
-    from mcp_app import parts
+    from mcp_app import optional_parts
 
-    monkeypatch.setattr(parts, "find_spec", lambda name: None if name == library else find_spec(name))
+    monkeypatch.setattr(
+        optional_parts, "find_spec", lambda name: None if name == library else find_spec(name)
+    )
     with pytest.raises(DefinitionError) as refused:
         expose.viewset(OrderViewSet, actions=["list"])
     assert str(refused.value) == f"expose.viewset needs {library}: pip install 'django-mcp-app[api]'"

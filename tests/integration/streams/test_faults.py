@@ -15,8 +15,8 @@ import redis
 
 from mcp_app.streams import Position, StreamLimits, Streams, StreamsFull, StreamsUnavailable, StreamUnknown
 from mcp_app.streams.connections.keys import Channels
-from mcp_app.streams.stores.kept import RedisKept
 from mcp_app.streams.stores.redis_log import RedisLog
+from mcp_app.streams.stores.storage_quota import RedisKept
 from mcpsite.redis_server import RedisServer
 from tests.bounds import SLACK
 from tests.streams_contract.waiting import until

@@ -15,7 +15,7 @@ from mcp_app.streams import Streams, StreamsFull
 from mcp_app.streams.base import KeptFull
 from mcp_app.streams.blocking.announce import end_session
 from mcp_app.streams.connections.keys import KEPT, session_keys
-from mcp_app.streams.stores.kept import admit_now
+from mcp_app.streams.stores.storage_quota import admit_now
 from mcpsite.redis_server import RedisServer
 from tests.streams_contract.kept import *  # noqa: F403
 from tests.streams_contract.waiting import limits

@@ -26,7 +26,7 @@ from mcp_app.execution.decisions import DecisionRefused, approve_call, refuse_ca
 from mcp_app.execution.services import cancel_call
 from mcp_app.execution.stored import pending_approvals, records
 from mcp_app.execution.stored.call_record import CallRecord
-from mcp_app.execution.stored.places import Limits, take
+from mcp_app.execution.stored.next_call import Limits, take
 from mcp_app.models import AuditEvent, Call, Session
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import TooManyRequests

@@ -17,7 +17,7 @@ from mcp_app.execution.background import reaper
 from mcp_app.execution.background.celery import waiting
 from mcp_app.execution.services import cancel_call
 from mcp_app.execution.stored import records, task_records
-from mcp_app.execution.stored.places import Limits, take
+from mcp_app.execution.stored.next_call import Limits, take
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.streams.gateway import Streams

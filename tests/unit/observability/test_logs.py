@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_app.observability.correlation import CURRENT, Correlation, correlated
-from mcp_app.observability.hidden import HIDDEN, escaped
+from mcp_app.observability.hidden_characters import HIDDEN, escaped
 from mcp_app.observability.logs import LINE_BYTES, PROCESS, BriefRefusals, JsonLines, TextLines, json_line
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN
 

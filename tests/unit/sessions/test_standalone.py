@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from mcp_app.conf import Settings
-from mcp_app.sessions import standalone as module
+from mcp_app.sessions import standalone_stream as module
 from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import STANDALONE, Session
-from mcp_app.sessions.standalone import Standalone
+from mcp_app.sessions.standalone_stream import Standalone
 from mcp_app.streams.base import StreamFinished
 from mcp_app.streams.gateway import Streams
 from tests.unit.sessions.conftest import opening, process

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_app import parts
+from mcp_app import optional_parts
 from mcp_app.catalogue.definitions.definition import DefinitionError, Wire
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
@@ -69,8 +69,8 @@ def offer(
 
 
 def _checked(viewset: Any) -> str:
-    if missing := parts.API.missing():
-        raise DefinitionError(f"expose.viewset needs {', '.join(missing)}: {parts.API.remedy()}")
+    if missing := optional_parts.API.missing():
+        raise DefinitionError(f"expose.viewset needs {', '.join(missing)}: {optional_parts.API.remedy()}")
     from rest_framework.viewsets import ViewSetMixin
 
     if not (isinstance(viewset, type) and issubclass(viewset, ViewSetMixin)):

@@ -9,7 +9,7 @@ from mcp_app.conf import Settings
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
 from mcp_app.streams.base import KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
-from mcp_app.streams.stores import kept
+from mcp_app.streams.stores import storage_quota
 
 # Streams are forgotten one by one, each a while after its last event.
 RETRY_SECONDS = 60
@@ -29,7 +29,7 @@ async def admit(streams: Streams, principal: str) -> None:
 def admit_now(settings: Settings, principal: str) -> None:
     """The same for code without an event loop."""
     with _refusing():
-        kept.admit_now(settings.redis_url, limits_of(settings), principal)
+        storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
 
 
 @contextmanager
