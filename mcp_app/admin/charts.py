@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 WIDTH: Final = 1000.0
 HEIGHT: Final = 100.0
 STEPS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """A rectangle; its numbers are written as SVG wants them in any language."""
 
     tone: str
@@ -23,16 +22,14 @@ class Bar:
     height: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What joins points that follow each other."""
 
     tone: str
     points: str
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(NamedTuple):
     """An invisible column over one point, with what to tell of it."""
 
     x: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from django import forms
@@ -53,8 +53,7 @@ class TimelineForm(forms.Form):
             field.widget.attrs["class"] = "mcp-input"
 
 
-@dataclass(frozen=True, slots=True)
-class Pane:
+class Pane(NamedTuple):
     """One payload as shown: escaped, indented, cut."""
 
     html: SafeString

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,6 +38,8 @@ class EntryForm(ModelForm[Any]):
     """Writes through a service, whose complaints appear beside the fields they are about."""
 
     intent: ClassVar[Intent] = Intent()
+    # Of kinds that administrators make themselves: the service that writes one.
+    service: ClassVar[Callable[..., Any] | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """The form; what it shows may be a draft's."""
@@ -103,7 +106,9 @@ class EntryForm(ModelForm[Any]):
 
     def write_own(self, row: Entry | None, wanted: dict[str, Any]) -> Entry:
         """Write an admin-made entry; ``row`` is None for a new one."""
-        raise ValidationError("Entries of this kind are defined in code.")
+        if self.service is None:
+            raise ValidationError("Entries of this kind are defined in code.")
+        return self.service(entry=row, **self.said(), **wanted)
 
     def save(self, commit: bool = True) -> Entry:
         """The entry that validation has written."""
@@ -116,37 +121,31 @@ class EntryForm(ModelForm[Any]):
 class ToolForm(EntryForm):
     """A code-defined tool's dress and limits, or a preset."""
 
+    service = staticmethod(save_tool_preset)
+
     class Meta:
         model = Tool
         fields = "__all__"
-
-    def write_own(self, row: Any, wanted: dict[str, Any]) -> Any:
-        """Write a preset."""
-        return save_tool_preset(entry=row, **self.said(), **wanted)
 
 
 class PromptForm(EntryForm):
     """A code-defined prompt's dress, or a prompt made here."""
 
+    service = staticmethod(save_prompt)
+
     class Meta:
         model = Prompt
         fields = "__all__"
-
-    def write_own(self, row: Any, wanted: dict[str, Any]) -> Any:
-        """Write a prompt."""
-        return save_prompt(entry=row, **self.said(), **wanted)
 
 
 class ResourceForm(EntryForm):
     """A code-defined resource's dress, or a text or file kept here."""
 
+    service = staticmethod(save_resource)
+
     class Meta:
         model = Resource
         fields = "__all__"
-
-    def write_own(self, row: Any, wanted: dict[str, Any]) -> Any:
-        """Write a text or file resource."""
-        return save_resource(entry=row, **self.said(), **wanted)
 
 
 def _initial(draft: Draft) -> dict[str, Any]:
