@@ -13,6 +13,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from mcp_app.streams import Streams
+from mcp_app.streams.base import StreamLimits
+from mcp_app.streams.stores.storage_quota import admit_now
 from mcpsite.redis_server import Program, RedisServer, RedisServerError, find_program
 
 pytestmark = pytest.mark.process
@@ -124,6 +126,7 @@ async def test_the_event_streams_run_on_the_fake_server(tmp_path: Path) -> None:
     assert await streams.sessions.load("s") == {"a": "b"}
     # It knows neither its memory nor that of a key: nothing is refused for want of it.
     await streams.kept.admit("user:1")
+    await asyncio.to_thread(admit_now, server.url, StreamLimits(), "user:1")
     for _ in range(20):
         await streams.messages.push(b"x")
     await streams.close()

@@ -16,7 +16,7 @@ from mcp_app.streams.base import StreamLimits, StreamsError, StreamsFull, Stream
 from mcp_app.streams.connections.batch import Batch
 from mcp_app.streams.connections.client import TIMEOUT, async_client, sync_client
 from mcp_app.streams.connections.keys import MESSAGES
-from mcp_app.streams.stores.storage_quota import memory
+from mcp_app.streams.stores.storage_quota import memory_if_told
 
 Batches = Sequence[tuple[str, bytes]]
 # So many batches have room in any Redis, and their size is not asked for.
@@ -64,7 +64,7 @@ class RedisMessages:
     async def _share_is_used(self) -> bool:
         # One caller with long messages must not fill Redis with them, so that the rest of it is refused to
         # everybody (R31).
-        _, most = await memory(self._batch)
+        _, most = await memory_if_told(self._batch)
         if not most:
             return False
         try:

@@ -93,34 +93,48 @@ class RedisKept:
         now = asyncio.get_running_loop().time()
         if now - self._looked_at > MEMORY_SECONDS:
             self._looked_at = now
-            self._memory = await memory(self._batch)
+            self._memory = await memory_if_told(self._batch)
         return self._memory
 
 
 async def memory(batch: Batch) -> tuple[int, int]:
-    """Bytes Redis uses, and may use (0: no limit, or it does not tell)."""
+    """Bytes Redis uses, and may use (0: no limit). Raises StreamsError if it does not tell."""
+    text = (await batch.command("INFO", "memory")).decode()
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+
+
+async def memory_if_told(batch: Batch) -> tuple[int, int]:
+    """As ``memory``; both 0 if Redis does not know INFO (fakeredis), or we may not ask."""
     try:
-        text = (await batch.command("INFO", "memory")).decode()
+        return await memory(batch)
     except StreamsUnavailable:
         raise
     except StreamsError:
-        return 0, 0  # It does not know INFO (fakeredis), or we may not ask.
-    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return int(facts.get("used_memory", 0)), int(facts.get("maxmemory", 0))
+        return 0, 0
 
 
 def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
     """``Kept.admit`` for code without an event loop; raises StreamsUnavailable, too."""
     client, held, more = _client(url), 0, 1
     try:
-        facts: Any = client.info("memory")
-        used, most = int(facts["used_memory"]), int(facts.get("maxmemory", 0))
-        check_room(used, most, limits)
+        facts = _facts(client)
+        most = int(facts.get("maxmemory", 0))
+        check_room(int(facts.get("used_memory", 0)), most, limits)
         while more:
             held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, person_of(owner), SWEEP, "", 0, 0)
     except redis.RedisError as error:
         raise StreamsUnavailable("Redis does not say what is kept.") from error
     check(int(held), most, limits)
+
+
+def _facts(client: redis.Redis) -> dict[str, Any]:
+    """As ``memory_if_told``, by its names in Redis."""
+    try:
+        facts: Any = client.info("memory")
+    except redis.ResponseError:
+        return {}
+    return dict(facts)
 
 
 @lru_cache(maxsize=2)
