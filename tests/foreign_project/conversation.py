@@ -12,34 +12,56 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.raw_http import Mcp, RawClient
 
-TOOLS = {"count_orders", "latest_products", "yearly_report"}
+WRITTEN = {"count_orders", "latest_products", "yearly_report"}
+EXPOSED = {"orders_list", "orders_retrieve", "sales_get", "sales_list"}
 STOP_SECONDS = 30.0
+# Those of the person whose key it is.
+ORDERS = [{"id": 1, "product": "Lamp", "year": 2025}]
 
 
-async def hold(port: int, key: str = "") -> None:
-    """List all three tools and call them, on either side of 2026-07-28; the background one with progress."""
+async def hold(port: int, key: str = "", *, is_exposed: bool = False) -> None:
+    """List all tools and call each, on either side of 2026-07-28; the background one with progress."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     for mode in ("legacy", "auto"):
         transport = streamable_http_client(
             f"http://127.0.0.1:{port}/mcp", http_client=httpx2.AsyncClient(headers=headers)
         )
         async with Client(transport, mode=mode) as client:
-            assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
-            counted = await client.call_tool("count_orders", {"year": 2026})
-            assert counted.structured_content == {"result": 0}, counted
-            latest = await client.call_tool("latest_products", {})
-            assert latest.structured_content == {"result": []}, latest
-            told: list[float] = []
+            listed = {tool.name for tool in (await client.list_tools()).tools}
+            assert listed == (WRITTEN | EXPOSED if is_exposed else WRITTEN), listed
+            await _call_written(client)
+            if is_exposed:
+                await _call_exposed(client)
 
-            async def heard(
-                progress: float, total: float | None, message: str | None, told: list[float] = told
-            ) -> None:
-                told.append(progress)
 
-            report = await client.call_tool("yearly_report", {"year": 2026}, progress_callback=heard)
-            text: Any = report.content[0]
-            assert text.text == "0 orders in 2026", report
-            assert told, "no progress was told"
+async def _call_written(client: Client) -> None:
+    counted = await client.call_tool("count_orders", {"year": 2026})
+    assert counted.structured_content == {"result": 0}, counted
+    latest = await client.call_tool("latest_products", {"limit": 0})
+    assert latest.structured_content == {"result": []}, latest
+    told: list[float] = []
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    report = await client.call_tool("yearly_report", {"year": 2026}, progress_callback=heard)
+    text: Any = report.content[0]
+    assert text.text == "0 orders in 2026", report
+    assert told, "no progress was told"
+
+
+async def _call_exposed(client: Client) -> None:
+    own = await client.call_tool("orders_list", {})
+    assert own.structured_content == {"result": ORDERS}, own
+    one = await client.call_tool("orders_retrieve", {"pk": 1})
+    assert one.structured_content == ORDERS[0], one
+    of_another = await client.call_tool("orders_retrieve", {"pk": 2})
+    assert of_another.is_error, of_another
+    sold = await client.call_tool("sales_list", {"year": 2025})
+    assert sold.structured_content is not None
+    assert [row["id"] for row in sold.structured_content["rows"]] == [1, 2], sold
+    row = await client.call_tool("sales_get", {"pk": 1})
+    assert row.structured_content == ORDERS[0], row
 
 
 def stops_with_an_open_stream(

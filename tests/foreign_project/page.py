@@ -13,8 +13,9 @@ AT_THE_END = ", at the end"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command, or a file to write; ``appends`` to what is there."""
+    """A command, or a file to write; ``appends`` to what is there. ``section`` is the heading above it."""
 
+    section: str
     command: str = ""
     path: str = ""
     content: str = ""
@@ -24,13 +25,19 @@ class Step:
 def steps() -> list[Step]:
     """Every block, a shell's line by line."""
     found: list[Step] = []
-    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE):
-        if language == "sh":
-            found += [Step(command=line) for line in block.splitlines()]
-        else:
-            assert language == "python", f"a block of {PAGE.name} is neither for a shell nor Python"
-            named = block.splitlines()[0].removeprefix("# ")
-            found.append(
-                Step(path=named.removesuffix(AT_THE_END), content=block, appends=named.endswith(AT_THE_END))
-            )
+    for section in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE):
+        heading = section.splitlines()[0]
+        for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
+            if language == "sh":
+                found += [Step(heading, command=line) for line in block.splitlines()]
+            else:
+                assert language == "python", f"a block of {PAGE.name} is neither for a shell nor Python"
+                found.append(_file(heading, block))
     return found
+
+
+def _file(section: str, block: str) -> Step:
+    named = block.splitlines()[0].removeprefix("# ")
+    return Step(
+        section, path=named.removesuffix(AT_THE_END), content=block, appends=named.endswith(AT_THE_END)
+    )

@@ -16,11 +16,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mcpsite.redis_server import RedisServer
 from tests.foreign_project import conversation
-from tests.foreign_project.page import steps
+from tests.foreign_project.page import Step, steps
 from tests.process.installation import free_port, wait_until
 from tests.raw_http import RawClient
 
@@ -46,6 +48,18 @@ from mcp_app.auth.services import issue_api_key
 person = get_user_model().objects.create_user("grace@acme.example")
 Path("key").write_text(issue_api_key(user=person, name="desk")[1])
 """
+NEW_ORDERS = """
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from shop.models import Order
+people = get_user_model().objects
+grace, bob = people.get(email="grace@acme.example"), people.create_user("bob@acme.example")
+grace.user_permissions.add(Permission.objects.get(codename="view_order"))
+for person in (grace, bob):
+    Order.objects.create(customer=person, product="Lamp", year=2025)
+"""
+# The section of the page that a reader may leave out: the ones before it work without any extra.
+EXPOSING = "Viewsets and models"
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
@@ -110,10 +124,9 @@ class Project:
         return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
 
 
-def follow_the_page(project: Project, django: str) -> None:
+def follow_the_page(project: Project, page: list[Step]) -> None:
     """Every line of it. Those that stay are started, the last ones wait for them."""
-    project.run(f"pip install --quiet {' '.join(OWN)} 'django~={django}.0'")
-    for step in steps():
+    for step in page:
         if step.path:
             path = project.folder / step.path
             path.write_text(path.read_text() + step.content if step.appends else step.content)
@@ -138,12 +151,19 @@ def ask_for_keys(project: Project) -> None:
     settings.write_text(f'{settings.read_text()}MCP["AUTH"] = "required"\n')
     project.run(f"python manage.py shell -c '{NEW_KEY}'")
     secret = (project.folder / "key").read_text()
-    process = project.start(SERVERS["uvicorn"][1].format(port=project.port))
-    wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, "answers again")
-    assert project.status("/mcp") == 401
-    asyncio.run(conversation.hold(project.port, secret))
-    conversation.stops_with_an_open_stream(project.port, process, secret)
-    project.running.remove(process)
+    with serving(project) as process:
+        assert project.status("/mcp") == 401
+        asyncio.run(conversation.hold(project.port, secret))
+        conversation.stops_with_an_open_stream(project.port, process, secret)
+
+
+def expose_what_is_there(project: Project, page: list[Step]) -> None:
+    """As the page says; its tools are called by the person whose key it is."""
+    follow_the_page(project, page)
+    project.run(f"python manage.py shell -c '{NEW_ORDERS}'")
+    secret = (project.folder / "key").read_text()
+    with serving(project):
+        asyncio.run(conversation.hold(project.port, secret, is_exposed=True))
 
 
 def with_extras(project: Project) -> None:
@@ -151,27 +171,31 @@ def with_extras(project: Project) -> None:
     project.run("pip install 'django-mcp-app[admin,console,api]'")
     assert "no issues" in project.run("python manage.py check")
     project.run("python manage.py test")
-    process = project.start(SERVERS["uvicorn"][1].format(port=project.port))
-    wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, "answers with extras")
-    found = {path: project.status(path) for path in ("/ops/console/", "/ops/api/", "/ops/api/docs/")}
-    assert found == {"/ops/console/": 302, "/ops/api/": 401, "/ops/api/docs/": 302}, found
-    process.terminate()
-    process.wait(STOP_SECONDS)
-    project.running.remove(process)
+    with serving(project):
+        found = {path: project.status(path) for path in ("/ops/console/", "/ops/api/", "/ops/api/docs/")}
+        assert found == {"/ops/console/": 302, "/ops/api/": 401, "/ops/api/docs/": 302}, found
 
 
 def try_servers(project: Project, names: list[str]) -> None:
     """The same project on other servers, each with a client and an open stream when it is asked to stop."""
     for name in names:
-        packages, command = SERVERS[name]
-        if packages:
+        if packages := SERVERS[name][0]:
             project.run(f"pip install --quiet {' '.join(packages)}")
-        process = project.start(command.format(port=project.port))
-        wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, f"{name} answers")
-        asyncio.run(conversation.hold(project.port))
-        conversation.stops_with_an_open_stream(project.port, process, is_told=name not in TELL_NOTHING)
-        project.running.remove(process)
+        with serving(project, name) as process:
+            asyncio.run(conversation.hold(project.port))
+            conversation.stops_with_an_open_stream(project.port, process, is_told=name not in TELL_NOTHING)
         print(f"ok: {name}", flush=True)
+
+
+@contextmanager
+def serving(project: Project, name: str = "uvicorn") -> Iterator[subprocess.Popen[bytes]]:
+    """The project on this server, which is asked to stop at the end unless it has."""
+    process = project.start(SERVERS[name][1].format(port=project.port))
+    wait_until(lambda: project.status("/healthz") == 200, START_SECONDS, f"{name} answers")
+    yield process
+    process.terminate()
+    process.wait(STOP_SECONDS)
+    project.running.remove(process)
 
 
 def main() -> None:
@@ -188,12 +212,15 @@ def main() -> None:
         environment = asked.environment or Path(name) / "venv"
         project = Project(Path(name), environment, asked.wheel.resolve(), asked.python, redis.start())
         try:
-            follow_the_page(project, asked.django)
+            project.run(f"pip install --quiet {' '.join(OWN)} 'django~={asked.django}.0'")
+            page = steps()
+            follow_the_page(project, [step for step in page if step.section != EXPOSING])
             asyncio.run(conversation.hold(project.port))
             conversation.everything_else_is_the_projects(project)
             conversation.stops_with_an_open_stream(project.port, project.running.pop(0))
             try_servers(project, [name for name in asked.servers.split(",") if name != "uvicorn"])
             ask_for_keys(project)
+            expose_what_is_there(project, [step for step in page if step.section == EXPOSING])
             with_extras(project)
             project.stop()
         except BaseException:
