@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-system test-postgres chaos browser corpus conformance wheel docs bench lint format clean
+.PHONY: run test test-system test-postgres chaos attack browser corpus conformance wheel docs bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
@@ -31,6 +31,11 @@ test-postgres: .venv/test.stamp
 chaos: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/chaos -m "not alone" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 	$(BIN)/python -m pytest tests/chaos -m alone $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
+
+# 100,000 random requests to the authorization server, in five minutes. The seed is printed; SEED takes another.
+SEED ?= 1
+attack: .venv/test.stamp
+	$(BIN)/python -m tests.fuzz.oauth.run --seed $(SEED) $(ARGS)
 
 browser: .venv/test.stamp
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)

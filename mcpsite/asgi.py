@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import partial
-from typing import Any
+from typing import IO, Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
 import django
-from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.http.response import HttpResponseBase
 
 django.setup(set_prefix=False)
 
@@ -27,6 +28,18 @@ class Pages(ASGIHandler):
     def __init__(self) -> None:
         super().__init__()
         self._front = pages(super().__call__)  # type: ignore[arg-type]
+
+    def create_request(
+        self, scope: Mapping[str, Any], body_file: IO[bytes]
+    ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
+        """A request whose form is read as UTF-8, as browsers write it, whatever charset it names.
+
+        Django refuses another one, and fails in the same way while it makes the page that says so: a 500.
+        """
+        made = super().create_request(scope, body_file)
+        if made[0] is not None and made[0].content_type == "application/x-www-form-urlencoded":
+            made[0].encoding = "utf-8"
+        return made
 
     async def __call__(  # type: ignore[override]
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
 from django.db import OperationalError, transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.datastructures import MultiValueDict
@@ -93,7 +93,7 @@ def _readable(request: HttpRequest) -> bool:
     """Whether the form parses, and says nothing that no store can hold."""
     try:
         form: MultiValueDict[str, str] = request.POST
-    except (SuspiciousOperation, ValueError):
+    except (BadRequest, SuspiciousOperation, ValueError):
         return False
     return not any("\x00" in value for values in form.lists() for value in (values[0], *values[1]))
 

@@ -158,6 +158,10 @@ async def _refuse(scope: Scope, send: Send, refusal: Refused) -> None:
         title = HTTPStatus(status).phrase
         told = {"type": "about:blank", "title": title, "status": status, "detail": detail}
         content = json.dumps(told, indent=2).encode() + b"\n"
+    elif scope["path"].startswith("/oauth/"):
+        kind = b"application/json"
+        error = "temporarily_unavailable" if status == 503 else "invalid_request"
+        content = json.dumps({"error": error, "error_description": detail}).encode()
     else:
         kind, content = b"text/plain; charset=utf-8", detail.encode() + b"\n"
     headers = [

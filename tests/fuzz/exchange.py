@@ -39,10 +39,14 @@ class Reply:
 
 
 class Line:
-    """One connection that is opened when needed and kept as long as the server keeps it."""
+    """One connection that is opened when needed and kept as long as the server keeps it.
 
-    def __init__(self, host: str, port: int) -> None:
+    ``origin`` is the address of this machine that it comes from; the system chooses unless it is given.
+    """
+
+    def __init__(self, host: str, port: int, origin: str = "") -> None:
         self.address = (host, port)
+        self.origin = (origin, 0) if origin else None
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
 
@@ -62,7 +66,9 @@ class Line:
 
     async def _exchange(self, case: Case) -> Reply | None:
         if self.writer is None or self.reader is None:
-            self.reader, self.writer = await asyncio.open_connection(*self.address, limit=8 * 1024 * 1024)
+            self.reader, self.writer = await asyncio.open_connection(
+                *self.address, limit=8 * 1024 * 1024, local_addr=self.origin
+            )
         self.writer.write(case.data)
         patience = ANSWER_SECONDS if case.complete else PARTIAL_SECONDS
         try:

@@ -203,3 +203,14 @@ def test_an_open_stream_ends_when_its_connection_is_taken_away(server: LiveServe
     began = time.monotonic()
     assert over.wait(12 + SLACK), "the stream is still open"
     assert time.monotonic() - began < 12 + SLACK
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/oauth/token", 400), ("/oauth/authorize", 403), ("/accounts/login/", 403)]
+)
+def test_a_form_in_another_charset_is_no_fault(server: LiveServer, path: str, status: int) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-16"}
+    answer = httpx2.post(server.url.removesuffix("/mcp") + path, content="a=b", headers=headers, timeout=30)
+    assert answer.status_code == status
+    if path == "/oauth/token":
+        assert answer.json()["error"] == "unsupported_grant_type"

@@ -78,10 +78,20 @@ async def test_nobody_sends_more_than_a_login_needs_without_signing_in(size: int
     assert found.headers.get(b"connection") == (None if status == 200 else b"close")
 
 
-async def test_a_declared_length_beyond_the_limit_is_refused_before_a_byte_is_asked_for() -> None:
-    found = await Exchanged("/api/calls/", [b""], {b"content-length": b"5000000"}).run()
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/api/calls/", b"application/problem+json"),
+        ("/oauth/token", b"application/json"),
+        ("/", b"text/plain; charset=utf-8"),
+    ],
+)
+async def test_a_declared_length_beyond_the_limit_is_refused_before_a_byte_is_asked_for(
+    path: str, kind: bytes
+) -> None:
+    found = await Exchanged(path, [b""], {b"content-length": b"5000000"}).run()
     assert (found.status, found.asked) == (413, 0)
-    assert found.headers[b"content-type"] == b"application/problem+json"
+    assert found.headers[b"content-type"] == kind
 
 
 async def test_a_body_that_does_not_arrive_is_given_up(settings: Any) -> None:
