@@ -33,6 +33,7 @@ def tool(function: F | None = None, **options: Unpack[ToolKeywords]) -> F | Call
     ``name``, ``title``, ``description``, ``input_schema`` and ``output_schema`` come from the function, its
     docstring and type hints unless given here. ``icons``, ``tags`` and ``meta`` are shown by some clients,
     ``read_only``, ``destructive``, ``idempotent`` and ``open_world`` are hints that clients use for warnings.
+    With ``atomic`` a synchronous tool runs in one transaction, which is rolled back when it raises.
     ``timeout`` is in seconds, ``calls_per_minute`` counts per caller, ``permission`` is a Django permission.
     ``background`` runs it in a Celery worker, from ``queue``, higher ``priority`` (0 to 9) first, at most
     ``max_running`` calls at once. If the worker is lost, an idempotent tool is retried up to ``retries``

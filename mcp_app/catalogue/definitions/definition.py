@@ -35,7 +35,8 @@ class ToolFunction:
     """A callable and how JSON arguments become its keyword arguments.
 
     ``bind`` returns a fresh dict, so the caller may add the context under ``context_name``; it raises
-    InvalidArgumentsError when a richer type than JSON Schema can express is not met.
+    InvalidArgumentsError when a richer type than JSON Schema can express is not met. ``is_atomic``: it runs
+    in one transaction.
     """
 
     call: Callable[..., Any]
@@ -43,6 +44,7 @@ class ToolFunction:
     context_name: str | None
     bind: Callable[[dict[str, Any]], dict[str, Any]]
     never_waits: bool = False
+    is_atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_app.catalogue.definitions import outputs, signatures
@@ -34,6 +34,7 @@ class TaskKeywords(EntryKeywords, LimitKeywords, total=False):
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
+    atomic: bool
     task_required: bool
     asks_first: Callable[..., Any] | None
     input_schema: Wire | None
@@ -54,6 +55,7 @@ class ToolOptions(EntryOptions, ToolLimits):
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
+    atomic: bool = False
     task_required: bool = False
     asks_first: Callable[..., Any] | None = None
     input_schema: Wire | None = None
@@ -87,7 +89,7 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
     return ToolDefinition(
         name=name,
         wire=wire,
-        function=signature.callable_with(bind),
+        function=replace(signature.callable_with(bind), is_atomic=_is_atomic(where, options, signature)),
         code_path=where,
         permission=check_permission(where, options.permission),
         task_required=options.task_required,
@@ -95,6 +97,15 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
         wraps_result=output.wraps,
         **{**options.limits(), "background": _is_queued(options)},
     )
+
+
+def _is_atomic(where: str, options: ToolOptions, signature: signatures.Signature) -> bool:
+    if options.atomic and signature.is_async:
+        raise DefinitionError(
+            f"{where}: atomic=True needs a synchronous function, because Django's transactions belong to one "
+            "thread. Write it with def: it runs in a thread of its own."
+        )
+    return options.atomic
 
 
 def _asks_first(where: str, options: ToolOptions, tool: signatures.Signature) -> ToolFunction | None:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
 from inspect import CORO_CREATED, getcoroutinestate
@@ -27,6 +26,7 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.asking.questions import Answer, Question
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.json_values import jsonable, settle
+from mcp_app.execution.running.transactions import unaskable
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, extensions_member
 from mcp_app.protocol.features.input_required import METHODS, is_answer
@@ -34,7 +34,8 @@ from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
 
 log = logging.getLogger("mcp.questions")
-_in_effect: ContextVar[bool] = ContextVar("in_effect", default=False)
+
+IN_EFFECT = "A question inside of once would be asked anew each time: ask before it."
 
 T = TypeVar("T")
 # Reads a resource for the caller of a call.
@@ -307,8 +308,8 @@ class Context:
 
     async def _ask(self, question: Question[T], key: str) -> T:
         """CAP-02: a client is asked only what it declared, in a form that its revision knows."""
-        if _in_effect.get():
-            raise RuntimeError("A question inside of once would be asked anew each time: ask before it.")
+        if reason := unaskable.get():
+            raise RuntimeError(reason)
         key = self._inputs.key_of(question.method, key)
         client, method, version = self.client, question.method, self.protocol_version
         if missing := [capability for capability in question.needed if not client.can(capability)]:
@@ -356,11 +357,11 @@ class Context:
         """Within this context, a question asked elsewhere does not end the round."""
         under_way, mark, call = self._inputs.effects, object(), self._call
         under_way.add(mark)
-        before = _in_effect.set(True)
+        before = unaskable.set(IN_EFFECT)
         try:
             yield
         finally:
-            _in_effect.reset(before)
+            unaskable.reset(before)
             under_way.discard(mark)
             if self._inputs.requests:
                 call.loop.call_soon_threadsafe(call.suspend)

@@ -19,6 +19,7 @@ from mcp_app.execution.running.exceptions import Cancelled, Suspended
 from mcp_app.execution.running.json_values import settle
 from mcp_app.execution.running.results import error_result, to_result
 from mcp_app.execution.running.threads import Threads
+from mcp_app.execution.running.transactions import in_transaction
 from mcp_app.protocol.capabilities import required
 from mcp_app.protocol.errors import (
     InvalidParams,
@@ -62,7 +63,8 @@ class Runner:
                 raise Suspended
 
     async def _invoke_in_thread(self, function: ToolFunction, keywords: dict[str, Any], call: Call) -> Any:
-        work = self._threads.start(_in_thread, function.call, keywords)
+        run = in_transaction if function.is_atomic else _in_thread
+        work = self._threads.start(run, function.call, keywords)
         # All of it: a tool in a thread may read a resource that has one of its own.
         call.threads = (*(each for each in call.threads if not each.done()), work)
         try:
