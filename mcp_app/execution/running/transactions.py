@@ -22,7 +22,7 @@ unaskable: ContextVar[str] = ContextVar("unaskable", default="")
 
 
 def in_transaction(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
-    """The function's value, rows included; all that it wrote is undone if it raises or its call is stopped."""
+    """The function's value, rows included; what it wrote is undone if it raises or its call is stopped."""
     before = unaskable.set(NO_QUESTIONS)
     try:
         with transaction.atomic():
