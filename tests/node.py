@@ -21,6 +21,7 @@ PACKAGES: dict[str, dict[str, str]] = {
         "@modelcontextprotocol/client": "2.4.0",
     },
     "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
+    "mcp-remote": {"mcp-remote": "0.15.1"},
     "peer": {
         "@modelcontextprotocol/server": "2.4.0",
         "@modelcontextprotocol/node": "2.1.2",

@@ -41,11 +41,16 @@ class Memory:
 
 
 class Person:
-    """Follows what a client opens; ``opened`` counts how often that was."""
+    """Follows what a client opens; ``opened`` counts how often that was.
 
-    def __init__(self, decision: str = "allow") -> None:
+    ``sent_to`` is where the browser is sent in the end, ``way_back`` what it carries there.
+    """
+
+    def __init__(self, decision: str = "allow", name: str = NAME, password: str = PASSWORD) -> None:
         self.decision = decision
+        self.name, self.password = name, password
         self.opened = 0
+        self.sent_to = ""
         self.way_back: dict[str, str] = {}
 
     async def open(self, url: str) -> None:
@@ -54,11 +59,12 @@ class Person:
         async with httpx2.AsyncClient() as browser:
             page = await browser.get(url, follow_redirects=True)
             assert "Log in to" in page.text, page.text[:2000]
-            page = await self._send(browser, page, username=NAME, password=PASSWORD)
+            page = await self._send(browser, page, username=self.name, password=self.password)
             page = await browser.get(urljoin(str(page.url), page.headers["location"]))
             assert "Connect" in page.text, page.text[:2000]
             answer = await self._send(browser, page, decision=self.decision)
-            self.way_back = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+            self.sent_to = answer.headers["location"]
+            self.way_back = dict(parse_qsl(urlsplit(self.sent_to).query))
 
     async def back(self) -> AuthorizationCodeResult:
         """What the client's own web server would have got."""
