@@ -27,8 +27,8 @@ RETRY_SECONDS = 2.0
 KNOWN_LIMIT = 10_000
 # Tokens of some identity providers have several thousand bytes (AUTH-26).
 MAX_CREDENTIAL = 8 * 1024 + 64
-# A longer one is remembered by its digest: ten thousand of the longest would fill 80 MB.
-MAX_REMEMBERED = 512
+# A header with an API key is never longer.
+MAX_KEY_HEADER = 512
 NO_CREDENTIAL = "This server needs a credential: send 'Authorization: Bearer <API key>'."
 NOT_LOGGED_IN = "This server needs a login, or a credential: 'Authorization: Bearer <token or API key>'."
 BAD_CREDENTIAL = "The API key is unknown, expired or revoked."
@@ -140,7 +140,8 @@ _FORGOTTEN_BY = {"api_key": "api_key_id", "connection": "connection_id", "user":
 
 
 def _remembered(authorization: bytes) -> bytes:
-    return authorization if len(authorization) <= MAX_REMEMBERED else sha256(authorization).digest()
+    """Not the credential itself: memory is written to disk when a process dies."""
+    return sha256(authorization).digest()
 
 
 async def _find(authorization: bytes) -> Principal | None:
@@ -162,10 +163,10 @@ def _token(authorization: bytes) -> str:
 def readable(header: str) -> str:
     """The token of an Authorization header, "" when there is none that could be good.
 
-    API keys are short, and one can be spelled with any number of blanks: the long spellings must not fill the
-    memory. Tokens of other kinds may be long.
+    API keys are short, and one can be spelled with any number of blanks: each of the long spellings would be
+    looked up, and remembered. Tokens of other kinds may be long.
     """
     scheme, _, token = header.partition(" ")
     token = token.strip() if scheme.lower() == "bearer" and len(header) <= MAX_CREDENTIAL else ""
-    is_short = len(header) <= MAX_REMEMBERED
+    is_short = len(header) <= MAX_KEY_HEADER
     return token if is_short or tokens.kind_of(token) is not None else ""

@@ -11,7 +11,8 @@ from tests.fuzz.cases import Case
 from tests.fuzz.exchange import Reply
 from tests.fuzz.oauth.cases import Known
 
-OWN = re.compile(r"/(?![/\\])[\x21-\x7e]*")
+# Without a scheme and a host, as browsers read it: whatever follows is an address of ours.
+OWN = re.compile(r"(?![A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2})[\x21-\x7e]+")
 # What may be registered, told without our own code.
 SAFE = re.compile(
     r"(https://[a-z0-9.-]+|http://(127\.0\.0\.1|\[::1\]|localhost))(:0*\d{1,5})?([/?][^\s#\\]*)?"

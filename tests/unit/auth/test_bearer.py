@@ -116,8 +116,8 @@ async def refusal(authorization: bytes) -> tuple[Any, ...]:
     return error.http_status, error.code, error.message, error.data, error.headers
 
 
-async def test_a_spelling_too_long_to_remember_is_refused_although_its_key_is_good(header: bytes) -> None:
-    padded = header.replace(b" ", b" " * authentication.MAX_REMEMBERED)
+async def test_a_spelling_that_is_too_long_is_refused_although_its_key_is_good(header: bytes) -> None:
+    padded = header.replace(b" ", b" " * authentication.MAX_KEY_HEADER)
     with pytest.raises(Unauthorized):
         await Authenticator("required").authenticate(padded, local=False)
 
@@ -188,6 +188,13 @@ async def test_what_is_remembered_is_bounded(header: bytes, monkeypatch: pytest.
         False,
         True,
     ]
+
+
+async def test_no_credential_outlives_its_request(header: bytes) -> None:
+    authenticator = Authenticator("required")
+    await authenticator.authenticate(header, local=False)
+    assert authenticator._known
+    assert not [key for key in authenticator._known if b"mcp_" in key]
 
 
 async def test_without_a_database_the_server_is_unavailable_and_a_known_caller_still_served(
