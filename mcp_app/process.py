@@ -125,6 +125,8 @@ class Process(Services):
         self._listen()
         await self.upkeep.start()
         await self.streams.start()
+        if not self.settings.redis_url:
+            resource_updates.serve_here(self.streams)
         self.log.start()
         spans.start()
         if spans.active() is not None:
@@ -141,6 +143,7 @@ class Process(Services):
     async def close(self) -> None:
         """Stop in the order that loses nothing: calls, then the log, then the connections to Redis."""
         self._stop_sweeping.set()
+        resource_updates.leave(self.streams)
         self.upkeep.close()
         await self.calls.close(seconds=3)
         await self.metrics.close()

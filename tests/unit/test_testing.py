@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import override_settings
 
-from mcp_app import Context, notify_resource_updated, prompt, resource, tool
+from mcp_app import Context, ToolError, notify_resource_updated, prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.testing import Client, RequestError, call_tool
@@ -169,3 +169,51 @@ async def test_of_two_clients_the_second_is_as_cut_off_when_the_first_has_gone()
             await first.__aexit__()
             assert settings.MCP["REDIS_URL"] == ""
         assert settings.MCP["REDIS_URL"] == "redis://127.0.0.1:1/0"
+
+
+UPDATED = "notifications/resources/updated"
+BOTH_ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+
+
+@BOTH_ERAS
+async def test_a_change_of_a_resource_reaches_who_subscribed_to_it(version: str) -> None:
+    @tool
+    def correct(uri: str) -> None:
+        """Correct."""
+        notify_resource_updated(uri)
+
+    async with Client(version=version) as client:
+        await client.subscribe("notes://two")
+        for uri in ("notes://other", "notes://two"):
+            await client.call_tool("correct", {"uri": uri})
+        assert (await client.notification(UPDATED))["uri"] == "notes://two"
+        notify_resource_updated("notes://two")  # Synchronous code called by async code.
+        assert (await client.notification(UPDATED))["uri"] == "notes://two"
+
+
+@BOTH_ERAS
+@pytest.mark.django_db(transaction=True)
+async def test_what_is_rolled_back_was_never_a_change(version: str) -> None:
+    @tool(atomic=True)
+    def correct(slug: str, *, fails: bool) -> None:
+        """Correct."""
+        notify_resource_updated(f"notes://{slug}")
+        if fails:
+            raise ToolError("no")
+
+    async with Client(version=version) as client:
+        for slug in ("undone", "kept"):
+            await client.subscribe(f"notes://{slug}")
+        await client.call_tool("correct", {"slug": "undone", "fails": True})
+        await client.call_tool("correct", {"slug": "kept", "fails": False})
+        assert (await client.notification(UPDATED))["uri"] == "notes://kept"
+
+
+@BOTH_ERAS
+async def test_what_does_not_come_or_is_unknown_is_an_error_with_its_name(version: str) -> None:
+    async with Client(version=version, timeout=0.2) as client:
+        with pytest.raises(TimeoutError, match=rf"{UPDATED} did not come within 0\.2 s"):
+            await client.notification(UPDATED)
+        client.timeout = 60.0
+        with pytest.raises(RequestError, match="not found"):
+            await client.subscribe("nowhere://x")

@@ -18,8 +18,8 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from mcp_app import testing
 from mcp_app.protocol.versions import LEGACY, is_modern
+from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
 from mcp_app.transports.streamable_http.endpoint import Endpoint
@@ -199,7 +199,7 @@ def _around_stdio(recorder: Recorder) -> None:
 
 def _around_client(recorder: Recorder) -> None:
     """The in-process client of applications' tests: it has no transport, so what it is given is recorded."""
-    request, unwrap, hear = testing.Client.request, testing._unwrap, testing.Client._heard
+    request, unwrap, hear = testing.Client.request, testing.unwrap, testing.Client._heard
 
     async def requested(self: testing.Client, method: str, *given: Any, **named: Any) -> Any:
         spoken = self.version if is_modern(self.version or LEGACY[0]) else self.server.get("protocolVersion")
@@ -225,7 +225,7 @@ def _around_client(recorder: Recorder) -> None:
 
     testing.Client.request = requested  # type: ignore[method-assign]
     testing.Client._heard = heard  # type: ignore[method-assign]
-    testing._unwrap = unwrapped
+    testing.unwrap = unwrapped
 
 
 _ID = re.compile(rb'^\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|-?\d+|null),')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,13 +49,7 @@ def preset_tool(row: Tool, base: Tool, definition: ToolDefinition) -> ToolEntry:
     wire = overridden(wire, row)
     wire["inputSchema"] = without_arguments(definition.wire["inputSchema"], fixed)
     inner = definition.function
-    function = ToolFunction(
-        inner.call,
-        inner.is_async,
-        inner.context_name,
-        lambda given: inner.bind({**given, **fixed}),
-        inner.never_waits,
-    )
+    function = replace(inner, bind=lambda given: inner.bind({**given, **fixed}))
     return _tool(
         row, name=row.name, wire=wire, definition=definition, function=function, fixed=fixed, base=base
     )

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import orjson
 import pytest
+from django.db import transaction
 
 from mcp_app.sessions import resource_updates
 from mcp_app.sessions.open_sessions import Sessions
-from mcp_app.sessions.resource_updates import anotify_resource_updated, publish_update
+from mcp_app.sessions.resource_updates import (
+    anotify_resource_updated,
+    leave,
+    notify_resource_updated,
+    publish_update,
+    serve_here,
+)
 from mcp_app.sessions.session import STANDALONE
 from mcp_app.streams.gateway import Streams
 from tests.unit.sessions.conftest import opening
@@ -56,3 +66,31 @@ async def test_without_redis_the_notice_is_lost_and_logged(caplog: pytest.LogCap
     (record,) = [each for each in caplog.records if each.name == "mcp.resources"]
     assert URI in record.getMessage()
     assert "REDIS_URL" in record.getMessage()
+
+
+async def test_without_redis_the_clients_of_this_process_are_told(
+    sessions: Sessions, streams: Streams, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = await sessions.create(opening())
+    await streams.sessions.add_subscription(session.id, URI, 10)
+    serve_here(streams)
+    await anotify_resource_updated(URI)
+    await asyncio.to_thread(notify_resource_updated, URI)
+    assert len(await told(streams, session.id)) == 2
+    leave(streams)
+    await anotify_resource_updated(URI)
+    assert len(await told(streams, session.id)) == 2
+    assert "was not announced" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_notice_waits_for_the_end_of_all_transactions(caplog: pytest.LogCaptureFixture) -> None:
+    with transaction.atomic():
+        with transaction.atomic():
+            notify_resource_updated(URI)
+        assert not caplog.records
+    assert len(caplog.records) == 1
+    with suppress(KeyError), transaction.atomic():
+        notify_resource_updated(URI)
+        raise KeyError
+    assert len(caplog.records) == 1

@@ -6,7 +6,7 @@ Messages take the way of real ones from the parser to the answer; only HTTP is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -24,66 +24,16 @@ from mcp_app.process import Process
 from mcp_app.protocol.capabilities import extensions_member
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import LEGACY, is_modern
+from mcp_app.sessions import resource_updates
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
+from mcp_app.testing.answers import Answers, Handler, Params, unwrap
+from mcp_app.testing.news import News
 from mcp_app.without_redis import without_redis
 
 WAIT_SECONDS = 30.0
 CLIENT_INFO = {"name": "mcp_app.testing", "version": "1"}
-
-Params = dict[str, Any]
-Handler = Callable[[Params], Any]
-
-
-class RequestError(Exception):
-    """The server answered with an error instead of a result."""
-
-    def __init__(self, error: Mapping[str, Any]) -> None:
-        self.code = int(error["code"])
-        self.message = str(error["message"])
-        self.data = error.get("data")
-        super().__init__(f"{self.message} ({self.code})")
-
-
-@dataclass(slots=True)
-class Answers:
-    """What the client answers when the server asks; None means that it cannot be asked.
-
-    ``elicit`` is the form's content, or "decline" or "cancel"; ``sample`` the model's text; ``roots`` a list
-    of URIs. ``elicit`` and ``sample`` may also be functions of the request's params that return these.
-    """
-
-    elicit: Params | str | Handler | None = None
-    sample: str | Handler | None = None
-    roots: Iterable[str] | None = None
-
-    def capabilities(self) -> dict[str, Any]:
-        """What a client with these answers declares."""
-        declared: dict[str, Any] = {}
-        if self.elicit is not None:
-            declared["elicitation"] = {"form": {}, "url": {}}
-        if self.sample is not None:
-            declared["sampling"] = {}
-        if self.roots is not None:
-            declared["roots"] = {}
-        return declared
-
-    async def to(self, method: str, params: Params) -> Params:
-        """The result for one request of the server."""
-        if method == "elicitation/create":
-            chosen = await _chosen(self.elicit, params)
-            return (
-                {"action": chosen}
-                if isinstance(chosen, str)
-                else {"action": "accept", "content": chosen or {}}
-            )
-        if method == "sampling/createMessage":
-            content = {"type": "text", "text": await _chosen(self.sample, params)}
-            return {"role": "assistant", "content": content, "model": "test", "stopReason": "endTurn"}
-        if method == "roots/list":
-            return {"roots": [{"uri": uri} for uri in self.roots or ()]}
-        return {}
 
 
 @dataclass(slots=True)
@@ -102,7 +52,7 @@ class Client:
     ``extensions`` are the ids of those it declares.
     ``timeout`` is how many seconds one request may take, questions and all.
     ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
-    what the server sent besides answers.
+    what the server sent besides answers; ``notification`` waits for one.
     """
 
     user: Any = None
@@ -123,6 +73,7 @@ class Client:
     _before: Any = field(init=False, default=None, repr=False)
     _undo: AsyncExitStack = field(init=False, repr=False)
     _count: int = field(init=False, default=0, repr=False)
+    _news: News = field(init=False, repr=False)
 
     async def __aenter__(self) -> Self:
         """Load the catalogue and open a session."""
@@ -139,15 +90,19 @@ class Client:
         self._process = Process(Streams.in_memory(settings), settings)
         self._process.sessions.start()
         await self._process.streams.start()
+        self._news = News(self._process, self.notifications)
         version = self.version or max(filter(LEGACY.__contains__, settings.versions))
         if is_modern(version):
             self.server = await self.request("server/discover")
         else:
             await self._initialize(version)
+        # Last: what fails before closes nothing.
+        resource_updates.serve_here(self._process.streams)
 
     async def __aexit__(self, *_: object) -> None:
         """End the session; running calls get a moment to stop."""
         async with self._undo:
+            await self._news.close()
             if self._session is not None:
                 await self._process.sessions.end(self._session.id, "the test is over")
             await self._process.close()
@@ -210,6 +165,25 @@ class Client:
         contents: list[Params] = (await self.request("resources/read", {"uri": uri}))["contents"]
         return contents
 
+    async def subscribe(self, uri: str) -> None:
+        """Have ``notifications/resources/updated`` sent when this resource changes, in any revision."""
+        if self._session is not None:
+            await self.request("resources/subscribe", {"uri": uri})
+        else:
+            exchange = self._exchange_of(self._envelope())
+            await self._news.subscribe(exchange, self._principal, uri)
+
+    async def notification(self, method: str) -> Params:
+        """The params of the next such notification, the first time of the first; waits for it.
+
+        Raises TimeoutError after ``timeout`` seconds.
+        """
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self._news.next(method)
+        except TimeoutError:
+            raise TimeoutError(f"{method} did not come within {self.timeout:g} s") from None
+
     async def complete(self, ref: Params, argument: str, value: str, **known: str) -> list[str]:
         """The completions of an argument, given other arguments that are known already."""
         params = {"ref": ref, "argument": {"name": argument, "value": value}, "context": {"arguments": known}}
@@ -251,9 +225,10 @@ class Client:
         payload = jsonrpc.encode_request(0, "initialize", params)
         request = jsonrpc.Request(0, "initialize", params)
         answered = await self._process.dispatcher.initialize(self._principal, request, payload, "")
-        self.server = _unwrap(orjson.loads(answered.body))
+        self.server = unwrap(orjson.loads(answered.body))
         self._session = await self._process.sessions.load(answered.session_id or "", self._principal.key)
         await self.notify("notifications/initialized")
+        await self._news.follow(self._session)
 
     async def _rounds(self, method: str, params: Params, on_progress: Handler | None) -> Params:
         while True:
@@ -275,7 +250,7 @@ class Client:
             meta["progressToken"] = number
         payload = jsonrpc.encode_request(number, method, {**params, "_meta": meta})
         request = jsonrpc.Request(number, method, orjson.loads(payload)["params"])
-        exchange = Exchange(envelope.read(request.params), self._principal.key)
+        exchange = self._exchange_of(meta)
         reply = await self._process.dispatcher.exchange(exchange, self._principal, request, payload)
         try:
             while not reply.answered:
@@ -286,7 +261,10 @@ class Client:
             reply.close()
             if not reply.answered:
                 await self._process.dispatcher.abandon(exchange, number)
-        return _unwrap(orjson.loads(reply.answered))
+        return unwrap(orjson.loads(reply.answered))
+
+    def _exchange_of(self, meta: Params) -> Exchange:
+        return Exchange(envelope.read({"_meta": meta}), self._principal.key)
 
     def _capabilities(self, version: str) -> Params:
         declared = self._answers().capabilities()
@@ -310,14 +288,14 @@ class Client:
         on_progress: Handler | None,
     ) -> Params:
         if isinstance(answered, Answered):
-            return _unwrap(orjson.loads(answered.body))
+            return unwrap(orjson.loads(answered.body))
         reader = self._process.streams.reader(session_id, answered.stream, answered.epoch, answered.after)
         try:
             while not reader.finished:
                 for event in await reader.next(WAIT_SECONDS):
                     message = orjson.loads(event.data) if event.kind != "close" and event.data else {}
                     if message.get("id") == number and "method" not in message:
-                        return _unwrap(message)
+                        return unwrap(message)
                     await self._heard(message, on_progress)
         finally:
             reader.close()
@@ -331,7 +309,7 @@ class Client:
         if "id" in message:
             await self._answer(message["id"], method, params)
             return
-        self.notifications.append((method, params))
+        self._news.add(method, params)
         if method == "notifications/progress" and on_progress is not None:
             on_progress(params)
 
@@ -385,15 +363,3 @@ def call_tool(name: str, arguments: Params | None = None, **options: Any) -> Par
             return await client.call_tool(name, arguments)
 
     return asyncio.run(call())
-
-
-async def _chosen(answer: Any, params: Params) -> Any:
-    chosen = answer(params) if callable(answer) else answer
-    return await chosen if isinstance(chosen, Awaitable) else chosen
-
-
-def _unwrap(message: Params) -> Params:
-    if "error" in message:
-        raise RequestError(message["error"])
-    result: Params = message["result"]
-    return result

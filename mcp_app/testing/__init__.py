@@ -1,0 +1,11 @@
+"""A client in the same process, for tests of applications: no server, no Redis, no database unless asked for.
+
+Messages take the way of real ones from the parser to the answer; only HTTP is left out.
+"""
+
+from __future__ import annotations
+
+from mcp_app.testing.answers import Answers, RequestError
+from mcp_app.testing.client import Client, call_tool
+
+__all__ = ["Answers", "Client", "RequestError", "call_tool"]

@@ -1,0 +1,102 @@
+"""What the client of a test hears besides answers: collected, and waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+
+import orjson
+
+from mcp_app.auth.principal import Principal
+from mcp_app.process import Process
+from mcp_app.protocol.errors import ResourceNotFound
+from mcp_app.protocol.features.subscriptions import METHOD as LISTEN
+from mcp_app.protocol.features.subscriptions import RESOURCES
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.session import STANDALONE, Session
+from mcp_app.streams.base import CLOSE, StreamsError
+from mcp_app.streams.reader import Reader
+from mcp_app.testing.answers import Params, RequestError
+from mcp_app.transports.subscriptions import Subscription, Subscriptions
+
+LOOK_SECONDS = 60.0
+
+
+class News:
+    """``notifications`` grows by all that arrives; use it from the event loop only."""
+
+    def __init__(self, process: Process, notifications: list[tuple[str, Params]]) -> None:
+        self._process = process
+        self._notifications = notifications
+        self._arrived = asyncio.Event()
+        self._waited_for: Counter[str] = Counter()
+        self._following: asyncio.Task[None] | None = None
+        self._subscriptions: Subscriptions | None = None
+        self._open: list[Subscription] = []
+
+    def add(self, method: str, params: Params) -> None:
+        """One has arrived."""
+        self._notifications.append((method, params))
+        self._arrived.set()
+
+    async def next(self, method: str) -> Params:
+        """The params of the first that was not waited for before."""
+        while True:
+            arrived = [params for name, params in self._notifications if name == method]
+            if len(arrived) > self._waited_for[method]:
+                self._waited_for[method] += 1
+                return arrived[self._waited_for[method] - 1]
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def follow(self, session: Session) -> None:
+        """Collect what is sent to the session by itself, as a client does that opened its GET stream."""
+        streams = self._process.streams
+        epoch, _ = await streams.log.open(session.id, STANDALONE)
+        reader = streams.reader(session.id, STANDALONE, epoch, 0)
+        self._following = asyncio.create_task(self._read(reader))
+
+    async def subscribe(self, exchange: Exchange, principal: Principal, uri: str) -> None:
+        """Listen for changes of a resource, as 2026-07-28 has it; raises RequestError if it is unknown."""
+        params = {"notifications": {RESOURCES: [uri]}}
+        request = jsonrpc.Request(f"listen {uri}", LISTEN, params)
+        subscriptions = self._subscriptions = self._subscriptions or Subscriptions(self._process)
+        subscription, _ = await subscriptions.open(
+            exchange, principal, request, b"", "", lambda: self._take(subscriptions, subscription)
+        )
+        self._open.append(subscription)
+        if not subscription.keys:
+            error = ResourceNotFound("Resource not found", data={"uri": uri})
+            raise RequestError(error.to_wire())
+
+    async def close(self) -> None:
+        """Hear no more."""
+        if self._subscriptions is not None:
+            for subscription in self._open:
+                self._subscriptions.close(subscription, "the test is over")
+        if self._following is not None:
+            self._following.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._following
+
+    async def _read(self, reader: Reader) -> None:
+        try:
+            while not reader.finished:
+                for event in await reader.next(LOOK_SECONDS):
+                    if event.data and event.kind != CLOSE:
+                        self._add(event.data)
+        except StreamsError:
+            return  # The session ended.
+        finally:
+            reader.close()
+
+    def _take(self, subscriptions: Subscriptions, subscription: Subscription) -> None:
+        for message in subscriptions.take(subscription):
+            self._add(message)
+
+    def _add(self, encoded: bytes) -> None:
+        message = orjson.loads(encoded)
+        if "id" not in message:
+            self.add(message["method"], message.get("params", {}))
