@@ -84,18 +84,23 @@ class Servers:
         return self.processes[peers[port]].pid
 
     def write_logs(self) -> None:
-        """Empty the queues of the message logs, as a worker would; it would need the load's core."""
+        """Empty the queues of all message logs."""
         for server in self.ours.values():
-            queue = SyncMessageQueue(server.redis.url)
-            while batches := queue.read("0", 100):
-                queue.trim(batches[-1][0])
-            queue.close()
+            empty_log_queue(server)
 
     def stop(self) -> None:
         for process in self.processes.values():
             process.stop()
         for server in self.ours.values():
             server.stop()
+
+
+def empty_log_queue(server: LiveServer) -> None:
+    """Empty the queue of the message log, as a worker would; it would need the load's core."""
+    queue = SyncMessageQueue(server.redis.url)
+    while batches := queue.read("0", 100):
+        queue.trim(batches[-1][0])
+    queue.close()
 
 
 def pin(pid: int, core: int) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks import scenarios
 from benchmarks.load import Reply, WrongAnswer, content_length
@@ -118,10 +119,10 @@ class Idle:
 class Changer:
     """Another process of the installation that edits the catalogue on demand, as an administrator would."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], root: Path = ROOT) -> None:
         self.child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.change"],
-            cwd=ROOT,
+            cwd=root,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -79,11 +79,11 @@ def _listener() -> socket.socket:
 
 
 @lru_cache(maxsize=8)
-def _prepared_database(settings: str, env: tuple[tuple[str, str], ...]) -> bytes:
+def _prepared_database(root: Path, settings: str, env: tuple[tuple[str, str], ...]) -> bytes:
     """An SQLite database that is migrated and mirrors the code's catalogue; made once per test process."""
     with tempfile.TemporaryDirectory(prefix="mcp-prepare-") as folder:
         environment = _environment(settings, Path(folder), dict(env))
-        _manage(environment, "prepare")
+        _manage(root, environment, "prepare")
         return (Path(folder) / "db.sqlite3").read_bytes()
 
 
@@ -102,11 +102,11 @@ def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, s
     }
 
 
-def _manage(environment: dict[str, str], *arguments: str) -> str:
+def _manage(root: Path, environment: dict[str, str], *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         check=False,
-        cwd=ROOT,
+        cwd=root,
         env=environment,
         capture_output=True,
         text=True,
@@ -125,6 +125,7 @@ class WebProcess:
     number: int
     own: socket.socket
     log: Path
+    root: Path = ROOT
     child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -151,7 +152,7 @@ class WebProcess:
         with self.log.open("ab") as log:
             self.child = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=self.root,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -180,6 +181,7 @@ class LiveServer:
     ``port`` is the shared socket. ``settings`` is a settings module, ``env`` extra environment variables.
     ``worker`` starts ``workers`` Celery workers of ``concurrency`` children each beside the web processes.
     ``redis_folder`` is where Redis keeps its files, in the server's own folder unless given.
+    ``root`` is the checkout whose code runs, this one unless given.
     ``through`` may put something between the processes and Redis: given its port, it returns the one to use.
     """
 
@@ -193,6 +195,7 @@ class LiveServer:
     max_memory: str = "256mb"
     redis_folder: Path | None = None
     through: Callable[[int], int] | None = None
+    root: Path = ROOT
     processes: list[WebProcess] = field(default_factory=list, init=False)
     worker_processes: list[WorkerProcess] = field(default_factory=list, init=False)
 
@@ -220,14 +223,15 @@ class LiveServer:
         if "DATABASE_URL" in self.env:
             self.manage("prepare")
         else:
-            prepared = _prepared_database(self.settings, tuple(sorted(self.env.items())))
+            prepared = _prepared_database(self.root, self.settings, tuple(sorted(self.env.items())))
             (data / "db.sqlite3").write_bytes(prepared)
         for number in range(self.web_processes):
-            process = WebProcess(number, _listener(), self.folder / f"web-{number + 1}.log")
+            process = WebProcess(number, _listener(), self.folder / f"web-{number + 1}.log", self.root)
             self.processes.append(process)
             process.start(self.shared, self.environment)
         for number in range(self.workers if self.worker else 0):
-            worker = WorkerProcess(number, self.folder / f"worker-{number + 1}.log", self.concurrency)
+            log = self.folder / f"worker-{number + 1}.log"
+            worker = WorkerProcess(number, log, self.concurrency, self.root)
             self.worker_processes.append(worker)
             worker.start(self.environment)
         for process in self.processes:
@@ -298,7 +302,7 @@ class LiveServer:
 
     def manage(self, *arguments: str) -> str:
         """Run a management command of this installation in a process of its own; returns what it printed."""
-        return _manage(self.environment, *arguments)
+        return _manage(self.root, self.environment, *arguments)
 
     def shell(self, code: str) -> str:
         """Run Python code inside this installation's Django, as another process would (admin, cron)."""

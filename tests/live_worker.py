@@ -36,6 +36,7 @@ class WorkerProcess:
     number: int
     log: Path
     concurrency: int = 2
+    root: Path = ROOT
     child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -78,7 +79,7 @@ class WorkerProcess:
         with self.log.open("ab") as log:
             self.child = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=self.root,
                 env={**environment, "REMAP_SIGTERM": "SIGQUIT"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -67,7 +67,7 @@ def emit(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def _pin(pid: int, core: int) -> None:
+def pin_all(pid: int, core: int) -> None:
     """Pin a process that runs already, its threads and its children."""
     process = psutil.Process(pid)
     for each in (process, *process.children(recursive=True)):
@@ -91,9 +91,9 @@ def servers(folder: Path) -> Iterator[LiveServer]:
         try:
             float(peer.start.apply_async().get(timeout=START_SECONDS))
             if pins:
-                _pin(server.processes[0].pid, pins[0])
+                pin_all(server.processes[0].pid, pins[0])
                 for pid in (server.worker_processes[0].pid, worker.pid, server.pids["redis"]):
-                    _pin(pid, pins[1])
+                    pin_all(pid, pins[1])
                 os.sched_setaffinity(0, {pins[0]})
             yield server
         finally:

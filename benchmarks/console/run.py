@@ -25,8 +25,7 @@ import uvloop
 from benchmarks import load, scenarios
 from benchmarks.console.viewer import Viewer, sign_in
 from benchmarks.processes import cores
-from benchmarks.servers import pin
-from mcp_app.streams.stores.message_queue import SyncMessageQueue
+from benchmarks.servers import empty_log_queue, pin
 from tests.live import LiveServer, cpu_seconds
 
 VIEWERS = 20
@@ -85,7 +84,8 @@ async def _send(port: int, number: int, seconds: float, sent: dict[str, float]) 
     await writer.wait_closed()
 
 
-async def _round(server: LiveServer, key: str, seconds: float, found: Seen) -> None:
+async def watch(server: LiveServer, key: str, seconds: float, found: Seen) -> None:
+    """Send for ``seconds`` while all pages watch, and note in ``found`` when they saw it."""
     loop = asyncio.get_running_loop()
     viewers = []
     for number in range(VIEWERS):
@@ -120,7 +120,7 @@ def measure_tail(rounds: int, seconds: float) -> bool:
     ) as server:
         key = sign_in(server)
         for _ in range(rounds):
-            uvloop.run(_round(server, key, seconds, found))
+            uvloop.run(watch(server, key, seconds, found))
     met = found.share >= AT_LEAST_SEEN
     what = f"share of messages seen within {SOON * 1e3:.0f} ms by {VIEWERS} pages"
     emit(target=f"{what} at {MESSAGES_PER_SECOND} a second", value=round(found.share, 3),
@@ -146,11 +146,7 @@ def _rate(server: LiveServer, seconds: float) -> load.Rate:
     scripts = [scenarios.repeated(port, scenarios.ECHO, scenarios.check_echo) for _ in range(CONNECTIONS)]
     pid = server.processes[0].pid
     measured = uvloop.run(load.drive(port, scripts, seconds, lambda: cpu_seconds(pid)))
-    queue = SyncMessageQueue(server.redis.url)
-    # As a worker would; it would need the load's core.
-    while batches := queue.read("0", 100):
-        queue.trim(batches[-1][0])
-    queue.close()
+    empty_log_queue(server)
     return measured
 
 
