@@ -140,12 +140,11 @@ class Sessions:
 
     async def end(self, session_id: str, reason: str) -> None:
         """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
-        await self._streams.sessions.end(session_id, self._settings.tombstone_seconds)
-        session = self._cache.get(session_id)
+        principal_key = await self._streams.sessions.end(session_id, self._settings.tombstone_seconds)
         self._forget(session_id)  # Before anything that may fail.
         await self._streams.hub.publish("session", {"session": session_id, "what": "ended", "reason": reason})
-        if session is not None:
-            await self._streams.windows.release(f"sessions/{session.principal_key}", session_id)
+        if principal_key:
+            await self._streams.windows.release(f"sessions/{principal_key}", session_id)
 
     async def _restore(self, session_id: str) -> dict[str, str]:
         """Redis does not know the session: it expired, or Redis was emptied and the record still lives."""

@@ -228,14 +228,6 @@ class Hub(Protocol):
 class SessionStore(Protocol):
     """The hot copies of sessions: flat fields that expire, and resource subscriptions."""
 
-    async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
-        """Whether one more session may be created, in all and by this principal.
-
-        Counts the living sessions, a principal's by the field "principal". Several processes that ask in the
-        same instant may all be told yes.
-        """
-        ...
-
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
         """Store the fields; raises SessionEnded when this session was ended before."""
         ...
@@ -252,8 +244,11 @@ class SessionStore(Protocol):
         """Let the session live ``ttl`` seconds from now; False when it is unknown or ended."""
         ...
 
-    async def end(self, session: str, tombstone_ttl: int) -> None:
-        """End it for every process: its keys and streams go, its readers wake, ``load`` says SessionEnded."""
+    async def end(self, session: str, tombstone_ttl: int) -> str:
+        """End it for every process: its keys and streams go, its readers wake, ``load`` says SessionEnded.
+
+        Returns the field "principal"; "" when it had none, or is unknown or ended.
+        """
         ...
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:

@@ -84,29 +84,11 @@ async def test_fields_that_would_fake_an_end_are_refused(streams: Streams, field
         await streams.sessions.update("s", fields)
 
 
-@pytest.mark.requirement("SES-10")
-async def test_sessions_are_admitted_up_to_the_limits(streams: Streams) -> None:
-    for number in range(2):
-        assert await streams.sessions.admit(3, "user:1", 2)
-        await streams.sessions.create(f"s{number}", {"principal": "user:1"}, 60)
-    assert not await streams.sessions.admit(3, "user:1", 2)
-    assert await streams.sessions.admit(3, "user:2", 2)
-    await streams.sessions.create("s2", {"principal": "user:2"}, 60)
-    assert not await streams.sessions.admit(3, "user:2", 2)
-    await streams.sessions.end("s0", 60)
-    assert await streams.sessions.admit(3, "user:1", 2)
-
-
-async def test_an_expired_session_counts_no_more(streams: Streams) -> None:
-    await streams.sessions.create("left", {"principal": "p"}, 1)
-    await streams.sessions.create("used", {"principal": "p"}, 1)
-    await streams.sessions.touch("used", 60)
-
-    async def free() -> bool:
-        return await streams.sessions.admit(2, "p", 2)
-
-    await until(free)
-    assert not await streams.sessions.admit(1, "p", 2)
+async def test_the_end_of_a_session_says_whose_it_was_once(streams: Streams) -> None:
+    await streams.sessions.create("s", {"principal": "user:1"}, 60)
+    assert await streams.sessions.end("s", 60) == "user:1"
+    assert await streams.sessions.end("s", 60) == ""
+    assert await streams.sessions.end("unknown", 60) == ""
 
 
 async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) -> None:

@@ -47,9 +47,7 @@ def end_session(session: str, reason: str) -> None:
     client, channels = _client(url)
     keys, seconds = session_keys(session), conf.get().tombstone_seconds
     try:
-        stored: Any = client.hget(keys.session, "principal")
-        principal = (stored or b"").decode()
-        streams: Any = client.eval(
+        found: Any = client.eval(
             scripts.END_SESSION.source,
             3,
             keys.session,
@@ -60,12 +58,12 @@ def end_session(session: str, reason: str) -> None:
             channels.wake(session),
             EVERYONE,
         )
+        principal, streams = found[0].decode(), found[1]
         gone = [f"{session}/{stream.decode()}" for stream in streams]
         client.eval(scripts.KEPT.source, len(KEPT), *KEPT, "", "0", "", "0", "0", *gone)
         if principal:
             client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, tombstone(principal, seconds)))
-        for register in ("sessions", f"sessions/{principal}"):
-            client.zrem(places_key(register), session)
+            client.zrem(places_key(f"sessions/{principal}"), session)
     except redis.RedisError as error:
         log.warning("A session was not ended in Redis, which is away: %s", type(error).__name__)
     announce("session", {"session": session, "what": "ended", "reason": reason})

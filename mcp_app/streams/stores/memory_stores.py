@@ -35,13 +35,6 @@ class MemorySessions:
         self._tombstones: dict[str, deque[float]] = {}
         self.on_end: Sequence[Callable[[str], None]] = ()
 
-    async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
-        """See ``SessionStore.admit``."""
-        found = [self._find(session) for session in tuple(self._sessions)]
-        living = [each.fields for each in found if each is not None and each.fields is not None]
-        own = sum(fields.get("principal", "") == principal for fields in living)
-        return len(living) < limit and own < principal_limit
-
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
         """See ``SessionStore.create``."""
         session_keys(session)
@@ -73,15 +66,17 @@ class MemorySessions:
             found.expires = self._clock() + ttl
         return found is not None
 
-    async def end(self, session: str, tombstone_ttl: int) -> None:
+    async def end(self, session: str, tombstone_ttl: int) -> str:
         """See ``SessionStore.end``."""
         ends = self._clock() + tombstone_ttl
-        if principal := self.principal_of(session):
+        principal = self.principal_of(session)
+        if principal:
             self._tombstones.setdefault(person_of(principal), deque()).append(ends)
         self._sessions[session] = _Session(ends, None, set())
         for forget in self.on_end:
             forget(session)
         self._hub.watchers.wake_session(session)
+        return principal
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
         """See ``SessionStore.add_subscription``."""

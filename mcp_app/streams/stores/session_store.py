@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from mcp_app.streams.base import BadName, SessionEnded, StreamLimits
@@ -12,14 +11,12 @@ from mcp_app.streams.connections.keys import (
     EVERYONE,
     Channels,
     digest,
-    places_key,
     session_keys,
     subscribers_key,
 )
 from mcp_app.streams.stores.storage_quota import RedisKept
 
 CHUNK = 500
-MANY = 1_000_000_000
 _ENDED = "The session was ended."
 
 
@@ -29,17 +26,11 @@ class RedisSessions:
     def __init__(self, batch: Batch, channels: Channels, kept: RedisKept, limits: StreamLimits) -> None:
         self._batch, self._channels, self._kept, self._limits = batch, channels, kept, limits
 
-    async def admit(self, limit: int, principal: str, principal_limit: int) -> bool:
-        """See ``SessionStore.admit``."""
-        everybody, own = [await self._batch.script(scripts.HELD, [key]) for key in _registers(principal)]
-        return bool(everybody < limit and own < principal_limit)
-
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
         """See ``SessionStore.create``."""
         keys = [session_keys(session).session]
         if not await self._batch.script(scripts.CREATE_SESSION, keys, ttl, *_flat(fields)):
             raise SessionEnded(_ENDED)
-        await self._count(session, fields.get("principal", ""), ttl)
 
     async def load(self, session: str) -> dict[str, str] | None:
         """See ``SessionStore.load``; an id that no session can have is simply unknown."""
@@ -64,16 +55,12 @@ class RedisSessions:
     async def touch(self, session: str, ttl: int) -> bool:
         """See ``SessionStore.touch``."""
         key = session_keys(session).session
-        if await self._batch.script(scripts.UPDATE_SESSION, [key], ttl) != 1:
-            return False
-        await self._count(session, await self._principal(key), ttl)
-        return True
+        return bool(await self._batch.script(scripts.UPDATE_SESSION, [key], ttl) == 1)
 
-    async def end(self, session: str, tombstone_ttl: int) -> None:
+    async def end(self, session: str, tombstone_ttl: int) -> str:
         """See ``SessionStore.end``."""
         keys = session_keys(session)
-        principal = await self._principal(keys.session)
-        streams = await self._batch.script(
+        found, streams = await self._batch.script(
             scripts.END_SESSION,
             [keys.session, keys.subscriptions, keys.members],
             keys.base,
@@ -82,8 +69,9 @@ class RedisSessions:
             EVERYONE,
         )
         self._kept.forget(session, [stream.decode() for stream in streams])
+        principal: str = found.decode()
         self._kept.note_tombstone(principal, tombstone_ttl)
-        await self._batch.many([("ZREM", key, session) for key in _registers(principal)])
+        return principal
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
         """See ``SessionStore.add_subscription``."""
@@ -125,18 +113,6 @@ class RedisSessions:
             living += await self._living(key, digest(uri), sessions[start : start + CHUNK])
         return living
 
-    async def _principal(self, key: str) -> str:
-        return (await self._batch.command("HGET", key, "principal") or b"").decode()
-
-    async def _count(self, session: str, principal: str, ttl: int) -> None:
-        """Note the session as living, for ``admit``; other slots on a cluster, hence other steps."""
-        await asyncio.gather(
-            *(
-                self._batch.script(scripts.ACQUIRE, [key], session, MANY, ttl * 1000)
-                for key in _registers(principal)
-            )
-        )
-
     async def _living(self, key: str, resource: str, sessions: list[str]) -> list[str]:
         names = [session_keys(session) for session in sessions]
         replies = await self._batch.many(
@@ -151,11 +127,6 @@ class RedisSessions:
         if dead:
             await self._batch.command("SREM", key, *dead)
         return [session for session, lives in zip(sessions, alive, strict=True) if lives]
-
-
-def _registers(principal: str) -> tuple[str, str]:
-    """Where living sessions are counted: all of them, and one principal's."""
-    return places_key("sessions"), places_key(f"sessions/{principal}")
 
 
 def _flat(fields: dict[str, str]) -> list[str]:

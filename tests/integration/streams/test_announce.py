@@ -37,6 +37,7 @@ async def test_a_session_ended_by_a_thread_is_over_everywhere(configured: str, s
     heard: list[Any] = []
     streams.hub.subscribe("session", heard.append)
     await streams.sessions.create("s", {"principal": "user:1"}, 60)
+    assert await streams.windows.acquire("sessions/user:1", "s", 1, 60)
     epoch, _ = await streams.log.open("s", "get")
     reader = streams.reader("s", "get", epoch, 0)
     assert await reader.next(0.05) == []
@@ -47,7 +48,7 @@ async def test_a_session_ended_by_a_thread_is_over_everywhere(configured: str, s
             await waiting
     with pytest.raises(SessionEnded):
         await streams.sessions.load("s")
-    assert await streams.sessions.admit(1, "user:1", 1)
+    assert await streams.windows.held("sessions/user:1") == 0
 
     async def told() -> bool:
         return {"session": "s", "what": "ended", "reason": "by an operator"} in heard

@@ -3,8 +3,9 @@
 -- KEYS[1] the session (hash)    KEYS[2] its subscriptions    KEYS[3] its index (zset)
 -- ARGV[1] what all keys of the session begin with (they share KEYS[1]'s hash tag, hence its slot)
 -- ARGV[2] seconds the tombstone stands    ARGV[3] channel that wakes watchers    ARGV[4] payload for all of them
--- Returns the names of the streams that are gone.
+-- Returns the session's principal, "" if it is unknown or ended, and the names of the streams that are gone.
 
+local principal = redis.call('HGET', KEYS[1], 'principal') or ''
 local streams = {}
 for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   redis.call('UNLINK', ARGV[1] .. member)
@@ -17,4 +18,4 @@ redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'ended', 1)
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], ARGV[4])
-return streams
+return {principal, streams}
