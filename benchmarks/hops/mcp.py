@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mcp_app import Context, tool
 
 
@@ -13,7 +15,20 @@ async def echo(text: str) -> str:
 
 @tool
 async def echo_in_task(ctx: Context, text: str) -> str:
-    """Answer the same text; whoever takes a context runs as a task."""
+    """Answer the same text; takes a context."""
+    return text
+
+
+@tool
+async def echo_later(text: str) -> str:
+    """Answer the same text, in the next turn of the event loop."""
+    await asyncio.sleep(0)
+    return text
+
+
+@tool
+def echo_in_thread(text: str) -> str:
+    """Answer the same text; synchronous."""
     return text
 
 
