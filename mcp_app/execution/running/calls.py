@@ -13,6 +13,7 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
 from mcp_app.execution.running.call_notes import note_answered
 from mcp_app.execution.running.context import Context
+from mcp_app.execution.running.first_step import begin
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
@@ -122,8 +123,8 @@ class Calls:
         request.reply.calls.append(call)
         self._sessions[session.id] = session
         self._running[principal.key] = running + 1
-        # From its first step on the task is kept by the call, until then by the event loop.
-        call.loop.create_task(attempt(call, work, Context(call, self._read)))
+        # The call keeps its task.
+        begin(attempt(call, work, Context(call, self._read)), call.loop)
         return call
 
     def _admit(self, session: Negotiated, principal: Principal, request_id: str | int) -> int:

@@ -175,7 +175,9 @@ class Reply:
 
     async def settled(self, grace: float) -> bool:
         """Wait until all answers are held (True) or a stream is open (False), at most ``grace`` seconds."""
-        # One turn of the loop is all that most calls need; only the others are worth a timer.
+        if self._expected == 0 and not self.stream:
+            return True
+        # One more turn of the loop is all that many calls need; only the others are worth a timer.
         await asyncio.sleep(0)
         if self._expected == 0 and not self.stream:
             return True

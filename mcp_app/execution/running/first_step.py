@@ -1,0 +1,64 @@
+"""Makes the first step of a task at once, which asyncio leaves to the next turn of the event loop.
+
+Most tools are over after it: their task never has to be scheduled, and nobody has to be woken by its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.tasks import _enter_task, _leave_task
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from typing import Any
+
+Step = Callable[[], None]
+
+
+def begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+    """Run ``work`` as a task of ``loop``, which is running, up to its first wait.
+
+    It is the same task from its beginning to its end, so timeouts, cancel scopes and whatever else asks for
+    the current task work in the first step, too.
+    """
+    if loop.get_task_factory() is not None:
+        loop.create_task(work)
+    elif sys.version_info >= (3, 12):
+        asyncio.Task(work, loop=loop, eager_start=True)
+    elif "call_soon" in getattr(loop, "__dict__", ("call_soon",)):
+        loop.create_task(work)  # It is replaced already, or cannot be.
+    else:
+        _begin(work, loop)
+
+
+def _begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+    context = copy_context()
+    step = _step_of(work, loop, context)
+    outer = asyncio.current_task(loop)
+    if outer is None:
+        context.run(step)
+        return
+    _leave_task(loop, outer)
+    try:
+        context.run(step)
+    finally:
+        _enter_task(loop, outer)
+
+
+def _step_of(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, context: Context) -> Step:
+    """A new task's first step. Until 3.12 a task gives it to nobody but its loop's ``call_soon``."""
+    held: list[Step] = []
+    call_soon = loop.call_soon
+
+    def hold(callback: Any, *arguments: Any, context: Context | None = None) -> Any:
+        if context is own:
+            return held.append(callback)
+        return call_soon(callback, *arguments, context=context)  # From a finalizer.
+
+    own = context
+    vars(loop)["call_soon"] = hold
+    try:
+        asyncio.Task(work, loop=loop, context=context)
+    finally:
+        del vars(loop)["call_soon"]
+    return held[0]
