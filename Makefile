@@ -4,11 +4,15 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-system test-postgres chaos attack browser corpus conformance wheel docs bench lint format clean
+.PHONY: run dev test test-system test-postgres chaos attack browser corpus conformance wheel docs bench lint format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
 	$(BIN)/python manage.py up
+
+# Serves code as it is edited: that of MCP_APPS, and ours.
+dev: .venv/dev.stamp
+	$(BIN)/python manage.py up --reload
 
 # What this process can test alone: units, and the server inside the test process. In the order of the files,
 # so that each process does tests of the database first.
@@ -97,7 +101,11 @@ clean:
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-.venv/test.stamp: requirements.txt requirements-test.txt .venv/made.stamp
+.venv/dev.stamp: requirements-dev.txt .venv/runtime.stamp
+	@$(PIP) -r requirements-dev.txt
+	@touch $@
+
+.venv/test.stamp: requirements.txt requirements-dev.txt requirements-test.txt .venv/made.stamp
 	@echo "Installing the pinned test requirements into .venv"
 	@$(PIP) -r requirements-test.txt
 	@touch $@ .venv/runtime.stamp

@@ -20,6 +20,11 @@ def main() -> None:
     except WrongSettings as wrong:
         print(wrong, file=sys.stderr)
         sys.exit(2)
+    except Exception as error:
+        from mcpsite.processes.own_code import explain_at_start
+
+        explain_at_start(error)
+        raise
 
 
 if __name__ == "__main__":

@@ -83,6 +83,8 @@ class Settings:
     # Stores.
     redis_url: str = ""
     upload_directory: str = ""
+    # Holds why edited code is not served while the code from before is; `manage.py up --reload` writes it.
+    code_fault_file: str = ""
     resource_directories: tuple[str, ...] = ()
 
     # Limits of input.

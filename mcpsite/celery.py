@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import threading
 import warnings
 from typing import Any
 
 from billiard.util import get_logger as multiprocessing_logger
 from celery import Celery
-from celery.platforms import SecurityWarning
+from celery.platforms import EX_OK, SecurityWarning
 from celery.signals import (
     after_setup_logger,
     after_setup_task_logger,
@@ -18,10 +19,12 @@ from celery.signals import (
     beat_init,
     celeryd_init,
     worker_init,
+    worker_ready,
 )
+from celery.worker import state
 
 from mcp_app.observability.logs import PROCESS
-from mcpsite.supervised import SECONDS, signs_of_life
+from mcpsite.supervised import SECONDS, permits, signs_of_life
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcpsite.settings")
 
@@ -67,8 +70,28 @@ def show_life(**_: Any) -> None:
 
     From a thread, and from the start: Celery waits for Redis while that is away, and is well all the same.
     """
-    if signs_of_life.wanted:
-        threading.Thread(target=_give_for_ever, name="signs-of-life", daemon=True).start()
+    permits.to_serve()
+    if signs_of_life.wanted and not permits.needed:
+        _show_from_now_on()
+
+
+@worker_ready.connect
+def take_over(**_: Any) -> None:
+    """In place of a worker with earlier code: that one may leave once this one consumes, and so may this one.
+
+    A signal of our own, because those of Celery say that Ctrl-C was pressed.
+    """
+    if permits.needed:
+        signal.signal(signal.SIGHUP, _finish)
+        _show_from_now_on()
+
+
+def _finish(*_: Any) -> None:
+    state.should_stop = EX_OK
+
+
+def _show_from_now_on() -> None:
+    threading.Thread(target=_give_for_ever, name="signs-of-life", daemon=True).start()
 
 
 def _give_for_ever() -> None:

@@ -283,6 +283,11 @@ class Environment(provider_environment.ProviderEnvironment):
         """Where pid files and other facts about running processes are."""
         return self.data_dir / "run"
 
+    @property
+    def code_fault_file(self) -> Path:
+        """Where it is said why edited code is not served."""
+        return self.run_dir / "code_fault.json"
+
 
 def _is_origin(url: str) -> bool:
     """Whether ``url`` is scheme, host and perhaps a port, in the plain characters that every client takes."""

@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 
 from mcpsite.environment import REMEDIES, Environment, WrongSettings
+from mcpsite.processes.own_code import wait_for_permission
 
 
 def own_apps(environment: Environment) -> list[str]:
@@ -17,4 +18,5 @@ def own_apps(environment: Environment) -> list[str]:
         if find_spec(name.partition(".")[0]) is None:
             remedy = f"Set it to {REMEDIES['MCP_APPS']}."
             raise WrongSettings(f"Wrong setting: MCP_APPS has {name!r}, which Python does not find. {remedy}")
+    wait_for_permission(environment)
     return list(environment.mcp_apps)

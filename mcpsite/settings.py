@@ -175,6 +175,7 @@ MCP = {
     "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,
     "REDIS_URL": REDIS_URL,
     "UPLOAD_DIRECTORY": str(MEDIA_ROOT),
+    "CODE_FAULT_FILE": str(ENVIRONMENT.code_fault_file),
 }
 
 # The library of the authorization server; its tables of clients and tokens are ours.
@@ -256,6 +257,7 @@ LOGGING = {
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.request": {"filters": ["refusals"]},
         "axes": {"level": "WARNING"},
+        "watchfiles": {"level": "WARNING"},
         # Also in workers, whose other lines begin with warnings (`--loglevel`).
         "mcp.worker": {"level": "INFO"},
     },

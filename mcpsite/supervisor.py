@@ -9,89 +9,25 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import IO
 
 from mcp_app.observability.logs import PROCESS, json_line
 from mcpsite.pid_files import PidFiles
+from mcpsite.processes.program import Child, Program
 
 CHILD = str(Path(__file__).with_name("child.py"))
 LINE_LIMIT = 64 * 1024
-HEALTHY_SECONDS = 10.0
-BACKOFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 TICK_SECONDS = 0.5
 # A turn that took longer was slow because we were, or the whole machine: no child can be blamed for it.
 TURN_SECONDS_MAX = 1.0
-# How long a program may take to its first sign of life, where its signs are looked for.
-START_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """One child to keep alive; programs of a higher ``stage`` are stopped before those of a lower one.
-
-    One that ``announces_ready`` writes a byte to the descriptor ``READY_FD`` when it serves. With
-    ``silence_seconds`` it goes on writing one each second, and is replaced when none came for so long.
-    """
-
-    name: str
-    argv: tuple[str, ...]
-    stage: int
-    environment: Mapping[str, str] = field(default_factory=dict)
-    descriptors: tuple[int, ...] = ()
-    grace_seconds: float = 5.0
-    announces_ready: bool = False
-    silence_seconds: float = 0.0
 
 
 class CrashLoop(Exception):
     """A child died again and again before the service was healthy for the first time."""
-
-
-class Child:
-    """One running, or waiting to be started again, process of a program."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.process: subprocess.Popen[bytes] | None = None
-        self.ready = False
-        self.silent = 0.0
-        self.started_at = 0.0
-        self.start_at = 0.0
-        self.quick_deaths = 0
-        self.restarted = False
-        self.partial = b""
-
-    @property
-    def alive(self) -> bool:
-        """Whether its process has not been reaped."""
-        return self.process is not None
-
-    def signal_group(self, number: int) -> None:
-        """Send a signal to the process and everything it started."""
-        if self.process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, number)
-
-    def hear_nothing(self, seconds: float) -> bool:
-        """Count more silence; whether it has been too long by now."""
-        self.silent += seconds
-        return 0.0 < self.silence_limit < self.silent
-
-    @property
-    def silence_limit(self) -> float:
-        """How many seconds it may be silent now; 0 for ever."""
-        limit = self.program.silence_seconds
-        return limit if self.ready or not limit else START_SECONDS
-
-    def delay_after_death(self, now: float) -> float:
-        """Seconds to wait before the next start: none for a single death, growing in a crash loop."""
-        self.quick_deaths = self.quick_deaths + 1 if now - self.started_at < HEALTHY_SECONDS else 0
-        return BACKOFF_SECONDS[min(max(self.quick_deaths - 1, 0), len(BACKOFF_SECONDS) - 1)]
 
 
 def _due(child: Child) -> bool:
@@ -134,6 +70,10 @@ class Supervisor:
         """Whether Ctrl-C or TERM has been received."""
         return self._stops > 0
 
+    @property
+    def _ends(self) -> bool:
+        return self._stopping or self.stop_requested
+
     def listen_to_signals(self) -> None:
         """Take INT and TERM as the wish to stop; the second one kills. CHLD only wakes the loop."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
@@ -143,11 +83,43 @@ class Supervisor:
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, self._on_stop_signal)
 
-    def start(self, program: Program) -> None:
+    def attend(self, descriptor: int, callback: Callable[[], None]) -> None:
+        """Call back whenever there is something to read."""
+        self._selector.register(descriptor, selectors.EVENT_READ, callback)
+
+    def start(self, program: Program) -> Child:
         """Start a program and keep it alive from now on."""
-        child = Child(program)
-        self._children.append(child)
-        self._spawn(child)
+        return self._add(Child(program))
+
+    def try_out(self, program: Program) -> Child:
+        """Start a program that is let die, and whose words are withheld, until it is kept."""
+        return self._add(Child(program, kept=False))
+
+    def keep(self, child: Child) -> None:
+        """Keep alive from now on what was tried out, in place of the program of its name."""
+        child.kept = True
+        if child.process is not None:
+            self._pid_files.write(child.program.name, child.process.pid)
+        self.tell_withheld(child)
+
+    def leave(self, child: Child) -> None:
+        """Have a child finish what it has begun, and end; it is not started again."""
+        child.kept = False
+        child.leaves_until = time.monotonic() + child.program.leave_seconds
+        if child.process is not None:
+            with suppress(ProcessLookupError):
+                child.process.send_signal(child.program.leave_signal)
+
+    def discard(self, child: Child) -> None:
+        """End what was tried out, without a word of it."""
+        child.kept, child.withheld = False, []
+        child.signal_group(signal.SIGKILL)
+
+    def tell_withheld(self, child: Child) -> None:
+        """Say what a child said on trial; from now on it speaks for itself."""
+        lines, child.withheld = child.withheld or [], None
+        for line in lines:
+            self.say(child.program.name, line)
 
     def ready(self, names: Iterable[str] | None = None) -> bool:
         """Whether every program that announces readiness has done so."""
@@ -170,10 +142,11 @@ class Supervisor:
                     raise CrashLoop(f"{child.program.name} keeps dying; its own words are above.")
         return False
 
-    def run(self) -> None:
+    def run(self, each_turn: Callable[[], None] = lambda: None) -> None:
         """Serve the children until the wish to stop comes."""
         while not self.stop_requested:
             self._turn(TICK_SECONDS)
+            each_turn()
 
     def stop(self) -> None:
         """Stop everything, the highest stage first; a second signal kills at once."""
@@ -208,14 +181,24 @@ class Supervisor:
         while any(child.alive for child in children):
             self._turn(0.1)
 
+    def _add(self, child: Child) -> Child:
+        self._children.append(child)
+        self._spawn(child)
+        return child
+
     def _spawn(self, child: Child) -> None:
         program = child.program
         ready_read, ready_write = os.pipe()
+        permit_read, child.permit_pipe = os.pipe()
+        os.write(child.permit_pipe, b"1" * child.permits)
         environment = {**os.environ, **program.environment, "PYTHONUNBUFFERED": "1", PROCESS: program.name}
         descriptors = program.descriptors
         if program.announces_ready:
             environment["READY_FD"] = str(ready_write)
             descriptors = (*descriptors, ready_write)
+        if program.asks_permission:
+            environment["PERMIT_FD"] = str(permit_read)
+            descriptors = (*descriptors, permit_read)
         child.process = subprocess.Popen(  # noqa: S603 - our own programs, no shell
             [sys.executable, "-I", "-S", CHILD, str(os.getpid()), *program.argv],
             cwd=self._directory,
@@ -226,10 +209,13 @@ class Supervisor:
             pass_fds=descriptors,
             start_new_session=True,  # Ctrl-C is for us; the children are stopped in order.
         )
-        self._pid_files.write(program.name, child.process.pid)
+        if child.kept:
+            self._pid_files.write(program.name, child.process.pid)
         child.started_at = time.monotonic()
-        child.ready, child.silent = False, 0.0
+        child.loaded = child.ready = False
+        child.silent = 0.0
         os.close(ready_write)
+        os.close(permit_read)
         process = child.process
         self._selector.register(
             ready_read, selectors.EVENT_READ, lambda: self._on_sign_of_life(child, process, ready_read)
@@ -248,27 +234,33 @@ class Supervisor:
         for child in self._children:
             self._reap(child)
             self._end_silent(child, passed)
-            if not child.alive and not self._stopping and not self.stop_requested and _due(child):
+            if not child.alive and child.kept and not self._ends and _due(child):
                 self._spawn(child)
+        self._children = [child for child in self._children if child.alive or child.kept]
 
     def _wait(self, seconds: float) -> float:
         """``seconds``, or less when a restart is due before."""
         now = time.monotonic()
-        due = [child.start_at - now for child in self._children if child.process is None]
+        due = [child.start_at - now for child in self._children if child.kept and child.process is None]
         return 0.1 if self._stopping else max(0.0, min([seconds, *due]))
 
     def _reap(self, child: Child) -> None:
         if child.process is None or child.process.poll() is None:
             return
         process, child.process = child.process, None
-        self._pid_files.remove(child.program.name)
+        os.close(child.permit_pipe)
+        child.permit_pipe = -1
+        if child.kept:
+            self._pid_files.remove(child.program.name)
         # What the dead one started would keep working beside its replacement.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         if process.stdout is not None:
             while not process.stdout.closed:
                 self._on_output(child, process.stdout)
-        if self._stopping or self.stop_requested:
+        if not child.kept:
+            return
+        if self._ends:
             self.say("up", f"{child.program.name} stopped")
             return
         now = time.monotonic()
@@ -280,7 +272,12 @@ class Supervisor:
 
     def _end_silent(self, child: Child, passed: float) -> None:
         """End a process that stands still (SIGSTOP, a stuck event loop): the kernel still accepts for it."""
-        if child.alive and not (self._stopping or self.stop_requested) and child.hear_nothing(passed):
+        if not child.alive or self._ends:
+            return
+        if child.leaves_until is not None:
+            if time.monotonic() > child.leaves_until:
+                child.signal_group(signal.SIGKILL)
+        elif child.hear_nothing(passed):
             self.say("up", f"{child.program.name} stood still for {child.silence_limit:g} s and is ended")
             child.ready, child.silent = False, 0.0
             child.signal_group(signal.SIGKILL)
@@ -299,14 +296,21 @@ class Supervisor:
         if child.partial and (not chunk or len(child.partial) >= LINE_LIMIT):
             lines, child.partial = [*lines, child.partial], b""
         for line in lines:
-            self.say(child.program.name, line.decode(errors="replace").rstrip("\r"))
+            text = line.decode(errors="replace").rstrip("\r")
+            if child.withheld is None:
+                self.say(child.program.name, text)
+            else:
+                child.withheld.append(text)
 
     def _on_sign_of_life(self, child: Child, process: subprocess.Popen[bytes], descriptor: int) -> None:
         # The pipe of a process before it may be held open by what that left behind.
-        if os.read(descriptor, LINE_LIMIT) and child.process is process:
-            if not child.ready and child.restarted:
-                self.say("up", f"{child.program.name} serves again")
-            child.ready, child.silent = True, 0.0
+        signs = os.read(descriptor, LINE_LIMIT)
+        if signs and child.process is process:
+            child.loaded, child.silent = True, 0.0
+            if b"1" in signs and not child.ready:
+                child.ready = True
+                if child.restarted:
+                    self.say("up", f"{child.program.name} serves again")
         else:
             self._selector.unregister(descriptor)
             os.close(descriptor)

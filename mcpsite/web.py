@@ -16,6 +16,7 @@ from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
 from mcpsite.http.connection import BoundedConnection
 from mcpsite.http.quick import QuickAnswers
+from mcpsite.processes.own_code import load_all
 from mcpsite.supervised import signs_of_life
 
 GC_ALLOCATIONS = 20_000
@@ -164,6 +165,7 @@ def main() -> None:
     settings = environment.read()
     inherited = os.environ.get("LISTEN_FD")
     listening = socket.socket(fileno=int(inherited)) if inherited else bind(settings.host, settings.port)
+    load_all(settings)
     Server(configuration(settings)).run([listening])
 
 

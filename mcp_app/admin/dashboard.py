@@ -18,6 +18,7 @@ from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.markup import span
 from mcp_app.admin.verdict import Reason, Verdict, tasks_of
+from mcp_app.doctor import code
 from mcp_app.models import Session
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
@@ -42,6 +43,7 @@ BEHIND = "The message log is behind: what is shown here is older than it says."
 NEVER = "No message has been logged yet. Connect a client, then call a tool: it is seen here within seconds."
 QUIET = "No tool was called in this time."
 ORPHANED = "Background calls wait in a queue that no worker serves. Start a worker with --queues."
+NOT_SERVED = "The edited code cannot be loaded, so the code from before is served."
 NEARLY_FULL = "Redis has used more than 80 % of its memory: new background calls and sessions are refused."
 
 
@@ -106,6 +108,8 @@ def dashboard(request: HttpRequest) -> Dashboard:
     if request.user.has_perm("mcp_app.view_session"):
         _show_sessions(shown)
     _show_stores(shown, state)
+    if fault := code.fault():
+        shown.verdict.faults.insert(0, Reason(f"{NOT_SERVED} {marked(fault)}"))
     shown.verdict.tasks = tasks_of(request)
     return shown
 

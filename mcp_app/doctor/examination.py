@@ -11,7 +11,7 @@ from functools import partial
 from django.db import Error as DatabaseFault
 from django.db import connections
 
-from mcp_app.doctor import database, keys, provider, redis, settings, web, workers
+from mcp_app.doctor import code, database, keys, provider, redis, settings, web, workers
 from mcp_app.doctor.finding import Finding, Level, error, skipped
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressError
@@ -37,6 +37,7 @@ class Area:
 
 AREAS = (
     Area("settings", settings.CHECKS),
+    Area("code", code.CHECKS),
     Area("database", database.CHECKS, database.reachable),
     Area("redis", redis.CHECKS, redis.reachable),
     Area("workers", workers.CHECKS, workers.visible),

@@ -20,8 +20,8 @@ RANGES = [
     for line in [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
     if canonicalize_name((found := Requirement(line)).name) != DISTRIBUTION
 ]
-# Chosen by hand, and installed beside requirements.txt when traces are wanted.
-FILES = ("requirements.txt", "requirements-otel.txt")
+# Installed beside requirements.txt: when code is edited, and when traces are wanted.
+FILES = ("requirements.txt", "requirements-dev.txt", "requirements-otel.txt")
 PINNED = {
     canonicalize_name(found[1]): found[2]
     for file in FILES

@@ -42,8 +42,9 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 class Installation:
     """``start()``, ``block()``, ``stop()``; knows every process it started."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *options: str, **settings: str) -> None:
         self.data = folder / "data"
+        self.options = options
         self.port = free_port()
         inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         self.environment = {**inherited, "DATA_DIR": str(self.data), "PORT": str(self.port), **settings}
@@ -64,7 +65,7 @@ class Installation:
         """Type the command."""
         self.lines = []
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up"],
+            [sys.executable, "manage.py", "up", *self.options],
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.DEVNULL,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import socket
 import sys
+from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error as DatabaseFault
 
 from mcp_app import conf
@@ -24,14 +26,20 @@ from mcpsite.environment import (
 )
 from mcpsite.first_start import FirstStart, first_administrator, prepare
 from mcpsite.pid_files import AlreadyRunning, PidFiles
+from mcpsite.processes.edits import Edits
+from mcpsite.processes.own_code import OURS, own_folders
+from mcpsite.processes.program import Program
+from mcpsite.processes.reloader import Reloader
 from mcpsite.redis_server import RedisServer, RedisServerError
-from mcpsite.supervisor import CrashLoop, Program, Supervisor
+from mcpsite.supervisor import CrashLoop, Supervisor
 from mcpsite.web import CannotListen, bind
 
 REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
 # A machine that has ten times too much to do lets no process wait for so long.
 SILENCE_SECONDS = 10.0
+# No tool may run for longer.
+LONGEST_CALL_SECONDS = 960.0
 
 
 class Command(BaseCommand):
@@ -40,19 +48,26 @@ class Command(BaseCommand):
     help = "Run the whole server: Redis, worker, web processes. Ctrl-C stops it."
     requires_system_checks = ()
 
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The one option, for whoever writes tools."""
+        parser.add_argument(
+            "--reload", action="store_true", help="serve code as it is edited; what runs is finished first"
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until Ctrl-C or TERM; anything that prevents a start ends in one line and exit code 1."""
         try:
-            self._run(read())
+            self._run(environment := read(), watched(environment) if options["reload"] else None)
         except (WrongSettings, AlreadyRunning, CannotListen, RedisServerError, CrashLoop) as error:
             sys.exit(str(error))
         except DatabaseFault as error:
             reason = " ".join(str(error).split())
             sys.exit(f"The database cannot be used: {reason}. Check DATABASE_URL and the data folder.")
 
-    def _run(self, environment: Environment) -> None:
+    def _run(self, environment: Environment, edits: Edits | None) -> None:
         pid_files = PidFiles(environment.run_dir)
         pid_files.claim()
+        environment.code_fault_file.unlink(missing_ok=True)
         try:
             with bind(environment.host, environment.port) as listening:
                 supervisor = Supervisor(
@@ -60,26 +75,35 @@ class Command(BaseCommand):
                 )
                 supervisor.listen_to_signals()
                 try:
-                    self._serve(supervisor, environment, listening)
+                    self._serve(supervisor, environment, listening, edits)
                 finally:
                     supervisor.stop()
         finally:
+            environment.code_fault_file.unlink(missing_ok=True)
             forget_redis_url(environment.run_dir)
             pid_files.release()
 
-    def _serve(self, supervisor: Supervisor, environment: Environment, listening: socket.socket) -> None:
+    def _serve(
+        self,
+        supervisor: Supervisor,
+        environment: Environment,
+        listening: socket.socket,
+        edits: Edits | None,
+    ) -> None:
         redis_url = environment.redis_url or start_redis(supervisor, environment)
         prepare()
         first = first_administrator()
-        supervisor.start(worker(environment, redis_url))
-        for number in range(1, environment.web_processes + 1):
-            supervisor.start(web(number, redis_url, listening))
+        make = partial(programs, environment, redis_url, listening, reload=edits is not None)
+        started = {program.name: supervisor.start(program) for program in make(0)}
         health = Health(listening)
         if supervisor.run_until(lambda: supervisor.ready() and health.good(), HEALTHY_SECONDS):
             words = healthy_line if environment.log_format == "json" else healthy_block
             self.stdout.write(words(environment, first))
             self.stdout.flush()
-            supervisor.run()
+            if edits is None:
+                supervisor.run()
+            else:
+                supervisor.run(Reloader(supervisor, edits, make, started, environment.code_fault_file).turn)
         elif not supervisor.stop_requested:
             raise CrashLoop(f"Not healthy within {HEALTHY_SECONDS:g} s: {health.complaint}")
 
@@ -97,14 +121,32 @@ def start_redis(supervisor: Supervisor, environment: Environment) -> str:
     return server.url
 
 
-def worker(environment: Environment, redis_url: str) -> Program:
-    """The Celery worker, with the beat in it."""
+def watched(environment: Environment) -> Edits:
+    """Edits of the user's apps, and of ours where this project was cloned and not installed."""
+    return Edits([*own_folders(environment), *(OURS if (BASE_DIR / "manage.py").exists() else ())])
+
+
+def programs(
+    environment: Environment, redis_url: str, listening: socket.socket, generation: int, *, reload: bool
+) -> list[Program]:
+    """What runs beside Redis, in one generation of the code."""
+    numbers = range(1, environment.web_processes + 1)
+    return [
+        worker(environment, redis_url, generation, reload=reload),
+        *(web(number, redis_url, listening, reload=reload) for number in numbers),
+    ]
+
+
+def worker(environment: Environment, redis_url: str, generation: int = 0, *, reload: bool = False) -> Program:
+    """The Celery worker, with the beat in it; two generations run beside each other for a while."""
+    name = f"worker.{generation}" if generation else "worker"
+    schedule = f"celerybeat-schedule{'-2' * (generation % 2)}"
     return Program(
         name="worker",
         argv=(
             *(sys.executable, "-m", "celery", "--quiet", "-A", "mcpsite", "worker", "--beat"),
-            *("--schedule", str(environment.data_dir / "celerybeat-schedule")),
-            *("--concurrency", str(environment.worker_concurrency), "--hostname", "worker@%h"),
+            *("--schedule", str(environment.data_dir / schedule)),
+            *("--concurrency", str(environment.worker_concurrency), "--hostname", f"{name}@%h"),
             *("--queues", ",".join(environment.worker_queues)),
             *("--without-gossip", "--without-mingle", "--loglevel", "WARNING"),
         ),
@@ -114,10 +156,13 @@ def worker(environment: Environment, redis_url: str) -> Program:
         grace_seconds=8.0,
         announces_ready=True,
         silence_seconds=SILENCE_SECONDS,
+        asks_permission=reload,
+        leave_signal=signal.SIGHUP,
+        leave_seconds=LONGEST_CALL_SECONDS,
     )
 
 
-def web(number: int, redis_url: str, listening: socket.socket) -> Program:
+def web(number: int, redis_url: str, listening: socket.socket, *, reload: bool = False) -> Program:
     """One web process on the shared socket."""
     return Program(
         name=f"web-{number}",
@@ -128,6 +173,8 @@ def web(number: int, redis_url: str, listening: socket.socket) -> Program:
         grace_seconds=8.0,
         announces_ready=True,
         silence_seconds=SILENCE_SECONDS,
+        asks_permission=reload,
+        leave_seconds=8.0,
     )
 
 

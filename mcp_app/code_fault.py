@@ -1,0 +1,57 @@
+"""Owns what is said of code that cannot be loaded, and the file that holds it while earlier code serves."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFault:
+    """One mistake: where it is, what Python says of it, and the same in full as the developer's lines."""
+
+    file: str
+    line: int
+    text: str
+    lines: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, error: BaseException, folders: Iterable[str]) -> Self:
+        """The mistake at the innermost line of the folders' code; of any code if they have no part in it."""
+        within = tuple(f"{folder.rstrip('/')}/" for folder in folders)
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith(within)]
+        last = (own or frames)[-1:]
+        file, line = (last[0].filename, last[0].lineno) if last else ("", 0)
+        if isinstance(error, SyntaxError) and error.filename:
+            file, line = error.filename, error.lineno
+        said = traceback.format_exception_only(error)
+        full = "".join([*traceback.format_list(own), *said])
+        return cls(file, line or 0, " ".join(said[-1].split()), tuple(full.splitlines()))
+
+    def __str__(self) -> str:
+        """One line that begins with file and line, in the form that terminals and editors open."""
+        return f"{self.file}:{self.line}: {self.text}" if self.file else self.text
+
+    def is_in(self, folders: Iterable[str]) -> bool:
+        """Whether the mistake is in the code of these folders."""
+        return self.file.startswith(tuple(f"{folder.rstrip('/')}/" for folder in folders))
+
+    def write(self, path: Path) -> None:
+        """Leave it where the processes that serve find it."""
+        draft = path.with_suffix(".draft")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The mistake that is in the way now; None when all code is served as it is."""
+        try:
+            found = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return None
+        return cls(**{**found, "lines": tuple(found["lines"])})

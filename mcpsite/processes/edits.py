@@ -1,0 +1,63 @@
+"""Owns noticing that code was edited; knows nothing of what happens then."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from mcpsite.environment import WrongSettings
+
+# What Python and Django read when they load, and not what tools may write as they work.
+SUFFIXES = (".py", ".html", ".mo")
+# Several files are saved at once, and one file in several steps.
+QUIET_MS = 50
+MOST_MS = 400
+MISSING = "--reload needs watchfiles: install it (pip install 'django-mcp-app[dev]'), or use `make dev`."
+
+
+class Edits:
+    """Watches folders in a thread; ``descriptor`` is readable when ``take`` has something."""
+
+    def __init__(self, folders: Iterable[str]) -> None:
+        """Raises WrongSettings where the library is missing."""
+        try:
+            from watchfiles import DefaultFilter, watch
+        except ImportError:
+            raise WrongSettings(MISSING) from None
+        self._folders = [folder for folder in folders if Path(folder).is_dir()]
+        self._changed: SimpleQueue[list[str]] = SimpleQueue()
+        self.descriptor, self._wake = os.pipe()
+        os.set_blocking(self.descriptor, False)
+        # Editors' own files, caches, environments and repositories.
+        self._is_of_interest = DefaultFilter()
+        self._watch = watch
+        threading.Thread(target=self._look, name="edits", daemon=True).start()
+
+    def take(self) -> list[str]:
+        """The files that were changed, added or removed since the last look."""
+        changed: list[str] = []
+        with suppress(Empty):
+            while True:
+                changed += self._changed.get_nowait()
+        return sorted(set(changed))
+
+    def seen(self) -> None:
+        """Let ``descriptor`` wait for the next edit."""
+        with suppress(BlockingIOError):
+            os.read(self.descriptor, 4096)
+
+    def _look(self) -> None:
+        batches = self._watch(
+            *self._folders,
+            watch_filter=lambda change, path: path.endswith(SUFFIXES) and self._is_of_interest(change, path),
+            debounce=MOST_MS,
+            step=QUIET_MS,
+            raise_interrupt=False,
+        )
+        for batch in batches:
+            self._changed.put([path for _, path in batch])
+            os.write(self._wake, b"1")

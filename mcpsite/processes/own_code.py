@@ -1,0 +1,116 @@
+"""Loads code that may be edited while it is served: when the supervisor says so, and with mistakes reported.
+
+A process may start ahead of the next edit: it loads the libraries and our code, and waits before the first
+module of the user's apps. So an edit of theirs is served in a fraction of the time that a start takes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, TracebackType
+
+from django.apps import apps
+
+from mcp_app.code_fault import CodeFault
+from mcpsite.environment import PACKAGE, Environment, read
+from mcpsite.supervised import permits
+
+OURS = (str(PACKAGE), str(PACKAGE.parent / "mcp_app"))
+# Django looks for these of each app early: a process that starts ahead has loaded or missed them.
+LOADED_AHEAD = ("__init__.py", "apps.py", "models.py", "admin.py")
+
+
+def own_folders(environment: Environment) -> list[str]:
+    """Where the user's apps are: MCP_APPS_PATH, and the packages that are installed elsewhere."""
+    folders = [environment.mcp_apps_path] if environment.mcp_apps_path else []
+    for name in environment.mcp_apps:
+        found = find_spec(name.partition(".")[0])
+        places = found.submodule_search_locations if found else None
+        folders += [
+            str(place)
+            for place in places or ()
+            if not Path(place).is_relative_to(environment.mcp_apps_path or place + "/-")
+        ]
+    return list(dict.fromkeys(folders))
+
+
+class Barrier(MetaPathFinder):
+    """Waits at the first module of the user's apps; their packages and ``apps.py`` come earlier."""
+
+    def __init__(self, apps: Sequence[str], folders: Sequence[str]) -> None:
+        self._apps = apps
+        self._within = tuple(folders)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Never finds anything itself."""
+        if self._within and self._is_own(name, path):
+            self._within = ()
+            permits.to_load()
+        return None
+
+    def _is_own(self, name: str, path: Sequence[str] | None) -> bool:
+        if any(app == name or app.startswith(f"{name}.") for app in self._apps) or name.endswith(".apps"):
+            return False
+        if path is not None:
+            return any(str(place).startswith(self._within) for place in path)
+        found = PathFinder.find_spec(name, list(self._within))
+        return found is not None
+
+
+def wait_for_permission(environment: Environment) -> None:
+    """Where edits are watched for: let nothing of the user's apps be loaded before it is to be."""
+    if permits.needed:
+        # Two edits within a second can be of equal length: Python would take the first one's byte code.
+        sys.dont_write_bytecode = True
+        sys.meta_path.insert(0, Barrier(environment.mcp_apps, own_folders(environment)))
+
+
+def load_all(environment: Environment) -> None:
+    """Load what a web process and a worker load, wait until it may serve, and bring its entries in."""
+    if not permits.needed:
+        return
+    sys.excepthook = _Report(environment)
+    import mcpsite.asgi
+    import mcpsite.urls  # noqa: F401
+    from mcpsite.celery import app
+
+    app.loader.import_default_modules()
+    permits.to_serve()
+    sys.excepthook = sys.__excepthook__
+    from mcp_app.catalogue.changing.code_mirror import mirror
+
+    mirror()
+
+
+class _Report:
+    """Leaves an error that ends this process where the supervisor, and the processes that serve, find it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._folders = own_folders(environment)
+        self._path = environment.code_fault_file
+
+    def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        CodeFault.of(error, self._folders or OURS).write(self._path)
+        sys.__excepthook__(kind, error, trace)
+
+
+def explain_at_start(error: Exception) -> None:
+    """End a command that a mistake in the user's apps keeps from starting, and show only their lines."""
+    folders = [] if apps.ready else own_folders(read())
+    fault = CodeFault.of(error, folders)
+    if folders and fault.is_in(folders):
+        sys.exit("\n".join([f"The code cannot be loaded. {fault}", "", *fault.lines]))
+
+
+def is_loaded_ahead(changed: Iterable[str]) -> bool:
+    """Whether a process that started ahead may have loaded, or missed, one of these files."""
+    return any(
+        path.startswith(OURS) or Path(path).name in LOADED_AHEAD for path in changed if path.endswith(".py")
+    )
