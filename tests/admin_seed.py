@@ -29,6 +29,7 @@ from mcp_app.models import (
 )
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
+from mcp_app.sessions.counting import callers
 from mcp_app.sessions.traffic import PERIODS, Period
 
 PASSWORD = "correct horse battery staple"
@@ -475,7 +476,7 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
 
 def count_calls(period: Period) -> None:
     """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails."""
-    tally = RollupCells()
+    tally, called = RollupCells(), callers.Callers()
     chance = random.Random(7)
     tools = {"echo": 0.9, "web_scrape": 420, "count": 2600, "add": 0.6, ALL_HOSTILE[:128]: 12}
     for moment in period.starts(timezone.now()):
@@ -485,8 +486,18 @@ def count_calls(period: Period) -> None:
             for _ in range(int(busy * chance.random() * (3 if tool == "echo" else 0.6))):
                 bad = chance.random() < (0.12 if tool == "web_scrape" else 0.01)
                 outcome = "tool_error" if bad else "cancelled" if chance.random() < 0.01 else "ok"
-                tally.add(at, "tools/call", tool, outcome, typical * chance.lognormvariate(0, 0.6))
+                took = typical * chance.lognormvariate(0, 0.6)
+                tally.add(at, "tools/call", tool, outcome, took)
+                # The sessions that are seeded, the hostile one among them.
+                who = chance.choice(
+                    [(0, "user:1/key:1"), (1, "user:2/key:2"), (60, "loopback"), (9, HOSTILE["svg"])]
+                )
+                called.add(
+                    Message(method="tools/call", outcome=outcome, duration_ms=took,
+                            session_id=f"{who[0]:032x}", principal=who[1]), at,
+                )  # fmt: skip
     rollups.write(tally)
+    callers.write(called)
 
 
 def seed() -> Seed:

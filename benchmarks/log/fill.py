@@ -13,8 +13,9 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from mcp_app.models import Call, LogMinute, Message, Rollup, Session
+from mcp_app.models import Call, CallerRollup, LogMinute, Message, Rollup, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.sessions.counting.callers import MOST_NAMES
 
 DAYS = 13
 PER_SESSION = 50
@@ -93,6 +94,7 @@ def fill(messages: int, told: Callable[[str, float], None]) -> None:
         ("sessions", lambda: _sessions(words, messages // PER_SESSION, messages, begun, now, root.pk)),
         ("calls", lambda: _calls(words, messages // PER_CALL, begun, now)),
         ("rollups", lambda: _rollups(words, now)),
+        ("caller rollups", lambda: _caller_rollups(words, now)),
         ("minutes", _minutes),
     ):
         before = time.monotonic()
@@ -214,6 +216,25 @@ def _rollups(words: Words, now: int) -> None:
             CASE WHEN {every} < 3 THEN '' ELSE 'tool_' || {words.text(f"({every}) / 3 - 1")} END,
             {outcome}, 30, 0, 900.0, {buckets}""",
             rows * (TOOLS * 3 + 3),
+        )  # fmt: skip
+
+
+def _caller_rollups(words: Words, now: int) -> None:
+    """As many clients and principals as are counted by name, in every row of both spans."""
+    names = MOST_NAMES * 2
+    for span, seconds in ((600, 8 * 86_400), (3_600, 20 * 86_400)):
+        rows = seconds // span
+        first = now // span * span - (rows - 1) * span
+        buckets = ", ".join(str(1 + place % 4) for place in range(len(BUCKET_COLUMNS)))
+        _insert(
+            words, CallerRollup,
+            f'span, at, kind, name, outcome, "count", {", ".join(BUCKET_COLUMNS)}',
+            f"""{span}, {words.at(f"{first} + n / {names} * {span}")},
+            CASE WHEN n % 2 = 0 THEN 'client' ELSE 'principal' END,
+            CASE WHEN n % 2 = 0 THEN 'client ' || {words.text(f"n % {names} / 2")}
+                 ELSE 'user:' || {words.text(f"n % {names} / 2")} || '/key:1' END,
+            'ok', 30, {buckets}""",
+            rows * names,
         )  # fmt: skip
 
 

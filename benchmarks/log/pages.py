@@ -22,6 +22,11 @@ def pages() -> dict[str, str]:
     return {
         **{f"first page, {name}": f"/admin/?range={name}" for name in ("hour", "day", "week")},
         **{f"figures, {name}": f"{LOG}dashboard/?range={name}" for name in ("hour", "day", "week")},
+        **{
+            f"figures by {by}, {period}": f"{LOG}figures/?by={by}&range={period}"
+            for by in ("tool", "client", "principal", "time")
+            for period in ("hour", "day", "week")
+        },
         **_messages(message),
         **_sessions(message),
         **_calls(call),
@@ -64,6 +69,11 @@ def _messages(message: Message) -> dict[str, str]:
         "messages of a method and a principal": _log(method="ping", principal="user:77/key:1"),
         "messages no filter agrees on": _log(method="ping", target="tool_7"),
         "messages no filter agrees on, widely": _log(method="ping", outcome="ok", direction="out"),
+        "messages of a client": _log(client="cursor"),
+        "messages of no client": _log(client="nobody"),
+        "messages behind a figure": _log(
+            method="tools/call", target="tool_7", outcome="failed", since=f"{some_time(20)[:13]}:00:00"
+        ),
         "messages of a day": _log(**day),
         "messages of a day and a tool": _log(**day, target="tool_7"),
         "messages of a day, oldest first": _log(**day, order="oldest", outcome="error"),

@@ -16,14 +16,14 @@ from django.utils.http import urlencode
 from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
-from mcp_app.admin.markup import span
+from mcp_app.admin.markup import number_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, Verdict, tasks_of
 from mcp_app.doctor import code
 from mcp_app.models import Session
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions import traffic
-from mcp_app.sessions.log_pages import FAILED
+from mcp_app.sessions.log_pages import ANSWERED, FAILED
 from mcp_app.sessions.traffic import PERIODS, Calls, Period, Traffic
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.server_facts import RedisServerView
@@ -87,6 +87,11 @@ class Dashboard:
     reads_messages: bool = False
     periods: list[Period] = field(default_factory=lambda: list(PERIODS.values()))
 
+    @property
+    def figures_url(self) -> str:
+        """The page of the same period with all tools, clients, people and workers."""
+        return f"{reverse('admin:mcp_app_message_figures')}?{urlencode({'range': self.period.name})}"
+
 
 def may_see(request: HttpRequest) -> bool:
     """Whether there is anything for this visitor."""
@@ -118,10 +123,12 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
     total, minutes = found.total, found.period.span * found.period.points / 60
     calls = f"{total.all:,} calls"
     shown.tiles += [
-        Tile("Calls per minute", _number(total.all / minutes), calls, url=_messages(found)),
-        Tile("Error rate", _share(total.error_rate), f"{total.failed:,} failed",
+        Tile("Calls per minute", number_text(total.all / minutes), calls,
+             url=_messages(found, outcome=ANSWERED)),
+        Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
              "bad" if total.failed else "", _messages(found, outcome=FAILED)),
-        Tile("Duration, half of calls", _time(total.p50), f"95 of 100 within {_time(total.p95)}"),
+        Tile("Duration, half of calls", seconds_text(total.p50),
+             f"95 of 100 within {seconds_text(total.p95)}", url=shown.figures_url),
     ]  # fmt: skip
     if total.all:
         shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
@@ -140,8 +147,10 @@ def _messages(found: Traffic, **narrowed: str) -> str:
 
 def _tool_row(found: Traffic, name: str, calls: Calls) -> ToolRow:
     # What is counted as others has no name of its own in the log.
-    url = "" if name == OTHER else _messages(found, target=name)
-    return ToolRow(name, url, calls.all, _share(calls.error_rate), _time(calls.p50), _time(calls.p95))
+    url = "" if name == OTHER else _messages(found, outcome=ANSWERED, target=name)
+    return ToolRow(
+        name, url, calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95)
+    )
 
 
 def _show_work(shown: Dashboard, state: Box) -> None:
@@ -191,7 +200,7 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
         shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
     note = f"{waiting:,} batches wait" if waiting else "all written"
-    shown.tiles.append(Tile("Message log behind", _time(seconds), note, "bad" if late else ""))
+    shown.tiles.append(Tile("Message log behind", seconds_text(seconds), note, "bad" if late else ""))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))
     elif late:
@@ -236,11 +245,11 @@ def _calls_chart(found: Traffic, now: datetime) -> Chart:
     highest = max(map(sum, zip(good, cancelled, failed, strict=True)))
     top = ceiling(highest)
     return _chart(
-        found, "calls", "Calls per minute", f"At most {_number(highest)} a minute.", _number(top),
+        found, "calls", "Calls per minute", f"At most {number_text(highest)} a minute.", number_text(top),
         bars=bars([("good", good), ("warn", cancelled), ("bad", failed)], top),
         legend=[("good", "in order"), ("warn", "cancelled"), ("bad", "failed")],
         columns=["In order", "Cancelled", "Failed"],
-        cells=[[_number(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
+        cells=[[number_text(each) for each in row] for row in zip(good, cancelled, failed, strict=True)],
     )  # fmt: skip
 
 
@@ -249,9 +258,9 @@ def _errors_chart(found: Traffic) -> Chart:
     highest = max(rate or 0.0 for rate in rates)
     top = min(ceiling(highest), 1.0) if highest else 0.01
     return _chart(
-        found, "errors", "Error rate", f"At most {_share(highest)} of calls failed.", _share(top),
+        found, "errors", "Error rate", f"At most {share_text(highest)} of calls failed.", share_text(top),
         lines=line("bad", rates, top), legend=[("bad", "share of calls that failed")],
-        columns=["Failed"], cells=[[_share(rate)] for rate in rates],
+        columns=["Failed"], cells=[[share_text(rate)] for rate in rates],
     )  # fmt: skip
 
 
@@ -260,24 +269,10 @@ def _duration_chart(found: Traffic) -> Chart:
     highest = max((each for each in most if each is not None), default=0.0)
     top = ceiling(highest)
     return _chart(
-        found, "duration", "Duration", f"95 of 100 calls took at most {_time(highest)}.", _time(top),
+        found, "duration", "Duration", f"95 of 100 calls took at most {seconds_text(highest)}.",
+        seconds_text(top),
         lines=[*line("info", most, top), *line("good", half, top)],
         legend=[("good", "half of calls (p50)"), ("info", "95 of 100 (p95)")],
-        columns=["p50", "p95"], cells=[[_time(a), _time(b)] for a, b in zip(half, most, strict=True)],
+        columns=["p50", "p95"],
+        cells=[[seconds_text(a), seconds_text(b)] for a, b in zip(half, most, strict=True)],
     )  # fmt: skip
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value * 100:.3g} %"
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is not None and 0 < seconds < 0.01:
-        return f"{seconds * 1000:.2g} ms"
-    if seconds == 0:
-        return "0 s"
-    return span(None if seconds is None else timedelta(seconds=seconds))

@@ -55,6 +55,25 @@ def span(time: timedelta | None) -> str:
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def number_text(value: float) -> str:
+    """A number of a figure, to three places unless it is whole or large."""
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def share_text(value: float | None) -> str:
+    """A share of 1 in percent."""
+    return "-" if value is None else f"{value * 100:.3g} %"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A measured time, also a very short one."""
+    if seconds is not None and 0 < seconds < 0.01:
+        return f"{seconds * 1000:.2g} ms"
+    if seconds == 0:
+        return "0 s"
+    return span(None if seconds is None else timedelta(seconds=seconds))
+
+
 def block(text: str) -> SafeString:
     """Text of several lines in a scrolling box."""
     return format_html('<pre class="mcp-pre">{}</pre>', visible_block(text))

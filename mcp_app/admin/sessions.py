@@ -15,6 +15,8 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.dashboard import dashboard, may_see
+from mcp_app.admin.figures.page import csv_name, figures
+from mcp_app.admin.figures.table import as_csv
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
@@ -131,18 +133,31 @@ class MessageAdmin(RowPageAdmin[Message]):
 
     def get_urls(self) -> list[URLPattern]:
         """The skin's addresses, after that of the figures."""
-        figures = path(
-            "dashboard/",
-            self.admin_site.admin_view(self.dashboard_view),
-            name="mcp_app_message_dashboard",
-        )
-        return [figures, *super().get_urls()]
+        pages = (("dashboard", self.dashboard_view), ("figures", self.figures_view))
+        return [
+            *(
+                path(f"{name}/", self.admin_site.admin_view(view), name=f"mcp_app_message_{name}")
+                for name, view in pages
+            ),
+            *super().get_urls(),
+        ]
 
     def dashboard_view(self, request: HttpRequest) -> HttpResponse:
         """The figures alone, as the first page fetches them again."""
         if not may_see(request):
             raise PermissionDenied
         return TemplateResponse(request, "mcp_admin/dashboard.html", {"dashboard": dashboard(request)})
+
+    def figures_view(self, request: HttpRequest) -> HttpResponse:
+        """Tool calls by tool, client, person or time, as a page or as a file."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        shown = figures(request)
+        if request.GET.get("format") == "csv":
+            named = {"Content-Disposition": f'attachment; filename="{csv_name(request)}"'}
+            return HttpResponse(as_csv(shown.table), content_type="text/csv; charset=utf-8", headers=named)
+        context = {**self.object_context(request, "Figures"), "figures": shown}
+        return TemplateResponse(request, "mcp_admin/figures.html", context)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -11,9 +11,11 @@ from django import forms
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from mcp_app import database_clock
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
-from mcp_app.sessions.log_pages import FAILED, TEXT_WINDOW, find
+from mcp_app.sessions.counting.figures import Expected, expected
+from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, find
 from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50
@@ -31,8 +33,15 @@ class TimelineForm(forms.Form):
     request_id = forms.CharField(required=False, max_length=120, label="Request id")
     principal = forms.CharField(required=False, max_length=120)
     direction = forms.ChoiceField(required=False, choices=[("", "both"), *Message.Direction.choices])
+    client = forms.CharField(required=False, max_length=200)
     outcome = forms.ChoiceField(
-        required=False, choices=[("", "any"), (FAILED, "failed: any error"), *Message.Outcome.choices]
+        required=False,
+        choices=[
+            ("", "any"),
+            (ANSWERED, "answered: any outcome"),
+            (FAILED, "failed: any error"),
+            *Message.Outcome.choices,
+        ],
     )
     since = forms.DateTimeField(required=False, label="From (UTC)")
     until = forms.DateTimeField(required=False, label="To (UTC)")
@@ -51,6 +60,11 @@ class TimelineForm(forms.Form):
         self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
         for field in self.fields.values():
             field.widget.attrs["class"] = "mcp-input"
+
+    def clean_until(self) -> datetime | None:
+        """To the end of the second, of which the field has no smaller part."""
+        until: datetime | None = self.cleaned_data["until"]
+        return until.replace(microsecond=999_999) if until and not until.microsecond else until
 
 
 class Pane(NamedTuple):
@@ -82,6 +96,7 @@ class Timeline:
     filtered: bool
     looked_at: int = 0
     until: datetime | None = None
+    expected: Expected | None = None
 
     @property
     def further(self) -> str | None:
@@ -133,4 +148,5 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         filtered=bool(kept.keys() - {"order"}),
         looked_at=found.looked_at,
         until=found.until,
+        expected=None if session else expected(asked, database_clock.utcnow()),
     )

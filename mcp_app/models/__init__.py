@@ -7,7 +7,7 @@ from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source,
 from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
-from mcp_app.models.rollup import LogMinute, Rollup
+from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Approval",
     "AuditEvent",
     "Call",
+    "CallerRollup",
     "CatalogueChange",
     "CatalogueRevision",
     "Doctor",

@@ -42,8 +42,37 @@ class Rollup(models.Model):
         return f"{self.at:%Y-%m-%d %H:%M} +{self.span} s {self.method} {self.tool} {self.outcome}"
 
 
+class CallerRollup(models.Model):
+    """Tool calls of one client or one principal within ``span`` seconds from ``at``, of those in the log."""
+
+    class Kind(models.TextChoices):
+        """Whose calls they are."""
+
+        CLIENT = "client", "client"
+        PRINCIPAL = "principal", "principal"
+
+    span = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    kind = models.CharField(max_length=9, choices=Kind.choices)
+    name = models.CharField(max_length=200)
+    outcome = models.CharField(max_length=12)
+    count = models.IntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(
+                fields=["span", "at", "kind", "name", "outcome"], name="one_caller_rollup_per_cell"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} +{self.span} s {self.kind} {self.name} {self.outcome}"
+
+
 for _column in BUCKET_COLUMNS:
     Rollup.add_to_class(_column, models.IntegerField(default=0))
+    CallerRollup.add_to_class(_column, models.IntegerField(default=0))
 
 
 class LogMinute(models.Model):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Value
+from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Concat
 
-from mcp_app.models import LogMinute, Message
+from mcp_app.models import LogMinute, Message, Session
 
 # How many messages one page looks at when several filters hold, and when words are looked for in their text.
 WINDOW: Final = 10_000
@@ -24,6 +24,8 @@ LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "me
 OTHERS: Final = ("direction",)
 # An outcome to ask for that stands for both kinds of error.
 FAILED: Final = "failed"
+# One that stands for all of them: a request that was answered, whatever with.
+ANSWERED: Final = "answered"
 ERRORS: Final = (Message.Outcome.ERROR, Message.Outcome.TOOL_ERROR)
 
 
@@ -85,14 +87,18 @@ def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
     if given and given[0] == "outcome" and asked["outcome"] == Message.Outcome.OK and "method" in given:
         given.remove("outcome")  # Most messages are in order: the method tells more.
         given.append("outcome")
-    failed = asked.get("outcome") == FAILED
-    if failed:
+    outcome = asked.get("outcome")
+    if outcome in (FAILED, ANSWERED):
         given.remove("outcome")
     messages, rest = Message.objects.all(), [_equals(name, asked[name]) for name in given]
     if given and given[0] in LEADING:
         messages, rest = messages.filter(**{given[0]: asked[given[0]]}), rest[1:]
-    if failed:
+    if outcome == FAILED:
         rest.append(lambda found: found.alias(only_outcome=_OUTCOME).filter(only_outcome__in=ERRORS))
+    if outcome == ANSWERED:
+        rest.append(lambda found: found.alias(only_outcome=_OUTCOME).exclude(only_outcome=""))
+    if client := asked.get("client"):
+        rest.append(lambda found: found.alias(client=_CLIENT).filter(client=client))
     since, until = asked.get("since"), asked.get("until")
     if since:
         first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
@@ -118,6 +124,8 @@ def _equals(name: str, value: str) -> Narrow:
 
 
 _TIME: Final = Coalesce(F("at"), F("at"))
+# One look at a session for each message tried: a planner must not begin with the sessions.
+_CLIENT: Final = Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1])
 _OUTCOME: Final = Concat(F("outcome"), Value(""))
 
 

@@ -27,6 +27,7 @@ from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.observability import rollup_cells as cells
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
+from mcp_app.sessions.counting import callers
 from mcp_app.sessions.message_log import MARKS
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
@@ -45,6 +46,27 @@ RETRY_SECONDS = 2.0
 log = logging.getLogger("mcp.drain")
 
 
+class Counted:
+    """What is counted of some messages: how many of each kind, by whom."""
+
+    __slots__ = ("callers", "tally")
+
+    def __init__(self) -> None:
+        self.tally = RollupCells()
+        self.callers = callers.Callers()
+
+    def add(self, message: Message) -> None:
+        """Count one message."""
+        at = message.at.timestamp()
+        self.tally.add(at, message.method, message.target, message.outcome, message.duration_ms)
+        self.callers.add(message, at)
+
+    def merge(self, other: Counted) -> None:
+        """Count what another counted."""
+        self.tally.merge(other.tally.cells.items())
+        self.callers.merge(other.callers)
+
+
 def drain_once(queue: SyncMessageQueue) -> int:
     """Write the next batches, as many as there is time for; returns how many were written."""
     if not queue.depth():
@@ -53,14 +75,15 @@ def drain_once(queue: SyncMessageQueue) -> int:
         LogCursor.objects.get_or_create(pk=1)
         cursor = LogCursor.objects.select_for_update().get(pk=1)
         batches = queue.read(cursor.last_id, BATCHES)
-        tally, written, until = RollupCells(), 0, time.monotonic() + WRITE_SECONDS
+        counted, written, until = Counted(), 0, time.monotonic() + WRITE_SECONDS
         for batch_id, encoded in batches:
-            _write_or_skip(batch_id, encoded, tally)
+            _write_or_skip(batch_id, encoded, counted)
             cursor.last_id = batch_id
             written += 1
             if time.monotonic() > until:
                 break
-        rollups.write(tally)
+        rollups.write(counted.tally)
+        callers.write(counted.callers)
         cursor.save(update_fields=["last_id"])
     # Also when nothing was left to write: the process that wrote the last ones may have died before this.
     queue.trim(cursor.last_id)
@@ -86,19 +109,19 @@ def run_forever(stop: threading.Event) -> None:
     close_old_connections()
 
 
-def _write_or_skip(batch_id: str, encoded: bytes, tally: RollupCells) -> None:
+def _write_or_skip(batch_id: str, encoded: bytes, counted: Counted) -> None:
     """One batch, or a mark in its place: a batch the database refuses must not stop all that follow."""
     try:
         with transaction.atomic():
-            counted = _write(batch_id, orjson.loads(encoded))
+            written = _write(batch_id, orjson.loads(encoded))
     except REFUSED as error:
         log.error("Log batch %s cannot be written and is left out: %s", batch_id, error)  # noqa: TRY400
         now, size = database_clock.utcnow(), _size(encoded)
         mark = Message.objects.create(at=now, direction="in", kind="skipped", skipped=size)
         rollups.note_places([mark])
-        tally.add_unknown(now.timestamp(), size)
+        counted.tally.add_unknown(now.timestamp(), size)
     else:
-        tally.merge(counted.cells.items())
+        counted.merge(written)
 
 
 def _size(encoded: bytes) -> int:
@@ -110,23 +133,21 @@ def _size(encoded: bytes) -> int:
         return 0
 
 
-def _write(batch_id: str, batch: dict[str, Any]) -> RollupCells:
+def _write(batch_id: str, batch: dict[str, Any]) -> Counted:
     """Store a batch: its lines, and its counts of lines logged or not."""
     for fact in batch["facts"]:
         if (learn := FACTS.get(fact["fact"])) is not None:  # a newer process may know more kinds than this
             learn(fact)
-    counted = RollupCells()
+    counted = Counted()
     messages = [_message(batch["process"], line) for line in batch["lines"]]
     for number, message in enumerate(messages):
         message.position = f"{batch_id}-{number}"
     if messages:
         for message in messages:
-            if message.kind in MARKS:
-                continue
-            at = message.at.timestamp()
-            counted.add(at, message.method, message.target, message.outcome, message.duration_ms)
+            if message.kind not in MARKS:
+                counted.add(message)
         messages[0].skipped = batch["skipped"]
-        _count_skipped(counted, batch, messages[0].at.timestamp())
+        _count_skipped(counted.tally, batch, messages[0].at.timestamp())
         rollups.note_places(Message.objects.bulk_create(messages, batch_size=200))
         _seen(messages)
     return counted

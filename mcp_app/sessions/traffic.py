@@ -109,12 +109,12 @@ class Traffic:
 
 def read(period: Period, now: datetime, most_tools: int) -> Traffic:
     """What was counted of a period: three queries, however many messages there are."""
-    with _by_index():
+    with by_index():
         return _read(period, now, most_tools)
 
 
 @contextmanager
-def _by_index() -> Iterator[None]:
+def by_index() -> Iterator[None]:
     """Inside, PostgreSQL reads the rows of a period only.
 
     A week is a third of all rows, and left alone it reads the whole table for that, as from a disk whose head
@@ -135,7 +135,7 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
         span=period.span, at__gte=starts[0], at__lte=starts[-1], method="tools/call"
     ).exclude(outcome="")
     points = {at: Calls() for at in starts}
-    for at, outcome, count, *buckets in _summed(rows.filter(tool=""), "at"):
+    for at, outcome, count, *buckets in summed(rows.filter(tool=""), "at"):
         points[at].add(outcome, count, buckets)
     total = Calls()
     for calls in points.values():
@@ -145,12 +145,12 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     called = [tool for tool, _ in counted]
     tools = {tool: Calls() for tool in called[:most_tools]}
     # Their histograms only: adding up those of every tool would take most of the time.
-    for tool, outcome, count, *buckets in _summed(by_tool.filter(tool__in=list(tools)), "tool"):
+    for tool, outcome, count, *buckets in summed(by_tool.filter(tool__in=list(tools)), "tool"):
         tools[tool].add(outcome, count, buckets)
     return Traffic(period, total, list(points.items()), list(tools.items()), len(called) - len(tools))
 
 
-def _summed(rows: QuerySet[Rollup], name: str) -> Iterable[tuple[Any, ...]]:
+def summed(rows: QuerySet[Rollup], name: str) -> Iterable[tuple[Any, ...]]:
     sums = {f"sum_{column}": Sum(column) for column in ("count", *BUCKET_COLUMNS)}
     return rows.order_by().values_list(name, "outcome").annotate(**sums)
 

@@ -41,6 +41,10 @@ print(json.dumps({
     found = {
         "index": "/admin/",
         "index-week": "/admin/?range=week",
+        **{
+            f"figures-{by}": f"/admin/mcp_app/message/figures/?by={by}&range=week"
+            for by in ("tool", "client", "principal", "time")
+        },
         "users": "/admin/auth/user/",
         "groups": "/admin/auth/group/",
         "doctor": "/admin/mcp_app/doctor/",

@@ -118,7 +118,7 @@ class CallAdmin(LongListAdmin[Call]):
     )
     list_display_links = ("tool_name",)
     list_filter = (StateFilter, OutcomeFilter, ToolFilter, "accepted_at")
-    search_fields = ("tool", "principal", "session_id", "id")
+    search_fields = ("tool", "principal", "session_id", "worker", "id")
     search_help_text = (
         f"A whole call id or session id; tool or principal among the {MOST_LISTED:,} newest calls."
     )

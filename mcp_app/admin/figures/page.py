@@ -1,0 +1,178 @@
+"""Owns the page of figures: tool calls of a period by tool, client, person or time, and the workers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from mcp_app import database_clock
+from mcp_app.admin.figures.names import principal_names
+from mcp_app.admin.figures.table import Head, Row, Table, heads, order_of, sorted_rows
+from mcp_app.admin.figures.workers import WorkerRow, workers
+from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
+from mcp_app.models import CallerRollup, Session
+from mcp_app.observability.counts import OTHER
+from mcp_app.observability.rollup_cells import MINUTE
+from mcp_app.sessions import traffic
+from mcp_app.sessions.counting.figures import TOOL, Named, named
+from mcp_app.sessions.log_pages import ANSWERED, FAILED
+from mcp_app.sessions.traffic import PERIODS, Period
+
+TIME: Final = "time"
+CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
+# What a row is: what it is called, and which filter of the log finds it.
+BY: Final = {
+    TOOL: ("Tool", "target"),
+    CLIENT: ("Client", "client"),
+    PRINCIPAL: ("Person", "principal"),
+    TIME: ("From", ""),
+}
+# Half of the calls say little about a queue, the slowest of all too much.
+WAITED: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several views of the figures."""
+
+    title: str
+    url: str
+    chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The page: its choices, its table, the workers that this visitor may see."""
+
+    at: datetime
+    since: datetime
+    periods: list[Choice]
+    views: list[Choice]
+    table: Table
+    heads: list[Head]
+    csv_url: str
+    more: int
+    workers: list[WorkerRow]
+    counts_callers: bool
+
+
+def figures(request: HttpRequest) -> Figures:
+    """What the address asks for."""
+    now = database_clock.utcnow()
+    period = PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
+    by = request.GET.get("by", "")
+    by = by if by in BY else TOOL
+    order = order_of(request.GET.get("sort", "name" if by == TIME else ""))
+    query = {"range": period.name, "by": by}
+    begun = _begun(request, period.starts(now)[0])
+    since, rows, more = _over_time(period, now) if by == TIME else _by_name(by, period, now, begun)
+    table = Table(f"Tool calls by {BY[by][0].lower()}" if by != TIME else "Tool calls over time",
+                  BY[by][0], sorted_rows(rows, order), order)  # fmt: skip
+    return Figures(
+        now,
+        since,
+        [_choice(each.title, {**query, "range": each.name}, each == period) for each in PERIODS.values()],
+        [_choice(title, {**query, "by": name}, name == by) for name, title in VIEWS.items()],
+        table,
+        heads(table, query),
+        "?" + urlencode({**query, "sort": order, "format": "csv"}),
+        more,
+        workers(begun) if request.user.has_perm("mcp_app.view_call") else [],
+        by in (CLIENT, PRINCIPAL),
+    )
+
+
+VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TIME: "Over time"}
+
+
+def _choice(title: str, query: dict[str, str], chosen: bool) -> Choice:
+    return Choice(title, "?" + urlencode(query), chosen)
+
+
+def _begun(request: HttpRequest, since: datetime) -> list[BegunCall]:
+    """What is known of background calls, for who may look at them."""
+    return begun_calls(since) if request.user.has_perm("mcp_app.view_call") else []
+
+
+def _over_time(period: Period, now: datetime) -> tuple[datetime, list[Row], int]:
+    found = traffic.read(period, now, 0)
+    rows = [
+        Row(
+            _written(at, period),
+            calls,
+            urls=_urls({"since": _utc(at), "until": _utc(at + timedelta(seconds=period.span - 1))}),
+        )
+        for at, calls in found.points
+        if calls.all
+    ]
+    return found.points[0][0], rows, 0
+
+
+def _written(at: datetime, period: Period) -> str:
+    return timezone.localtime(at).strftime("%H:%M" if period.span == MINUTE else "%Y-%m-%d %H:%M")
+
+
+def _by_name(
+    by: str, period: Period, now: datetime, begun: Iterable[BegunCall]
+) -> tuple[datetime, list[Row], int]:
+    found = named(by, period, now)
+    waited, notes = _waited(by, begun), _notes(by, found)
+    rows = []
+    for name, calls in found.calls:
+        # What is counted as others has no name of its own in the log, nor has who gave none.
+        is_named = name not in ("", OTHER)
+        urls = _urls({BY[by][1]: name, "since": _utc(found.since)}) if is_named else {}
+        shown, note = notes.get(name, (name, ""))
+        wait = share(waited.get(name, []), WAITED)
+        rows.append(Row(shown or "(no name)", calls, wait, "more together" if name == OTHER else note, urls))
+    return found.since, rows, found.more
+
+
+def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
+    """What a person is called, with the principal beside it for copying into a search."""
+    if by != PRINCIPAL:
+        return {}
+    known = principal_names([name for name, _ in found.calls])
+    return {name: (shown, name if shown != name else "") for name, shown in known.items()}
+
+
+def _waited(by: str, begun: Iterable[BegunCall]) -> dict[str, list[float]]:
+    """How long the background calls of each name waited for a worker."""
+    calls = list(begun)
+    names: dict[str, str] = {}
+    if by == CLIENT:
+        sessions = {call.session for call in calls}
+        names = dict(Session.objects.filter(pk__in=sessions).values_list("pk", "client_name"))
+    found: dict[str, list[float]] = defaultdict(list)
+    for call in calls:
+        key = {TOOL: call.tool, PRINCIPAL: call.principal}.get(by) or names.get(call.session, "")
+        found[key].append(call.waited)
+    return found
+
+
+def _urls(narrowed: dict[str, str]) -> dict[str, str]:
+    page = reverse("admin:mcp_app_message_changelist")
+    outcomes = {"calls": ANSWERED, "failed": FAILED, "rate": FAILED, "cancelled": "cancelled"}
+    return {
+        key: f"{page}?{urlencode({'method': 'tools/call', 'outcome': outcome, **narrowed})}"
+        for key, outcome in outcomes.items()
+    }
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def csv_name(request: HttpRequest) -> str:
+    """What a file of this page is called."""
+    asked: Any = request.GET
+    by = asked.get("by", TOOL) if asked.get("by") in BY else TOOL
+    return f"calls-by-{by}-{asked.get('range') if asked.get('range') in PERIODS else 'hour'}.csv"

@@ -1,0 +1,48 @@
+"""Owns how long background calls waited for a worker; a bounded look at the newest ones."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+
+# How many of the newest calls are looked at: pages must be as quick on a busy day.
+MOST: Final = 3_000
+
+
+class BegunCall(NamedTuple):
+    """One background call that a worker has begun."""
+
+    tool: str
+    principal: str
+    session: str
+    worker: str
+    waited: float
+    took: float | None
+    failed: bool
+
+
+def begun_calls(since: datetime) -> list[BegunCall]:
+    """Of the newest MOST calls accepted since then those begun once: a row keeps the last attempt only."""
+    rows = Call.objects.filter(accepted_at__gte=since).order_by("-accepted_at").values_list(
+        "tool", "principal", "session_id", "worker", "attempt", "accepted_at", "decided_at", "started_at",
+        "finished_at", "state",
+    )  # fmt: skip
+    found = []
+    for tool, principal, session, worker, attempt, accepted, decided, started, finished, state in rows[:MOST]:
+        if started is None or attempt > 1:
+            continue
+        waited = (started - (decided or accepted)).total_seconds()
+        took = (finished - started).total_seconds() if finished else None
+        failed = state == State.FAILED
+        found.append(BegunCall(tool, principal, session, worker, max(waited, 0.0), took, failed))
+    return found
+
+
+def share(seconds: list[float], part: float) -> float | None:
+    """What ``part`` of them took at most; None of nothing."""
+    if not seconds:
+        return None
+    return sorted(seconds)[min(int(len(seconds) * part), len(seconds) - 1)]

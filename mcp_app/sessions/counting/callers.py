@@ -1,0 +1,152 @@
+"""Counts tool calls by client and by principal, in the transaction that stores the messages.
+
+Only the log writer writes here. Of messages that a busy process left out of the log nobody is known, so these
+are not counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+from django.db import connection
+
+from mcp_app import conf, database_clock
+from mcp_app.models import CallerRollup, Message, Session
+from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.observability.counts import BUCKETS, OTHER
+from mcp_app.sessions.rollups import HOUR, KEPT, SLICE, TEN_MINUTES
+
+SPANS: Final = (TEN_MINUTES, HOUR)
+# Names counted within an hour; the others are OTHER.
+MOST_NAMES: Final = 250
+# Rows of one statement: its parameters stay below what either database takes.
+ROWS: Final = 200
+FIRST_BUCKET: Final = 1
+WIDTH: Final = FIRST_BUCKET + len(BUCKET_COLUMNS)
+CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
+
+# When ten minutes began (Unix time), principal, session, outcome.
+_Key = tuple[int, str, str | None, str]
+# A span's beginning, kind, name, outcome.
+_Cell = tuple[int, str, str, str]
+
+
+class Callers:
+    """Who called tools, of the messages of one transaction."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self) -> None:
+        self.cells: dict[_Key, list[int]] = {}
+
+    def add(self, message: Message, at: float) -> None:
+        """Count one message, if it is a tool call that is over."""
+        if message.method != "tools/call" or not message.outcome:
+            return
+        key = (
+            int(at) // TEN_MINUTES * TEN_MINUTES,
+            message.principal,
+            message.session_id,
+            message.outcome,
+        )
+        cell = self.cells.get(key)
+        if cell is None:
+            cell = self.cells[key] = [0] * WIDTH
+        cell[0] += 1
+        if message.duration_ms is not None:
+            cell[FIRST_BUCKET + bisect_left(BUCKETS, message.duration_ms / 1000)] += 1
+
+    def merge(self, other: Callers) -> None:
+        """Count what another counted."""
+        for key, numbers in other.cells.items():
+            _add(self.cells, key, numbers)
+
+
+def write(callers: Callers) -> None:
+    """Add what was counted to the rows of every span."""
+    if not callers.cells:
+        return
+    named = _named(callers)
+    for span in SPANS:
+        spanned: dict[_Cell, list[int]] = {}
+        for (at, *names), numbers in named.items():
+            _add(spanned, (at // span * span, *names), numbers)
+        rows = [[span, _stored(key[0]), *key[1:], *spanned[key]] for key in sorted(spanned)]
+        for start in range(0, len(rows), ROWS):
+            some = rows[start : start + ROWS]
+            with connection.cursor() as cursor:
+                cursor.execute(_statement(len(some)), [each for row in some for each in row])
+
+
+def purge() -> int:
+    """Delete rows that are older than their span is kept; returns how many."""
+    now, removed = database_clock.read(), 0
+    kept = {TEN_MINUTES: KEPT[TEN_MINUTES], HOUR: timedelta(days=conf.get().rollup_days)}
+    for span, time in kept.items():
+        old = CallerRollup.objects.filter(span=span, at__lt=now - time).order_by("at")
+        while ids := list(old.values_list("pk", flat=True)[:SLICE]):
+            removed += CallerRollup.objects.filter(pk__in=ids).delete()[0]
+    return removed
+
+
+def _add(cells: dict[Any, list[int]], key: Any, numbers: list[int]) -> None:
+    cell = cells.setdefault(key, [0] * WIDTH)
+    for place, number in enumerate(numbers):
+        cell[place] += number
+
+
+def _named(callers: Callers) -> dict[_Cell, list[int]]:
+    """By client and by principal, at most MOST_NAMES of each in an hour."""
+    clients = _clients({key[2] for key in callers.cells if key[2] is not None})
+    known = _known({key[0] // HOUR * HOUR for key in callers.cells})
+    found: dict[_Cell, list[int]] = {}
+    for (at, principal, session, outcome), numbers in callers.cells.items():
+        for kind, name in ((CLIENT, clients.get(session or "", "")), (PRINCIPAL, principal)):
+            names = known.setdefault((at // HOUR * HOUR, kind), {OTHER})
+            counted = name if name in names or len(names) <= MOST_NAMES else OTHER
+            names.add(counted)
+            _add(found, (at, kind, counted, outcome), numbers)
+    return found
+
+
+def _clients(sessions: Iterable[str]) -> dict[str, str]:
+    """What the clients of these sessions call themselves."""
+    named = sorted(sessions)
+    found: dict[str, str] = {}
+    for start in range(0, len(named), SLICE):
+        some = Session.objects.filter(pk__in=named[start : start + SLICE])
+        found.update(some.order_by().values_list("pk", "client_name"))
+    return found
+
+
+def _known(hours: set[int]) -> dict[tuple[int, str], set[str]]:
+    """The names that have rows in these hours already."""
+    rows = CallerRollup.objects.filter(span=HOUR, at__in=[_moment(hour) for hour in hours])
+    found: dict[tuple[int, str], set[str]] = {}
+    for at, kind, name in rows.order_by().values_list("at", "kind", "name").distinct():
+        found.setdefault((int(at.timestamp()), kind), {OTHER}).add(name)
+    return found
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _stored(seconds: int) -> Any:
+    return connection.ops.adapt_datetimefield_value(_moment(seconds))
+
+
+@cache
+def _statement(rows: int) -> str:
+    named = ("span", "at", "kind", "name", "outcome", "count", *BUCKET_COLUMNS)
+    names = [f'"{name}"' for name in named]
+    added = ", ".join(f"{name} = mcp_app_callerrollup.{name} + excluded.{name}" for name in names[5:])
+    marks = ", ".join(["(" + ", ".join(["%s"] * len(names)) + ")"] * rows)
+    return (
+        f"INSERT INTO mcp_app_callerrollup ({', '.join(names)}) VALUES {marks} "  # noqa: S608 - our own names
+        f"ON CONFLICT ({', '.join(names[:5])}) DO UPDATE SET {added}"
+    )

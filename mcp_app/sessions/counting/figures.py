@@ -1,0 +1,107 @@
+"""Reads what was counted: calls by tool, client or principal, and how many the log's filters should find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet, Sum
+
+from mcp_app import conf
+from mcp_app.models import CallerRollup, Rollup
+from mcp_app.observability.rollup_cells import MINUTE
+from mcp_app.sessions.log_pages import ANSWERED, ERRORS, FAILED
+from mcp_app.sessions.rollups import HOUR, KEPT, TEN_MINUTES
+from mcp_app.sessions.traffic import Calls, Period, by_index, summed
+
+# Names are shown up to here; the sum of the calls of the others is not lost, it is in the calls over time.
+MOST_NAMED: Final = 500
+TOOL: Final = "tool"
+# Which filter of the log narrows it to one of these.
+_FILTERS: Final = {TOOL: "target", **{kind: kind for kind in CallerRollup.Kind.values}}
+_OTHER_FILTERS: Final = ("session", "request_id", "direction", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The calls of each name since a time, the most called first."""
+
+    since: datetime
+    calls: list[tuple[str, Calls]]
+    more: int
+
+
+def named(by: str, period: Period, now: datetime) -> Named:
+    """The tool calls of a period by tool, client or principal."""
+    if by != TOOL and period.span == MINUTE:
+        # Callers are counted in ten minutes.
+        period = replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
+    starts = period.starts(now)
+    column, rows = _rows(by, period.span)
+    rows = rows.filter(at__gte=starts[0], at__lte=starts[-1])
+    found: dict[str, Calls] = {}
+    with by_index():
+        for name, outcome, count, *buckets in summed(rows, column):
+            found.setdefault(name, Calls()).add(outcome, count, buckets)
+    ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
+    return Named(starts[0], ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
+
+
+def _rows(by: str, span: int) -> tuple[str, QuerySet[Any]]:
+    if by == TOOL:
+        calls = Rollup.objects.filter(span=span, method="tools/call")
+        return "tool", calls.exclude(outcome="").exclude(tool="")
+    return "name", CallerRollup.objects.filter(span=span, kind=by)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """How many tool calls there were, and how many of them are not in the log."""
+
+    calls: int
+    left_out: int
+
+    def __str__(self) -> str:
+        said = "1 call was counted" if self.calls == 1 else f"{self.calls:,} calls were counted"
+        if not self.left_out:
+            return said + "."
+        return f"{said}, of which {self.left_out:,} are not in the log, because the server was busy."
+
+
+def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
+    """What the filters of the log should find; None where that was not counted by just these."""
+    if asked.get("method") != "tools/call" or not asked.get("outcome") or not asked.get("since"):
+        return None
+    who = [(by, asked[name]) for by, name in _FILTERS.items() if asked.get(name)]
+    if len(who) > 1 or any(asked.get(name) for name in _OTHER_FILTERS):
+        return None
+    by, name = who[0] if who else (TOOL, "")
+    span = _span(by, asked["since"], asked.get("until"), now)
+    if span is None:
+        return None
+    _, rows = _rows(by, span)
+    rows = Rollup.objects.filter(span=span, method="tools/call", tool="") if not name else rows
+    if name:
+        rows = rows.filter(**{"tool" if by == TOOL else "name": name})
+    rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
+    sums = rows.aggregate(calls=Sum("count"), **({"left": Sum("skipped")} if by == TOOL else {}))
+    return Expected(sums["calls"] or 0, sums.get("left") or 0)
+
+
+def _ended(rows: QuerySet[Any], outcome: str) -> QuerySet[Any]:
+    if outcome == ANSWERED:
+        return rows.exclude(outcome="")
+    return rows.filter(outcome__in=ERRORS) if outcome == FAILED else rows.filter(outcome=outcome)
+
+
+def _span(by: str, since: datetime, until: datetime | None, now: datetime) -> int | None:
+    """The longest span whose cells begin and end with the time asked for, and are kept that long."""
+    kept = {HOUR: timedelta(days=conf.get().rollup_days), TEN_MINUTES: KEPT[TEN_MINUTES]}
+    if by == TOOL:
+        kept[MINUTE] = KEPT[MINUTE]
+    for span, time in kept.items():
+        edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
+        if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time:
+            return span
+    return None

@@ -1,0 +1,226 @@
+"""The page of figures: each number is that of the messages behind it, by tool, client, person and time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from datetime import timedelta
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_app.admin.figures.page import Figures
+from mcp_app.auth.services import issue_api_key
+from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session
+from mcp_app.sessions.log_writer import drain_once
+from mcp_app.streams.blocking.presence import Presence
+from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+from tests.unit.sessions.queues import ListQueue, batch, line, opened
+
+pytestmark = pytest.mark.postgres
+
+ORION, VEGA = "o" * 32, "v" * 32
+TABLES = ("tool", "client", "principal", "time")
+
+
+def shown(client: Client, **asked: str) -> Figures:
+    answer = client.get(page("message", "figures"), asked)
+    assert answer.status_code == 200
+    found: Figures = answer.context["figures"]
+    return found
+
+
+def numbers(found: Figures) -> dict[str, tuple[int, int, int]]:
+    return {row.name: (row.calls.all, row.calls.failed, row.calls.cancelled) for row in found.table.rows}
+
+
+@pytest.fixture
+def counted(seeded: Seed) -> Seed:
+    """Five calls of echo by ada's key, two of slow by another client, of which one failed."""
+    for model in (Rollup, CallerRollup, Message, LogCursor):
+        model.objects.all().delete()
+    key, _ = issue_api_key(user=seeded.root, name="laptop-2")
+    ada = f"user:{seeded.root.pk}/key:{key.pk}"
+    facts = [opened(ORION, client_name="Orion Desktop"), opened(VEGA, client_name="vega")]
+    lines = [line(str(at), session=ORION, principal=ada, ms=4.0) for at in range(5)]
+    lines += [
+        line("6", session=VEGA, target="slow", ms=2_000.0),
+        line("7", session=VEGA, target="slow", outcome="tool_error"),
+    ]
+    lines += [line("8", kind="running", outcome="", target="slow"), line("9", method="ping", target="")]
+    queue: Any = ListQueue(batch(*lines, facts=facts))
+    drain_once(queue)
+    return seeded
+
+
+def test_calls_are_counted_by_tool_client_person_and_time(root: Client, counted: Seed) -> None:
+    assert numbers(shown(root)) == {"echo": (5, 0, 0), "slow": (2, 1, 0)}
+    assert numbers(shown(root, by="client")) == {"Orion Desktop": (5, 0, 0), "vega": (2, 1, 0)}
+    assert numbers(shown(root, by="principal")) == {"root, key laptop-2": (5, 0, 0), "loopback": (2, 1, 0)}
+    assert sum(each[0] for each in numbers(shown(root, by="time")).values()) == 7
+
+
+class Links(HTMLParser):
+    """The links of the rows of a table, with their texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str]] = []
+        self._open = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._open = dict(attrs).get("href") or "" if tag == "a" else ""
+
+    def handle_data(self, data: str) -> None:
+        if "outcome=" in self._open and "/message/?" in self._open:
+            self.found.append((self._open, data))
+        self._open = ""
+
+
+@pytest.mark.parametrize("period", ["hour", "day", "week"])
+@pytest.mark.parametrize("by", TABLES)
+def test_every_number_is_a_link_to_as_many_messages_where_the_same_number_stands(
+    by: str, period: str, root: Client, counted: Seed
+) -> None:
+    text = root.get(page("message", "figures"), {"by": by, "range": period}).content.decode()
+    links = [(url, said) for url, said in Links(text).found if said.isdigit()]
+    assert len(links) >= (3 if by != "time" else 2)
+    for url, said in links:
+        behind = root.get(url)
+        assert len(behind.context["timeline"].rows) == int(said), url
+        assert f'data-expected="{said}"' in behind.content.decode(), url
+
+
+def test_the_table_is_sorted_by_any_column_and_says_so(root: Client, counted: Seed) -> None:
+    assert [row.name for row in shown(root).table.rows] == ["echo", "slow"]
+    for order in ("-name", "-failed", "-rate", "-p95", "calls"):
+        assert [row.name for row in shown(root, sort=order).table.rows] == ["slow", "echo"], order
+    head = {each.title: each for each in shown(root, sort="-failed").heads}
+    assert (head["Failed"].order, head["Calls"].order) == ("descending", "")
+    assert "sort=failed" in head["Failed"].url
+    assert "sort=-calls" in head["Calls"].url
+    assert [row.name for row in shown(root, sort="nonsense").table.rows] == ["echo", "slow"]
+
+
+def test_the_table_is_a_file_too_and_no_formula_in_it(root: Client, counted: Seed) -> None:
+    queue: Any = ListQueue(batch(line("1", target="=HYPERLINK(1)")))
+    LogCursor.objects.all().delete()
+    drain_once(queue)
+    answer = root.get(page("message", "figures"), {"format": "csv", "by": "tool", "range": "day"})
+    assert answer["Content-Type"].startswith("text/csv")
+    assert 'filename="calls-by-tool-day.csv"' in answer["Content-Disposition"]
+    head, *rows = csv.reader(io.StringIO(answer.content.decode()))
+    assert head[:4] == ["Tool", "Calls", "Failed", "Error rate"]
+    assert [row[:4] for row in rows] == [
+        ["echo", "5", "0", "0"], ["slow", "2", "1", "0.5"], ["'=HYPERLINK(1)", "1", "0", "0"],
+    ]  # fmt: skip
+
+
+def test_waiting_for_a_worker_is_told_of_tool_client_and_person(root: Client, counted: Seed) -> None:
+    Call.objects.all().delete()
+    now = timezone.now()
+    for number in range(3):
+        background_call(
+            ORION, number, tool="echo", accepted_at=now - timedelta(seconds=9), attempt=1,
+            started_at=now - timedelta(seconds=4), finished_at=now, worker="host:7", state="completed",
+        )  # fmt: skip
+    assert next(row for row in shown(root).table.rows if row.name == "echo").waited == pytest.approx(
+        5, abs=0.1
+    )
+    by_client = {row.name: row.waited for row in shown(root, by="client").table.rows}
+    assert by_client["Orion Desktop"] == pytest.approx(5, abs=0.1)
+    assert by_client["vega"] is None
+
+
+def test_workers_are_told_with_what_they_run_and_have_run(
+    root: Client, counted: Seed, clean_redis: str, client_of: ClientOf
+) -> None:
+    Call.objects.all().delete()
+    Presence(clean_redis).renew("celery@one", ["celery"])
+    now = timezone.now()
+    began = (("one", "running"), ("one", "failed"), ("two", "completed"))
+    for number, (machine, state) in enumerate(began):
+        background_call(
+            ORION, number, accepted_at=now, started_at=now, attempt=1, state=state,
+            worker=f"{machine}:{number}", finished_at=None if state == "running" else now,
+        )  # fmt: skip
+    with override_settings(MCP={"REDIS_URL": clean_redis}):
+        found = shown(root).workers
+        assert [(each.machine, each.alive, each.running, each.begun, each.failed) for each in found] == [
+            ("one", ["celery@one (celery)"], 1, 2, 1),
+            ("two", [], 0, 1, 0),
+        ]
+        assert root.get(found[0].url).context["cl"].result_count == 1
+        # Who may read messages only is told nothing of calls.
+        allowed = counted.viewer.user_permissions.filter(codename="view_message")
+        counted.viewer.user_permissions.set(allowed)
+        assert shown(client_of("viewer")).workers == []
+
+
+def test_only_who_may_look_at_messages_sees_them(client_of: ClientOf, seeded: Seed, client: Client) -> None:
+    assert client_of("outsider").get(page("message", "figures")).status_code == 403
+    assert client.get(page("message", "figures")).status_code == 302
+    assert client_of("viewer").get(page("message", "figures")).status_code == 200
+
+
+def test_hostile_names_are_shown_as_text_in_every_table(root: Client, counted: Seed) -> None:
+    LogCursor.objects.all().delete()
+    hostile = opened("h" * 32, client_name=ALL_HOSTILE[:200])
+    queue: Any = ListQueue(
+        batch(line("1", session="h" * 32, target=ALL_HOSTILE, principal=ALL_HOSTILE[:100]), facts=[hostile])
+    )
+    drain_once(queue)
+    for by in TABLES:
+        text = root.get(page("message", "figures"), {"by": by}).content.decode()
+        assert not [raw for raw in RAW_MARKUP if raw in text]
+        assert "\u202e" not in text
+
+
+def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, counted: Seed) -> None:
+    def queries(by: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            shown(root, by=by)
+        return len(captured)
+
+    before = {by: queries(by) for by in TABLES}
+    LogCursor.objects.all().delete()
+    facts = [opened(f"{at:032}", client_name=f"client-{at}") for at in range(60)]
+    lines = [
+        line(str(at), session=f"{at:032}", target=f"tool-{at}", principal=f"user:{at}/key:{at}")
+        for at in range(60)
+    ]
+    queue: Any = ListQueue(batch(*lines, facts=facts))
+    drain_once(queue)
+    assert {by: queries(by) for by in TABLES} == before
+    assert len(shown(root, by="client").table.rows) == 62
+
+
+def test_a_client_is_a_filter_of_the_log(root: Client, counted: Seed) -> None:
+    def found(**asked: str) -> int:
+        return len(root.get(page("message", "changelist"), asked).context["timeline"].rows)
+
+    assert (found(client="vega"), found(client="Orion Desktop"), found(client="nobody")) == (2, 5, 0)
+    assert Session.objects.filter(client_name="vega").exists()
+
+
+def test_a_time_to_the_second_includes_that_second(root: Client, counted: Seed) -> None:
+    LogCursor.objects.all().delete()
+    at = int(time.time()) - 100
+    queue: Any = ListQueue(batch(line("at the end", at=at + 0.75, target="late")))
+    drain_once(queue)
+    asked = {"target": "late", "until": f"{timezone.now() - timedelta(seconds=0):%Y-%m-%d}T23:59:59"}
+    assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == 1
+    moment = timezone.datetime.fromtimestamp(at, timezone.get_default_timezone())  # type: ignore[attr-defined]
+    for second, rows in ((at, 1), (at - 1, 0)):
+        moment = timezone.datetime.fromtimestamp(second, timezone.get_default_timezone())  # type: ignore[attr-defined]
+        asked["until"] = f"{moment:%Y-%m-%dT%H:%M:%S}"
+        assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == rows
