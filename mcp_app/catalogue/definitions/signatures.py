@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from mcp_app.catalogue.definitions import docstrings
 from mcp_app.catalogue.definitions.definition import DefinitionError, InvalidArgumentsError, ToolFunction
+from mcp_app.catalogue.definitions.hint_checks import check_default, refuse_model
 from mcp_app.catalogue.definitions.typing_rules import described, plain, portable
 from mcp_app.catalogue.schemas.json_schema import complaints, shortened
 
@@ -132,6 +133,9 @@ def input_schema(signature: Signature) -> dict[str, Any]:
     if not signature.parameters:
         return {"type": "object", "additionalProperties": False}
     model = _model(signature)
+    for item in signature.parameters:
+        if item.default is not inspect.Parameter.empty:
+            check_default(code_path(signature.function), item.name, item.hint, item.default)
     schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
     schema.pop("title", None)
     ordered = {"type": "object", "properties": schema.pop("properties")}
@@ -223,6 +227,8 @@ def _model(signature: Signature) -> type[pydantic.BaseModel]:
         )
         model.model_json_schema(by_alias=True)
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError) as error:
+        for item in signature.parameters:
+            refuse_model(where, item.name, item.hint)
         raise DefinitionError(f"{where}: a parameter's type has no JSON Schema: {error}") from error
     return model
 

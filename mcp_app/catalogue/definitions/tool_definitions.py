@@ -8,6 +8,7 @@ from typing import Any
 
 from mcp_app.catalogue.definitions import outputs, signatures
 from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition, ToolFunction, Wire
+from mcp_app.catalogue.definitions.hint_checks import check_returns
 from mcp_app.catalogue.definitions.tool_limits import (
     MAX_APPROVAL_MINUTES,
     MAX_PRIORITY,
@@ -79,6 +80,7 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
     else:
         wire["inputSchema"] = _raw_input(where, input_schema, signature)
         bind = signatures.raw_binder(signature)
+    check_returns(where, signature.returns)
     output = _output(signature, output_schema)
     if output.schema is not None:
         wire["outputSchema"] = output.schema

@@ -48,13 +48,18 @@ Options = TypeVar("Options", bound=EntryOptions)
 
 def read_options(kind: type[Options], function: Callable[..., Any], options: Mapping[str, Any]) -> Options:
     """The decorator options of ``function``; an unknown option is a TypeError that names both."""
-    known = {option.name for option in fields(kind)}
-    for name in options:
-        if name not in known:
-            near = get_close_matches(name, sorted(known), n=1)
-            meant = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(sorted(known))}."
-            raise TypeError(f"{code_path(function)}: unknown option {name!r}. {meant}")
+    check_options(code_path(function), options, (option.name for option in fields(kind)))
     return kind(**options)
+
+
+def check_options(where: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise TypeError for an option that is not known, with the one that was probably meant."""
+    names = sorted(known)
+    for name in options:
+        if name not in names:
+            near = get_close_matches(name, names, n=1)
+            meant = f"Did you mean {near[0]!r}?" if near else f"Known are {', '.join(names)}."
+            raise TypeError(f"{where}: unknown option {name!r}. {meant}")
 
 
 def check_name(where: str, name: str) -> str:

@@ -18,6 +18,7 @@ from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import TaskKeywords, ToolOptions
+from mcp_app.catalogue.definitions.wire_parts import check_options
 from mcp_app.catalogue.exposing.stand_ins import CONTEXT, definition_of
 
 _TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
@@ -25,8 +26,9 @@ _TASK_PARTS: Final = ("name", "run", "push_request", "pop_request")
 
 def offer(task: Any, **options: Unpack[TaskKeywords]) -> None:
     """Register a task as a tool: see ``Expose.celery_task``."""
-    parsed = ToolOptions(**options, background=True)
     run = _function_of(task)
+    check_options(code_path(run), options, TaskKeywords.__annotations__)
+    parsed = ToolOptions(**options, background=True)
     name = parsed.name or task.name.rpartition(".")[2]
     timeout = parsed.timeout or getattr(task, "soft_time_limit", None) or getattr(task, "time_limit", None)
     options_of_task = replace(parsed, name=name, timeout=timeout)

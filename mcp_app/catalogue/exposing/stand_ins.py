@@ -12,7 +12,7 @@ from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefini
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import ToolOptions, define_tool
 from mcp_app.catalogue.definitions.tool_limits import LimitKeywords
-from mcp_app.catalogue.definitions.wire_parts import Icon
+from mcp_app.catalogue.definitions.wire_parts import Icon, check_options
 
 # The keyword under which a call's context reaches the stand-in; no argument can have this name.
 CONTEXT: Final = "mcp context"
@@ -50,9 +50,7 @@ def named_after(
 
 def shared_options(owner: type, options: Mapping[str, Any]) -> ToolOptions:
     """The options of all tools of one line; an unknown one is a TypeError that names ``owner``."""
-    known = sorted(SharedKeywords.__annotations__)
-    if unknown := sorted(set(options) - set(known)):
-        raise TypeError(f"{code_path(owner)}: unknown option {unknown[0]!r}. Known are {', '.join(known)}.")
+    check_options(code_path(owner), options, SharedKeywords.__annotations__)
     return ToolOptions(**options)
 
 

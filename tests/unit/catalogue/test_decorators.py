@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from django.contrib.auth.models import Group
+from pydantic import Field
 
 from mcp_app import Context, prompt, resource, tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
@@ -262,3 +267,71 @@ def test_a_uri_with_variables_is_a_template_and_one_without_a_resource(registere
 def test_a_wrong_resource_is_refused(uri: Any, function: Callable[..., Any], complaint: str) -> None:
     with pytest.raises(DefinitionError, match=complaint):
         resource(uri)(function)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("hint", "default", "said"),
+    [
+        (int, "a", r"the default 'a' of parameter 'x' does not fit its type hint: .* integer"),
+        (int, None, r"the default None of parameter 'x' .* Add None to the hint\."),
+        (int, "5", r"it would have to be 5\."),
+        (date, "2026-01-01", r"it would have to be datetime\.date"),
+        (Colour, "red", r"it would have to be <Colour\.RED"),
+        (Annotated[int, Field(ge=1)], 0, r"greater than or equal to 1"),
+        (int, Field("x"), r"the default 'x' of parameter 'x'"),
+        (list[int], ["x"], r"valid integer"),
+    ],
+)
+def test_a_default_that_does_not_fit_its_hint_is_an_error_at_start(
+    registered: Registry, hint: Any, default: Any, said: str
+) -> None:
+    def take(x: Any = default) -> str:
+        return str(x)
+
+    take.__annotations__["x"] = hint
+    with pytest.raises(DefinitionError, match=rf"\.take: .*{said}"):
+        tool(take)
+
+
+@pytest.mark.parametrize(
+    ("hint", "default"),
+    [
+        (int | None, None),
+        (float, 1),
+        (list[str], ()),
+        (Decimal, 0),
+        (Colour, Colour.RED),
+        (Literal["a", "b"], "a"),
+        (int, Field(3, ge=1)),
+        (list[int], Field(default_factory=list)),
+    ],
+)
+def test_a_default_that_code_can_work_with_is_taken(registered: Registry, hint: Any, default: Any) -> None:
+    def take(x: Any = default) -> str:
+        return str(x)
+
+    take.__annotations__["x"] = hint
+    tool(take)
+    assert "take" in registered.tools
+
+
+@pytest.mark.parametrize("hint", [Group, list[Group], Group | None, dict[str, Group]])
+def test_a_model_as_result_is_an_error_at_start(registered: Registry, hint: Any) -> None:
+    def give() -> Any:
+        return None
+
+    give.__annotations__["return"] = hint
+    with pytest.raises(DefinitionError, match=r"\.give: returns the model Group, .* queryset\.values"):
+        tool(give)
+
+
+def test_a_model_as_argument_is_an_error_at_start(registered: Registry) -> None:
+    def take(group: Group) -> str:
+        return group.name
+
+    with pytest.raises(DefinitionError, match=r"\.take: parameter 'group' is the model Group.* Take its key"):
+        tool(take)
