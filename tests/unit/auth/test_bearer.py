@@ -229,7 +229,8 @@ async def test_without_a_database_a_verified_key_is_trusted_for_a_minute_and_not
         assert await authenticator.authenticate(header, local=False) is principal
         assert authenticator.known(header, local=False) is principal, "nobody is asked again for a moment"
         monkeypatch.setattr(authentication, "TRUST_SECONDS", -1.0)
-        authenticator._known[header].recheck_at = 0.0
+        (known,) = authenticator._known.values()
+        known.recheck_at = 0.0
         with pytest.raises(Unavailable):
             await authenticator.authenticate(header, local=False)
         monkeypatch.undo()
