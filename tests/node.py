@@ -15,6 +15,7 @@ CACHE = Path(__file__).resolve().parent.parent / ".cache" / "npm"
 NODE_AT_LEAST = (22, 19)
 PACKAGES: dict[str, dict[str, str]] = {
     "node": {"node": "22"},
+    "axe": {"axe-core": "4.14.1"},
     "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},
     "interop": {
         "@modelcontextprotocol/sdk": "1.32.0",

@@ -15,6 +15,7 @@ def dress() -> None:
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+    media = type("Media", (), {"js": ("mcp_app/admin.js",)})
     skinned_user = type(
         "UserAdmin",
         (UserAdmin, UnfoldAdmin),
@@ -22,9 +23,10 @@ def dress() -> None:
             "form": UserChangeForm,
             "add_form": UserCreationForm,
             "change_password_form": AdminPasswordChangeForm,
+            "Media": media,
         },
     )
-    skinned_group = type("GroupAdmin", (GroupAdmin, UnfoldAdmin), {})
+    skinned_group = type("GroupAdmin", (GroupAdmin, UnfoldAdmin), {"Media": media})
     for model, stock, skinned in (
         (get_user_model(), UserAdmin, skinned_user),
         (Group, GroupAdmin, skinned_group),

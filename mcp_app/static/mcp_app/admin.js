@@ -228,6 +228,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const once = document.querySelector("[data-replace-address]");
   if (once) window.history.replaceState(null, "", once.dataset.replaceAddress);
 });
+// Django's own lists of permissions have icons that are named and have no role; it makes them while it loads.
+window.addEventListener("load", () => window.setTimeout(() => {
+  for (const icon of document.querySelectorAll(".help-tooltip[aria-label]")) icon.setAttribute("role", "img");
+}));
 // Coming back by the browser's history finds the filter fields usable again.
 window.addEventListener("pageshow", () => {
   for (const field of document.querySelectorAll("form[data-drop-empty] :disabled")) field.disabled = false;

@@ -1,0 +1,184 @@
+"""The pages of login and identity, read by axe: no rule of WCAG 2.2 A and AA is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests import node
+from tests.admin_seed import PASSWORD
+from tests.browser.conftest import DRAWN, picture, sign_in
+from tests.browser.test_oauth import question
+from tests.live import LiveServer
+
+# Somebody with two connected programs, and an administrator; one client is verified.
+ROWS = """
+import json
+from datetime import timedelta
+from django.contrib.auth.models import Group
+from django.utils import timezone
+from mcp_app.auth.services import issue_api_key
+from mcp_app.auth.site import resource
+from mcp_app.oauth import connections, registration, secrets
+from tests.admin_seed import people
+
+root, viewer, _ = people()
+viewer.is_staff = True
+viewer.groups.add(Group.objects.create(name="Editors"))
+issue_api_key(user=root, name="laptop")
+issue_api_key(user=root, name="build", expires_at=timezone.now() + timedelta(days=2))
+
+def connected(client, user, scope):
+    code = secrets.new(secrets.CODE)
+    address = client.redirect_uris.split()[0]
+    consent = connections.Consent(client, user, resource(), scope, address, "x" * 43)
+    connection = connections.allow(consent, code)
+    pair = secrets.Pair(secrets.new(secrets.ACCESS), secrets.new(secrets.REFRESH), scope, 4102444800.0)
+    connections.exchange(connections.find_code(code, client), pair)
+    return connection
+
+from django.db import transaction
+with transaction.atomic():
+    said = {"client_name": "Editor", "redirect_uris": ["http://127.0.0.1:5/callback"]}
+    unverified, _ = registration.register(registration.kept(said), "127.0.0.1")
+    web = {"client_name": "Web", "redirect_uris": ["https://client.example/callback"]}
+    elsewhere, _ = registration.register(registration.kept(web), "127.0.0.1")
+    verified, _ = registration.enter(registration.kept({**said, "client_name": "Reports"}), actor=root)
+    off, _ = registration.enter(registration.kept({**said, "client_name": "Old"}), actor=root)
+    connections.disable(off, actor=root)
+    connected(unverified, root, "mcp mcp:tools")
+    connection = connected(verified, root, "mcp mcp:tools mcp:resources mcp:prompts")
+    connections.end(connected(verified, viewer, "mcp"), "a test")
+group = Group.objects.get(name="Editors")
+print(json.dumps({"client": unverified.pk, "entered": verified.pk, "off": off.pk, "connection": connection.pk,
+                  "user": viewer.pk, "group": group.pk, "elsewhere": elsewhere.client_id}))
+"""
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
+# Without ``preload``: the policy of our pages lets no script fetch a style sheet.
+LOOK = """async (rules) => (await axe.run(document, {
+  runOnly: { type: "tag", values: rules }, preload: false, resultTypes: ["violations"],
+})).violations.map(({ id, help, nodes }) => `${id}: ${help}: ` +
+  nodes.slice(0, 3).map(({ html, any }) => `${html.slice(0, 160)} ${any[0]?.message ?? ""}`).join(" | "))"""
+LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
+
+
+@pytest.fixture(scope="module")
+def identity() -> Iterator[tuple[LiveServer, dict[str, Any]]]:
+    """A server that lets nobody in without a login, and its rows by name."""
+    with LiveServer(web_processes=1, env={"MCP_AUTH": "required", "DEMO": "off"}) as running:
+        yield running, json.loads(running.shell(ROWS).strip().splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The program that looks; skips the test where it cannot be had."""
+    try:
+        return (node.install("axe") / "axe-core" / "axe.min.js").read_text()
+    except node.NodeUnavailable as missing:
+        pytest.skip(f"needs npm packages: {missing}")
+
+
+@pytest.fixture(params=LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
+def look(request: pytest.FixtureRequest) -> tuple[str, int]:
+    """A colour scheme and a width."""
+    found: tuple[str, int] = request.param
+    return found
+
+
+class Reader:
+    """Looks at one page after the other, and keeps what is wrong with each."""
+
+    def __init__(self, context: BrowserContext, base: str, axe: str, look: str) -> None:
+        self.page: Page = context.new_page()
+        self.base, self.axe, self.look = base, axe, look
+        self.wrong: dict[str, list[str]] = {}
+
+    def goto(self, name: str, path: str) -> None:
+        """Open a page and look."""
+        self.page.goto(path if path.startswith("http") else self.base + path)
+        self.read(name)
+
+    def read(self, name: str) -> None:
+        """Look at the page that is open."""
+        self.page.wait_for_function(DRAWN)
+        picture(self.page, f"axe-{name}-{self.look}")
+        self.page.evaluate(self.axe)
+        if found := self.page.evaluate(LOOK, RULES):
+            self.wrong[name] = found
+
+
+def reader(chromium: Browser, base: str, axe: str, look: tuple[str, int], stored: Any = None) -> Reader:
+    """Somebody's browser in one look."""
+    scheme, width = look
+    context = chromium.new_context(
+        storage_state=stored,
+        color_scheme=scheme,
+        viewport={"width": width, "height": 900},
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(15_000)
+    return Reader(context, base, axe, f"{scheme}-{width}")
+
+
+def test_a_person_can_read_login_question_and_refusal(
+    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, axe: str, look: tuple[str, int]
+) -> None:
+    server, rows = identity
+    visitor = reader(chromium, server.url.removesuffix("/mcp"), axe, look)
+    page = visitor.page
+    asked = question(server)
+    visitor.goto("login", asked)
+    page.get_by_label("User name").fill("root")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    visitor.read("login-refused")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("button", name="Allow")).to_be_visible()
+    visitor.read("consent")
+    page.evaluate("document.querySelector('[name=ticket]').value = 'of another login'")
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    visitor.read("expired")
+    visitor.goto("denied", "/oauth/authorize?client_id=nobody")
+    parameters = {"client_id": rows["elsewhere"], "redirect_uri": "https://client.example/callback"}
+    visitor.goto("not-sent-back", f"/oauth/authorize?{urlencode(parameters)}")
+    expect(page.get_by_role("link", name="Tell https://client.example")).to_be_visible()
+    visitor.goto("apps", "/oauth/apps")
+    page.context.close()
+    assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
+
+
+def test_an_administrator_can_read_the_pages_of_identity(
+    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, axe: str, look: tuple[str, int]
+) -> None:
+    server, rows = identity
+    base = server.url.removesuffix("/mcp")
+    visitor = reader(chromium, base, axe, look, sign_in(chromium, base, "root"))
+    oauth, own, auth = "/admin/mcp_oauth", "/admin/mcp_app", "/admin/auth"
+    for name, path in {
+        "clients": f"{oauth}/client/",
+        "client": f"{oauth}/client/{rows['client']}/change/",
+        "client-entered": f"{oauth}/client/{rows['entered']}/change/",
+        "client-off": f"{oauth}/client/{rows['off']}/change/",
+        "client-add": f"{oauth}/client/add/",
+        "connections": f"{oauth}/connection/",
+        "connection": f"{oauth}/connection/{rows['connection']}/change/",
+        "keys": f"{own}/apikey/",
+        "key-add": f"{own}/apikey/add/",
+        "users": f"{auth}/user/",
+        "user": f"{auth}/user/{rows['user']}/change/",
+        "user-add": f"{auth}/user/add/",
+        "groups": f"{auth}/group/",
+        "group": f"{auth}/group/{rows['group']}/change/",
+        "group-add": f"{auth}/group/add/",
+    }.items():
+        visitor.goto(name, path)
+    visitor.page.context.close()
+    assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
