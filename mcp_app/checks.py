@@ -22,7 +22,7 @@ from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, optional_parts
-from mcp_app.auth.site import offers_oauth
+from mcp_app.auth.site import company_login_lacks, offers_oauth
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -94,6 +94,8 @@ def _credentials() -> Iterator[CheckMessage]:
             hint="Set MCP['AUTH'] (MCP_AUTH) to 'external', or take OAUTH_ISSUER out.",
             id="mcp_app.W023",
         )
+    if settings.login_issuer:
+        yield from _company_login(settings)
     if settings.auth == "required" and not settings.api_keys and not offers_oauth():
         yield Warning(
             "No client can connect: API_KEYS is off, and no login is offered.",
@@ -120,6 +122,21 @@ def _provider(settings: conf.Settings) -> Iterator[CheckMessage]:
             "Nobody can come with a token for the first time: they are neither made a user nor found one.",
             hint="Set MCP['OAUTH_CREATE_USERS'] or MCP['OAUTH_LINK_USERS'] to True.",
             id="mcp_app.W026",
+        )
+
+
+def _company_login(settings: conf.Settings) -> Iterator[CheckMessage]:
+    if lacks := company_login_lacks():
+        yield Error(
+            f"People cannot log in by {settings.login_issuer}, which LOGIN_ISSUER names.",
+            hint=lacks,
+            id="mcp_app.E028",
+        )
+    elif not offers_oauth():
+        yield Warning(
+            f"Nobody can log in by {settings.login_issuer}: no login is offered.",
+            hint="Offer one (AUTH='required', MCP['OAUTH'] and PUBLIC_URL), or take LOGIN_ISSUER out.",
+            id="mcp_app.W029",
         )
 
 

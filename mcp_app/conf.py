@@ -56,6 +56,12 @@ class Settings:
     oauth_groups_claim: str = "groups"
     # Its groups, and the Django group each stands for.
     oauth_groups: dict[str, str] = field(default_factory=dict, hash=False)
+    # The identity provider that people may log in by on our own login page.
+    login_issuer: str = ""
+    login_client_id: str = ""
+    login_client_secret: str = field(default="", repr=False)
+    login_name: str = ""
+    login_scopes: tuple[str, ...] = ("openid", "profile", "email")
     # Networks that are not public and may be reached.
     egress_allow: tuple[str, ...] = ()
     connect_page: bool = True
@@ -255,7 +261,8 @@ def load(values: dict[str, Any]) -> Settings:
 
 def _check_provider(settings: Settings) -> None:
     """What is told of an identity provider must be whole and safe: its keys decide who comes in."""
-    for key, url in (("OAUTH_ISSUER", settings.oauth_issuer), ("OAUTH_JWKS_URL", settings.oauth_jwks_url)):
+    for name in ("oauth_issuer", "oauth_jwks_url", "login_issuer"):
+        key, url = name.upper(), getattr(settings, name)
         if url and not _is_safe(url):
             raise ImproperlyConfigured(f"settings.MCP[{key!r}] must be an https address, got {url!r}.")
     for network in settings.egress_allow:
@@ -267,6 +274,10 @@ def _check_provider(settings: Settings) -> None:
         if not _SCOPE.fullmatch(name):
             raise ImproperlyConfigured(f"settings.MCP['OAUTH_SCOPES'] has {name!r}, which no scope can be.")
         _check_chosen("OAUTH_SCOPES", tuple(stands_for.split()), scopes.ALL)
+    if settings.login_issuer and not settings.login_client_id:
+        raise ImproperlyConfigured("settings.MCP['LOGIN_ISSUER'] is set: set LOGIN_CLIENT_ID, too.")
+    if settings.login_issuer and "openid" not in settings.login_scopes:
+        raise ImproperlyConfigured("settings.MCP['LOGIN_SCOPES'] must name 'openid', which asks who it is.")
     if settings.auth != "external":
         return
     if not settings.oauth_issuer:

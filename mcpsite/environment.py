@@ -205,6 +205,8 @@ class Environment(provider_environment.ProviderEnvironment):
             raise ValueError(
                 "MCP_AUTH=external accepts tokens for this server only: set PUBLIC_URL, or OAUTH_AUDIENCE."
             )
+        if self.login_issuer and not self.login_client_id:
+            raise ValueError("LOGIN_ISSUER is where people log in: set LOGIN_CLIENT_ID, too.")
         if self.is_loopback:
             return self
         if self.mcp_auth == "loopback":

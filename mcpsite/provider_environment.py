@@ -7,7 +7,7 @@ import json
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
 REMEDIES = {
@@ -21,6 +21,11 @@ REMEDIES = {
     "OAUTH_USERNAME_CLAIM": "the name of a claim, for example preferred_username",
     "OAUTH_GROUPS_CLAIM": "the name of a claim, for example groups or realm_access.roles",
     "OAUTH_GROUPS": 'a JSON object, for example {"mcp-operators": "MCP operator"}',
+    "LOGIN_ISSUER": "the issuer of the provider people log in by, for example https://login.example.com/realms/main",
+    "LOGIN_CLIENT_ID": "the client id that the provider gave this server",
+    "LOGIN_CLIENT_SECRET": "the secret that the provider gave with it",
+    "LOGIN_NAME": "what people call the provider, for example Example Inc.",
+    "LOGIN_SCOPES": "scopes separated by commas, for example openid,profile,email,groups",
     "EGRESS_ALLOW": "networks separated by commas, for example 10.0.0.0/8",
 }
 
@@ -41,6 +46,11 @@ class ProviderEnvironment(BaseSettings):
     oauth_username_claim: str = "preferred_username"
     oauth_groups_claim: str = "groups"
     oauth_groups: Mapping = {}
+    login_issuer: str = ""
+    login_client_id: str = ""
+    login_client_secret: str = Field("", repr=False)
+    login_name: str = ""
+    login_scopes: Names = ("openid", "profile", "email")
     egress_allow: Names = ()
 
     @field_validator("oauth_scopes", "oauth_groups", mode="before")
@@ -56,14 +66,14 @@ class ProviderEnvironment(BaseSettings):
             raise ValueError("is no JSON object whose values are strings")
         return told
 
-    @field_validator("oauth_audience", "egress_allow", mode="before")
+    @field_validator("oauth_audience", "egress_allow", "login_scopes", mode="before")
     @classmethod
     def _parts(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
 
-    @field_validator("oauth_issuer", "oauth_jwks_url")
+    @field_validator("oauth_issuer", "oauth_jwks_url", "login_issuer")
     @classmethod
     def _address(cls, value: str) -> str:
         parts = urlsplit(value)

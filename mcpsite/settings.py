@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import timedelta
+from importlib.util import find_spec
 
 from csp import constants as csp
 
@@ -24,6 +25,7 @@ ALLOWED_HOSTS = list(ENVIRONMENT.hosts)
 ROOT_URLCONF = "mcpsite.urls"
 ASGI_APPLICATION = "mcpsite.asgi.application"
 
+_HAS_COMPANY_LOGIN = find_spec("allauth") is not None
 INSTALLED_APPS = [
     # First, so that `runserver` is Daphne's; only there, for Twisted costs each process 0.5 s and 30 MB.
     *(["daphne"] if "runserver" in sys.argv[1:2] else []),
@@ -39,6 +41,8 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",  # For its static files: the API's page loads them from no other site.
     "django_svelte_jsoneditor",
     "oauth2_provider",
+    # Where it is installed: the library of the company login.
+    *(("allauth.account", "allauth.socialaccount") if _HAS_COMPANY_LOGIN else ()),
     "mcp_app",
     "mcp_app.oauth",
     "mcpsite",  # For its commands `up` and `prepare`.
@@ -57,6 +61,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    *(["allauth.account.middleware.AccountMiddleware"] if _HAS_COMPANY_LOGIN else []),
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -201,6 +206,8 @@ OAUTH2_PROVIDER = {
         True,
     ),
 }
+# The library of the company login: this decides who somebody is, and leaves the library's tables empty.
+SOCIALACCOUNT_ADAPTER = "mcp_app.oauth.company.views.Adapter"
 OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
 OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "mcp_oauth.AccessToken"  # noqa: S105 - the name of a model

@@ -8,7 +8,7 @@ import time
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -57,6 +57,9 @@ class IdentityProvider:
         self.metadata_path = f"{path}/.well-known/openid-configuration"
         self.raw: bytes | None = None
         self.asked: list[str] = []
+        # What else it answers, by path, and the headers and the form that it was sent there.
+        self.answers: dict[str, tuple[int, Any]] = {}
+        self.sent: list[tuple[str, dict[str, str], dict[str, str]]] = []
         self.away = False
         self.open_gate = threading.Event()
         self.open_gate.set()
@@ -65,6 +68,9 @@ class IdentityProvider:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                provider.answer(self)
+
+            def do_POST(self) -> None:
                 provider.answer(self)
 
             def log_message(self, *_: Any) -> None:
@@ -94,13 +100,16 @@ class IdentityProvider:
         path = urlsplit(request.path).path
         self.asked.append(path)
         self.open_gate.wait(30)
-        said: Any = None
+        status, said = self.answers.get(path, (404, None))
+        if path in self.answers:
+            form = request.rfile.read(int(request.headers.get("Content-Length", 0))).decode()
+            self.sent.append((path, dict(request.headers), dict(parse_qsl(form))))
         if path == self.metadata_path:
-            said = {"issuer": self.issuer, "jwks_uri": self.jwks_url, **self.metadata}
+            status, said = 200, {"issuer": self.issuer, "jwks_uri": self.jwks_url, **self.metadata}
         elif path == f"{self._path}/keys":
-            said = {"keys": self.published}
+            status, said = 200, {"keys": self.published}
         body = json.dumps(said).encode() if self.raw is None else self.raw
-        request.send_response(503 if self.away else 404 if said is None else 200)
+        request.send_response(503 if self.away else status)
         request.send_header("Content-Type", "application/json")
         request.send_header("Content-Length", str(len(body)))
         request.end_headers()

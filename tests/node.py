@@ -23,6 +23,7 @@ PACKAGES: dict[str, dict[str, str]] = {
     },
     "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
     "mcp-remote": {"mcp-remote": "0.15.1"},
+    "provider": {"oidc-provider": "9.13.3"},
     "peer": {
         "@modelcontextprotocol/server": "2.4.0",
         "@modelcontextprotocol/node": "2.1.2",

@@ -15,6 +15,7 @@ from mcp_app.admin.base import ReadOnlyAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
+from mcp_app.auth.site import company_login_lacks
 from mcp_app.oauth.connections import disable, enable, end
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept
@@ -24,8 +25,11 @@ KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "publishe
 
 
 def undress() -> None:
-    """Take the library's own pages away: they show empty tables, and edit what is not to be edited."""
-    for label in ("oauth2_provider", "mcp_oauth"):
+    """Take the libraries' own pages away: they show empty tables, and edit what is not to be edited."""
+    labels = ["oauth2_provider", "mcp_oauth"]
+    if not company_login_lacks():
+        labels += ["account", "socialaccount"]
+    for label in labels:
         for model in apps.get_app_config(label).get_models():
             if admin.site.is_registered(model):
                 admin.site.unregister(model)

@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
+from django.conf import settings as django_settings
+
 from mcp_app import conf
+from mcp_app.optional_parts import COMPANY_LOGIN
 from mcp_app.protocol import scopes
 from mcp_app.protocol.http.transport_security import names_loopback
 
@@ -22,6 +25,9 @@ ENDPOINT: Final = "/mcp"
 DOORS: Final = (ENDPOINT, "/sse")
 # What stands beside this in OAUTH_SCOPES every token of the provider has; nobody asks for it.
 EVERY: Final = "*"
+
+# What the library of the company login asks; a project may use that library in its own way.
+COMPANY_ADAPTER: Final = "mcp_app.oauth.company.views.Adapter"
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LONGEST: Final = 2_048
@@ -36,6 +42,20 @@ def offers_oauth() -> bool:
 def names_provider() -> bool:
     """Whether tokens of an external identity provider are accepted."""
     return conf.get().auth == "external"
+
+
+def offers_company_login() -> bool:
+    """Whether people may log in by an identity provider, on our own login page."""
+    return bool(conf.get().login_issuer) and offers_oauth() and not company_login_lacks()
+
+
+def company_login_lacks() -> str:
+    """What must be done before people can; "" for nothing."""
+    if not COMPANY_LOGIN.is_there():
+        return COMPANY_LOGIN.remedy()
+    if getattr(django_settings, "SOCIALACCOUNT_ADAPTER", "") != COMPANY_ADAPTER:
+        return f"Set SOCIALACCOUNT_ADAPTER to {COMPANY_ADAPTER!r}."
+    return ""
 
 
 def issuer(host: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The guarded fetch: one GET to a public place, with every bound and every check at each redirect.
+"""The guarded fetch: one request to a public place, with every bound and every check at each redirect.
 
 The name is resolved once and the connection goes to the address that was checked, so a name server that
 changes its answer between check and use gains nothing. It knows nothing of HTML, tools or callers.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,21 +36,35 @@ class Fetched:
     cache_control: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What goes along with a request; with a ``form`` it is a POST."""
+
+    headers: Mapping[str, str]
+    form: bytes | None = None
+
+
+_NOTHING = Sent({})
+
+
 async def fetch(
     url: str,
     policy: Policy = _DEFAULT_POLICY,
     *,
+    sent: Sent | None = None,
     resolve: Resolve = targets.resolve_by_system,
     tls: ssl.SSLContext | None = None,
 ) -> Fetched:
-    """GET ``url`` within ``policy`` and return whatever status the server answered.
+    """GET ``url`` within ``policy`` and return whatever status the server answered; or POST what is ``sent``.
 
     ``resolve`` and ``tls`` replace the system's name lookup and trust store. Raises EgressRefused when the
     policy forbids it (at any redirect) and EgressFailed when the network or the server does not deliver.
     """
+    if sent is not None and policy.max_redirects:
+        raise ValueError("What is sent to one place is not sent on to another: allow no redirects.")
     try:
         async with asyncio.timeout(policy.seconds):
-            return await _follow(targets.read(url, policy), policy, resolve, tls or _trust_store())
+            return await _follow(targets.read(url, policy), policy, resolve, tls or _trust_store(), sent)
     except TimeoutError:
         raise EgressFailed(f"The page was not complete within {policy.seconds:g} seconds.") from None
 
@@ -59,21 +74,25 @@ def _trust_store() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-async def _follow(target: Target, policy: Policy, resolve: Resolve, tls: ssl.SSLContext) -> Fetched:
+async def _follow(
+    target: Target, policy: Policy, resolve: Resolve, tls: ssl.SSLContext, sent: Sent | None
+) -> Fetched:
     for _ in range(policy.max_redirects + 1):
         found = await targets.addresses(target, policy, resolve)
-        answer = await _ask(target, found, policy, tls)
+        answer = await _ask(target, found, policy, tls, sent)
         if isinstance(answer, Fetched):
             return answer
         target = answer
     raise EgressRefused(f"The page redirects more than {policy.max_redirects} times. Give its final address.")
 
 
-async def _ask(target: Target, found: list[str], policy: Policy, tls: ssl.SSLContext) -> Fetched | Target:
+async def _ask(
+    target: Target, found: list[str], policy: Policy, tls: ssl.SSLContext, sent: Sent | None
+) -> Fetched | Target:
     for address in found[:_MAX_ATTEMPTS]:
         # One transport for one request: no connection, cookie, proxy or credential is shared or inherited.
         async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False) as transport:
-            request = _request(target, address, policy)
+            request = _request(target, address, policy, sent or _NOTHING)
             try:
                 response = await transport.handle_async_request(request)
                 return await _read(target, response, policy)
@@ -84,17 +103,21 @@ async def _ask(target: Target, found: list[str], policy: Policy, tls: ssl.SSLCon
     raise EgressFailed("No secure connection to the server could be made. Check the address or try later.")
 
 
-def _request(target: Target, address: str, policy: Policy) -> httpx2.Request:
+def _request(target: Target, address: str, policy: Policy, sent: Sent) -> httpx2.Request:
     headers = {
         "Host": target.authority,
         "User-Agent": policy.user_agent,
         "Accept": "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5",
         "Accept-Encoding": ACCEPT_ENCODING,
+        **sent.headers,
         "Connection": "close",
     }
     timeout = httpx2.Timeout(policy.seconds, connect=policy.connect_seconds).as_dict()
     extensions = {"timeout": timeout, "sni_hostname": target.host.rstrip(".")}
-    return httpx2.Request("GET", target.at(address), headers=headers, extensions=extensions)
+    method = "GET" if sent.form is None else "POST"
+    return httpx2.Request(
+        method, target.at(address), headers=headers, content=sent.form, extensions=extensions
+    )
 
 
 async def _read(target: Target, response: httpx2.Response, policy: Policy) -> Fetched | Target:

@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
+from mcp_app.auth.site import offers_company_login
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.metadata import only_when_offered
@@ -36,7 +37,8 @@ class Login(LoginView):
         title = settings.server_title or settings.server_name
         context: dict[str, Any] = super().get_context_data(**kwargs)
         to_client = reverse("mcp_oauth:authorize") in self.get_redirect_url()
-        return {**context, "server": title, "to_client": to_client}
+        company = (settings.login_name or "your company") if offers_company_login() else ""
+        return {**context, "server": title, "to_client": to_client, "company": company}
 
 
 @method_decorator(only_when_offered, name="dispatch")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from mcp_app.oauth import consent, endpoints, metadata, pages
+from mcp_app.optional_parts import COMPANY_LOGIN
 
 app_name = "mcp_oauth"
 
@@ -19,3 +20,10 @@ urlpatterns = [
     path("accounts/login/", pages.Login.as_view(), name="login"),
     path("accounts/logout/", pages.Logout.as_view(), name="logout"),
 ]
+if COMPANY_LOGIN.is_there():
+    from mcp_app.oauth.company import views as company
+
+    urlpatterns += [
+        path("accounts/company/login/", company.Leave.as_view(), name="company_login"),
+        path("accounts/company/callback/", company.come_back, name="company_callback"),
+    ]

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from mcp_app.optional_parts import API, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
+from mcp_app.optional_parts import API, COMPANY_LOGIN, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -20,8 +20,8 @@ RANGES = [
     for line in [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
     if canonicalize_name((found := Requirement(line)).name) != DISTRIBUTION
 ]
-# Installed beside requirements.txt: when code is edited, and when traces are wanted.
-FILES = ("requirements.txt", "requirements-dev.txt", "requirements-otel.txt")
+# Installed beside requirements.txt: when code is edited, for traces, and for the company login.
+FILES = ("requirements.txt", "requirements-dev.txt", "requirements-otel.txt", "requirements-sso.txt")
 PINNED = {
     canonicalize_name(found[1]): found[2]
     for file in FILES
@@ -47,12 +47,14 @@ def test_all_means_every_extra() -> None:
     assert named == EXTRAS.keys() - {"all"}
 
 
-@pytest.mark.parametrize("part", [API, CONSOLE, PROVIDER, WEB_TOOLS], ids=lambda part: part.extra)
+@pytest.mark.parametrize(
+    "part", [API, COMPANY_LOGIN, CONSOLE, PROVIDER, WEB_TOOLS], ids=lambda part: part.extra
+)
 def test_the_extra_that_a_hint_names_brings_what_is_missing(part: object) -> None:
     assert isinstance(part, type(API))
     spelled = {name.replace("_", "-") for name in part.libraries}
     brought = {canonicalize_name(Requirement(line).name) for line in EXTRAS[part.extra]}
-    others = {"rest-framework": "djangorestframework", "jwt": "pyjwt"}
+    others = {"rest-framework": "djangorestframework", "jwt": "pyjwt", "allauth": "django-allauth"}
     assert {others.get(name, name) for name in spelled} <= brought
 
 

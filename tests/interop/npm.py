@@ -26,9 +26,9 @@ def packages(name: str) -> Path:
         pytest.skip(f"needs npm packages: {missing}")
 
 
-def beside_packages(name: str) -> Path:
+def beside_packages(name: str, needed: str = "interop") -> Path:
     """One of our scripts, copied to where its packages are, because Node looks for them there."""
-    folder = packages("interop").parent
+    folder = packages(needed).parent
     for script in SCRIPTS.glob("*.mjs"):
         # Another test process may be reading the copy that is there.
         made = folder / f"{script.name}.{os.getpid()}"

@@ -63,6 +63,17 @@ def test_the_settings_of_this_project_are_all_right() -> None:
             "mcp_app.W026",
             "first time",
         ),
+        (
+            {**mcp(LOGIN_ISSUER="https://id.example", LOGIN_CLIENT_ID="a"), "SOCIALACCOUNT_ADAPTER": "other"},
+            "mcp_app.E028",
+            "id.example",
+        ),
+        (mcp(LOGIN_ISSUER="https://id.example"), "mcp_app.E001", "LOGIN_CLIENT_ID"),
+        (
+            mcp(LOGIN_ISSUER="https://id.example", LOGIN_CLIENT_ID="a", LOGIN_SCOPES=["profile"]),
+            "mcp_app.E001",
+            "openid",
+        ),
         ({"ASGI_APPLICATION": None}, "mcp_app.W006", "WSGI"),
         ({"ASGI_APPLICATION": "acme.asgi.application"}, "mcp_app.E015", "acme"),
         ({"MEDIA_ROOT": "", **mcp(UPLOAD_DIRECTORY="")}, "mcp_app.W007", "working directory"),

@@ -1,4 +1,4 @@
-"""What is known of the identity provider, and the fetch of its keys (RFC 7517, 8414, OpenID discovery)."""
+"""What an identity provider says of itself, and the fetch of its keys (RFC 7517, 8414, OpenID discovery)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def fetch_keys(provider: Provider) -> list[Any]:
     """The members of the provider's key set as it publishes them; raises KeysAway."""
     try:
         async with asyncio.timeout(ALL_SECONDS):
-            address = provider.jwks_url or await _found(provider)
+            address = provider.jwks_url or str((await fetch_metadata(provider, ("jwks_uri",)))["jwks_uri"])
             keys = (await _document(address, provider)).get("keys")
     except TimeoutError:
         raise KeysAway(f"{provider.issuer} did not answer within {ALL_SECONDS:g} seconds.") from None
@@ -60,8 +60,8 @@ async def fetch_keys(provider: Provider) -> list[Any]:
     return keys
 
 
-async def _found(provider: Provider) -> str:
-    """Where the provider says that its keys are."""
+async def fetch_metadata(provider: Provider, needed: tuple[str, ...]) -> dict[str, Any]:
+    """What the provider says of itself, with the addresses that are needed of it; raises KeysAway."""
     reasons = []
     for address in metadata_addresses(provider.issuer):
         try:
@@ -72,10 +72,10 @@ async def _found(provider: Provider) -> str:
         # One that speaks for another issuer must not give us keys (RFC 8414 section 3.3).
         if said.get("issuer") != provider.issuer:
             reasons.append(f"{address} is about the issuer {str(said.get('issuer'))[:200]!r}.")
-        elif _is_as_safe(found := said.get("jwks_uri"), provider.issuer):
-            return str(found)
+        elif unsafe := [name for name in needed if not _is_as_safe(said.get(name), provider.issuer)]:
+            reasons.append(f"{address} names no {', '.join(unsafe)} that can be used safely.")
         else:
-            reasons.append(f"{address} names no keys that can be fetched safely.")
+            return said
     raise KeysAway(" ".join(reasons))
 
 
@@ -100,7 +100,7 @@ def _is_as_safe(url: Any, issuer: str) -> bool:
 
 async def _document(url: str, provider: Provider) -> dict[str, Any]:
     try:
-        got: Fetched = await fetch(url, _policy(url, provider))
+        got: Fetched = await fetch(url, policy_for(url, provider))
         said = orjson.loads(got.body) if got.status == 200 else None
     except EgressError as error:
         raise KeysAway(f"{url} could not be fetched. {error}") from None
@@ -111,7 +111,7 @@ async def _document(url: str, provider: Provider) -> dict[str, Any]:
     return said
 
 
-def _policy(url: str, provider: Provider) -> Policy:
+def policy_for(url: str, provider: Provider) -> Policy:
     """No redirect, little time, few bytes; the ports of https and of the provider."""
     named = (url, provider.issuer) if url == provider.jwks_url else (provider.issuer,)
     return Policy(

@@ -155,11 +155,16 @@ def _check(header: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
     # Bound to a key of its client, which proves nothing here: whoever stole it could use it (RFC 9449).
     if "cnf" in payload:
         raise Refused("it must be used with a proof of possession (cnf), which is not accepted")
+    check_storable(payload)
+
+
+def check_storable(payload: Mapping[str, Any]) -> None:
+    """That times and subject are what a row can hold; raises Refused."""
     for name in ("exp", "nbf", "iat"):
         if name in payload and not _is_time(payload[name]):
             raise Refused(f"its {name} is no time")
     subject = payload["sub"]
-    if not 0 < len(subject) <= 255 or not subject.isprintable():
+    if not isinstance(subject, str) or not 0 < len(subject) <= 255 or not subject.isprintable():
         raise Refused("its subject cannot be stored")
 
 

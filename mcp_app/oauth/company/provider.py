@@ -1,0 +1,199 @@
+"""The provider that people log in by: what it says of itself, and the library's requests to it.
+
+The library would open connections of its own; here they all go through the guarded client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+from urllib.parse import quote_plus, urlencode
+
+import orjson
+from allauth.socialaccount.models import SocialApp
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from asgiref.sync import async_to_sync
+from django.http import HttpRequest
+from django.urls import reverse
+
+from mcp_app import conf
+from mcp_app.auth.external.provider import ALL_SECONDS, KeysAway, Provider, fetch_metadata, policy_for
+from mcp_app.auth.site import origin
+from mcp_app.egress import EgressError, Fetched, Sent, fetch
+from mcp_app.egress.policy import networks
+
+NEEDED: Final = ("authorization_endpoint", "token_endpoint")
+FRESH_SECONDS: Final = 600.0
+RETRY_SECONDS: Final = 5.0
+_ERROR: Final = re.compile(r"[a-z_]{1,60}")
+
+
+def configured() -> Provider:
+    """The provider of the settings; its ID tokens are for us as its client."""
+    settings = conf.get()
+    return Provider(
+        settings.login_issuer, "", frozenset({settings.login_client_id}), networks(settings.egress_allow)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What was fetched; None if the provider did not answer."""
+
+    said: dict[str, Any] | None
+    until: float
+
+
+_kept: dict[Provider, _Kept] = {}
+_fetching = threading.Lock()
+
+
+def metadata() -> dict[str, Any]:
+    """What the provider says of itself, fetched every ten minutes; raises OAuth2Error while it cannot be had.
+
+    Anybody can have a login begin: however many do, the provider is asked by one of them at a time, and left
+    alone for a moment after it did not answer. What it said before counts until it answers again.
+    """
+    provider = configured()
+    with _fetching:
+        kept = _kept.get(provider, _Kept(None, 0.0))
+        if kept.until < time.monotonic():
+            try:
+                kept = _Kept(async_to_sync(_fetched)(provider), time.monotonic() + FRESH_SECONDS)
+            except (KeysAway, TimeoutError):
+                kept = _Kept(kept.said, time.monotonic() + RETRY_SECONDS)
+            _kept[provider] = kept
+    if kept.said is None:
+        raise OAuth2Error(f"{provider.issuer} does not say where to log in")
+    return kept.said
+
+
+async def _fetched(provider: Provider) -> dict[str, Any]:
+    async with asyncio.timeout(ALL_SECONDS):
+        return await fetch_metadata(provider, NEEDED)
+
+
+class CompanyProvider(OpenIDConnectProvider):
+    """The library's idea of a provider: who."""
+
+    def get_oauth2_adapter(self, request: HttpRequest) -> Endpoints:
+        """Where it is, as we know it."""
+        return Endpoints(request)
+
+
+class Endpoints(OpenIDConnectOAuth2Adapter):
+    """The library's idea of a provider: where."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        super().__init__(request, "company")
+
+    @property
+    def openid_config(self) -> dict[str, Any]:
+        """Fetched by us, who compare the issuer."""
+        return metadata()
+
+    def get_provider(self) -> CompanyProvider:
+        """Of the settings alone: none of the database, where the library looks, too."""
+        settings = conf.get()
+        told = {
+            "server_url": settings.login_issuer,
+            "scope": list(settings.login_scopes),
+            "oauth_pkce_enabled": True,
+            "fetch_userinfo": "userinfo_endpoint" in metadata(),
+        }
+        app = SocialApp(
+            provider=OpenIDConnectProvider.id,
+            provider_id=self.provider_id,
+            name=settings.login_name or "your company",
+            client_id=settings.login_client_id,
+            secret=settings.login_client_secret,
+            settings=told,
+        )
+        return CompanyProvider(self.request, app=app)
+
+    def get_callback_url(self, request: HttpRequest, app: SocialApp) -> str:
+        """Never by the host of a request, but for the names of this machine (SEC-12)."""
+        return origin(request.META.get("HTTP_HOST", "")) + reverse("mcp_oauth:company_callback")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer as the library reads it: always a JSON object."""
+
+    said: dict[str, Any]
+    status_code: int = 200
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What it is."""
+        return {"content-type": "application/json"}
+
+    @property
+    def content(self) -> str:
+        """What the library writes into an error: none of the answer, which may hold a token."""
+        return "there is none in the answer"
+
+    def json(self) -> dict[str, Any]:
+        """What was said."""
+        return self.said
+
+    def raise_for_status(self) -> None:
+        """Never: an answer that is none was refused before."""
+
+
+class Session:
+    """What the library uses of the library ``requests``."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is kept open."""
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> Answer:
+        """Where the provider tells more of somebody."""
+        return _asked(url, Sent(dict(headers or {})))
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: None = None,
+        data: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        auth: Any = None,
+    ) -> Answer:
+        """Where the provider gives tokens for a code."""
+        sent = {**(headers or {}), "Content-Type": "application/x-www-form-urlencoded"}
+        if auth is not None:
+            # RFC 6749 section 2.3.1, which the library forgets: a colon in the id would end it.
+            pair = f"{quote_plus(auth.username)}:{quote_plus(auth.password)}"
+            sent["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        return _asked(url, Sent(sent, urlencode(data).encode()))
+
+
+def _asked(url: str, sent: Sent) -> Answer:
+    try:
+        got: Fetched = async_to_sync(fetch)(url, policy_for(url, configured()), sent=sent)
+        said = orjson.loads(got.body)
+    except EgressError as error:
+        raise OAuth2Error(f"{url} could not be asked. {error}") from None
+    except orjson.JSONDecodeError:
+        said = None
+    if not isinstance(said, dict):
+        raise OAuth2Error(f"{url} answered without a JSON object")
+    if got.status != 200:
+        # Nothing of an answer but this word is for the log: what else is in it, nobody knows.
+        word = said.get("error")
+        named = word if isinstance(word, str) and _ERROR.fullmatch(word) else "no error of OAuth"
+        raise OAuth2Error(f"{url} answered {got.status} ({named})")
+    return Answer(said)

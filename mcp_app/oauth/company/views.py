@@ -1,0 +1,169 @@
+"""The way to the provider and back: who came is found as with its tokens, by issuer and subject.
+
+The library keeps the state in the session (once, for ten minutes) with the PKCE verifier, and fetches the ID
+token. It comes from the provider by https, so the library does not check its signature (OpenID Connect Core,
+section 3.1.3.7); nothing of the library's is stored, and no token of the provider is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import Any, Final, Never
+
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialLogin
+from allauth.socialaccount.providers.base import AuthProcess
+from allauth.socialaccount.providers.base.constants import AuthError
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
+from django.conf import settings as django_settings
+from django.contrib.auth import login
+from django.contrib.auth.views import RedirectURLMixin
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from mcp_app import conf
+from mcp_app.auth.external.claims import Claims, read
+from mcp_app.auth.external.people import person_of
+from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable
+from mcp_app.auth.site import offers_company_login
+from mcp_app.oauth.company.provider import Endpoints, Session
+from mcp_app.oauth.consent import page
+
+_AGAIN: Final = "Try again in a moment."
+
+log = logging.getLogger("mcp.auth")
+
+
+@method_decorator(never_cache, name="dispatch")
+class Leave(RedirectURLMixin, View):
+    """To the provider. Nothing of the request reaches it: the library's own view lets a link add to it."""
+
+    http_method_names = ("get",)
+
+    def get_default_redirect_url(self) -> str:
+        """Where to go without a page on the way."""
+        return reverse("mcp_oauth:apps")
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Keep where to go afterwards, and send the browser away."""
+        _only_when_offered()
+        nonce = secrets.token_urlsafe(16)
+        try:
+            response: HttpResponse = (
+                Endpoints(request)
+                .get_provider()
+                .redirect(
+                    request,
+                    AuthProcess.LOGIN,
+                    next_url=self.get_success_url(),
+                    auth_params={"nonce": nonce},
+                    nonce=nonce,
+                )
+            )
+        except OAuth2Error as error:
+            return _not_answered(request, error)
+        return response
+
+
+@never_cache
+@require_GET
+def come_back(request: HttpRequest) -> HttpResponse:
+    """From the provider, with a code or an error."""
+    _only_when_offered()
+    try:
+        response: HttpResponse = OAuth2CallbackView.adapter_view(Endpoints(request))(request)
+    except (OAuth2Error, KeyError, TypeError, ValueError) as error:
+        # The library reads what the provider says as if it were always as it should be.
+        return _not_answered(request, error)
+    return response
+
+
+class Adapter(DefaultSocialAccountAdapter):
+    """What the library asks its project."""
+
+    def get_requests_session(self) -> Session:
+        """The guarded one."""
+        return Session()
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> Never:
+        """The library's own accounts end here, before it looks for one to make."""
+        raise ImmediateHttpResponse(_came(request, sociallogin.account.extra_data, sociallogin.state))
+
+    def on_authentication_error(
+        self,
+        request: HttpRequest,
+        provider: Any,
+        error: str = "",
+        exception: Any = None,
+        extra_context: Any = None,
+    ) -> Never:
+        """On our page."""
+        if exception is not None:
+            raise ImmediateHttpResponse(_not_answered(request, exception))
+        if not (extra_context or {}).get("state"):
+            reason = "This login was over already, waited for too long, or began in another browser."
+        elif error == AuthError.CANCELLED:
+            reason = f"{provider.name} says that the login was cancelled, or is not allowed for you."
+        else:
+            reason = f"{provider.name} refused the login."
+        raise ImmediateHttpResponse(_not_logged_in(request, reason))
+
+
+def _only_when_offered() -> None:
+    if not offers_company_login():
+        raise Http404
+
+
+def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> HttpResponse:
+    """Log in whoever the provider says that came."""
+    try:
+        claims = _claims(said, state)
+    except (Refused, KeyError) as refused:
+        log.warning("The identity provider's word on somebody was refused: %s", refused)
+        return _not_logged_in(request, f"What {_name()} says of you cannot be used. Tell your administrator.")
+    user = person_of(claims)
+    if user is None:
+        log.info("Somebody of the identity provider has no active user here: %r", claims.subject)
+        reason = f"{_name()} knows you, but you have no account on this server. Ask its administrator."
+        return _not_logged_in(request, reason, status=403)
+    login(request, user, django_settings.AUTHENTICATION_BACKENDS[-1])
+    return HttpResponseRedirect(state["next"])
+
+
+def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
+    """What the ID token claims, and what the provider told besides; raises Refused and KeyError.
+
+    The library checked audience and expiry, and the issuer as we fetched it.
+    """
+    token, more, settings = said["id_token"], said.get("userinfo", {}), conf.get()
+    if token["iss"] != settings.login_issuer or token.get("azp", settings.login_client_id) != (
+        settings.login_client_id
+    ):
+        raise Refused("it is for another client, or of another issuer")
+    if token.get("nonce") != state["nonce"]:
+        raise Refused("it answers another login (nonce)")
+    if more and more.get("sub") != token["sub"]:
+        raise Refused("it tells of two people (sub)")
+    check_storable(token)
+    return read({**more, **token}, settings, SKEW_SECONDS)
+
+
+def _not_answered(request: HttpRequest, error: Exception) -> HttpResponse:
+    words = str(error) if isinstance(error, OAuth2Error) else type(error).__name__
+    log.warning("A login by the identity provider failed: %s", words)
+    return _not_logged_in(request, f"{_name()} could not be asked who you are. {_AGAIN}", status=502)
+
+
+def _not_logged_in(request: HttpRequest, reason: str, *, status: int = 400) -> HttpResponse:
+    return page(request, "mcp_oauth/not_logged_in.html", {"reason": reason}, status=status)
+
+
+def _name() -> str:
+    return conf.get().login_name or "Your company"

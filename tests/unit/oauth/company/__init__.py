@@ -1,0 +1,1 @@
+"""Tests of the company login; skipped where its library is not installed."""

@@ -1,0 +1,244 @@
+"""People log in by their company on our own login page: who they are here, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from django.apps import apps
+from django.contrib.auth import get_user_model
+
+from mcp_app.models import AuditEvent, ExternalIdentity
+from tests.identity_provider import IdentityProvider
+from tests.unit.oauth.company.conftest import NEXT, SECRET, US, Company, challenge_of
+from tests.unit.oauth.flow import BASE
+
+pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")
+CALLBACK = f"{BASE}/accounts/company/callback/"
+
+
+def test_the_login_page_offers_the_company_beside_the_password(company: Company) -> None:
+    page = company.browser.get("/accounts/login/", {"next": "/oauth/authorize?a=1&b=2"}).content.decode()
+    assert "Sign in with&nbsp;<bdi>Example Inc.</bdi>" in page
+    assert "/accounts/company/login/?next=%2Foauth%2Fauthorize%3Fa%3D1%26b%3D2" in page
+    assert 'name="password"' in page
+
+
+def test_a_browser_is_sent_with_a_state_a_nonce_and_a_challenge(company: Company) -> None:
+    asked = company.leave()
+    assert (asked["client_id"], asked["redirect_uri"], asked["response_type"]) == (US, CALLBACK, "code")
+    assert set(asked["scope"].split()) == {"openid", "profile", "email"}
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["state"] != company.leave()["state"]
+
+
+def test_a_link_cannot_add_to_what_is_asked(company: Company) -> None:
+    asked = company.leave(
+        auth_params="redirect_uri=https://evil.example", scope="admin", process="redirect", action="rerequest"
+    )
+    assert asked["redirect_uri"] == CALLBACK
+    assert "admin" not in asked["scope"]
+    assert company.come_back(asked)["Location"] == NEXT
+    assert company.user
+
+
+def test_a_person_is_made_at_first_sight_with_the_mapped_groups_and_goes_where_they_wanted(
+    company: Company,
+) -> None:
+    answer = company.log_in()
+    assert (answer.status_code, answer["Location"]) == (302, NEXT)
+    identity = ExternalIdentity.objects.get(issuer=company.provider.issuer, subject="person-1")
+    assert identity.user.get_username() == "grace"
+    assert not identity.user.has_usable_password()
+    assert [group.name for group in identity.user.groups.all()] == ["MCP operator"]
+    assert company.user == str(identity.user.pk)
+    assert AuditEvent.objects.filter(action="identity.create").exists()
+
+
+def test_the_same_person_comes_again_without_the_group_that_was_taken(company: Company) -> None:
+    company.log_in(iat=1_000)
+    company.person = {"sub": "person-1", "groups": []}
+    company.browser.post("/accounts/logout/")
+    assert not company.user
+    company.log_in()
+    user = ExternalIdentity.objects.get().user
+    assert company.user == str(user.pk)
+    assert not user.groups.exists()
+
+
+def test_the_code_goes_with_our_secret_and_the_verifier_and_nothing_is_kept(company: Company) -> None:
+    company.provider.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
+    asked = company.leave()
+    company.come_back(asked)
+    (path, headers, form), (_, asked_headers, _) = company.provider.sent
+    assert path == "/token"
+    pair = base64.b64decode(headers["Authorization"].removeprefix("Basic ")).decode()
+    assert pair == f"{quote_plus(US)}:{quote_plus(SECRET)}"
+    assert challenge_of(form["code_verifier"]) == asked["code_challenge"]
+    assert (form["code"], form["redirect_uri"]) == ("the code", CALLBACK)
+    assert asked_headers["Authorization"] == "Bearer at"
+    for label in ("account", "socialaccount"):
+        assert not any(model.objects.exists() for model in apps.get_app_config(label).get_models())
+
+
+def test_the_secret_is_in_the_form_where_the_provider_reads_it_there(company: Company) -> None:
+    company.provider.metadata["token_endpoint_auth_methods_supported"] = [
+        "client_secret_basic",
+        "client_secret_post",
+    ]
+    company.log_in()
+    _, headers, form = company.provider.sent[0]
+    assert "Authorization" not in headers
+    assert (form["client_id"], form["client_secret"]) == (US, SECRET)
+
+
+def test_a_provider_without_more_to_tell_is_taken_by_its_id_token(company: Company) -> None:
+    del company.provider.metadata["userinfo_endpoint"]
+    company.log_in(preferred_username="hopper")
+    assert get_user_model().objects.filter(username="hopper").exists()
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": "another client"},
+        {"iss": "https://evil.example"},
+        {"exp": 1_000},
+        {"nonce": "another"},
+        {"nonce": None},
+        {"azp": "another client"},
+        {"sub": "person-2"},
+        {"sub": "line\nbreak"},
+        {"iat": "soon"},
+    ],
+)
+def test_a_token_that_is_not_for_this_login_logs_nobody_in(company: Company, claims: dict[str, Any]) -> None:
+    answer = company.log_in(**claims)
+    assert answer.status_code in (400, 502)
+    assert not company.user
+    assert not ExternalIdentity.objects.exists()
+    assert "frame-ancestors 'none'" in answer["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"/token": (400, {"error": "invalid_grant"})},
+        {"/token": (200, {})},
+        {"/token": (200, ["at"])},
+        {"/token": (200, None)},
+        {"/token": (200, {"access_token": "at", "id_token": "no token"})},
+        {"/token": (200, {"access_token": "at", "id_token": 7})},
+        {"/token": (200, {"access_token": "at", "expires_in": "later"})},
+        {"/token": (200, {"access_token": "at"}), "/me": (500, {})},
+        {"/token": (200, {"access_token": "at"}), "/me": (200, {"sub": "person-1"})},
+    ],
+)
+def test_an_answer_of_the_provider_that_is_none_ends_on_a_page(
+    company: Company, answers: dict[str, tuple[int, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = company.leave()
+    company.provider.answers = answers
+    answer = company.back(state=asked["state"], code="the code")
+    assert answer.status_code in (400, 502)
+    assert "You are not logged in" in answer.content.decode()
+    assert not company.user
+    assert SECRET not in caplog.text
+    assert "the code" not in caplog.text
+
+
+def test_a_state_counts_once_and_in_its_own_browser(company: Company) -> None:
+    asked = company.leave()
+    assert company.come_back(asked).status_code == 302
+    company.browser.post("/accounts/logout/")
+    assert company.come_back(asked).status_code == 400
+    fresh = company.leave()
+    company.browser.cookies.clear()
+    assert company.come_back(fresh).status_code == 400
+    assert not company.user
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [("access_denied", "cancelled"), ("server_error", "refused the login")]
+)
+def test_an_error_of_the_provider_is_told_in_our_words(company: Company, error: str, words: str) -> None:
+    asked = company.leave()
+    answer = company.back(state=asked["state"], error=error, error_description="<b>mine</b>")
+    assert words in answer.content.decode()
+    assert "mine" not in answer.content.decode()
+    # Nor does a stranger's link say anything in the provider's name.
+    assert words not in company.back(state=asked["state"], error=error).content.decode()
+
+
+def test_nobody_new_comes_in_where_settings_say_so(company: Company, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_CREATE_USERS": False}
+    answer = company.log_in()
+    assert (answer.status_code, company.user) == (403, "")
+    assert "no account" in answer.content.decode()
+
+
+def test_a_deactivated_person_does_not_come_in(company: Company) -> None:
+    company.log_in()
+    get_user_model().objects.update(is_active=False)
+    company.browser.cookies.clear()
+    assert company.log_in().status_code == 403
+
+
+def test_the_login_of_somebody_else_in_that_browser_ends(company: Company) -> None:
+    company.log_in()
+    first = company.user
+    company.person = {"sub": "person-2"}
+    company.log_in(sub="person-2")
+    assert company.user not in ("", first)
+
+
+@pytest.mark.parametrize("where", ["https://evil.example/", "//evil.example", "javascript:alert(1)"])
+def test_nobody_is_sent_to_another_place_afterwards(company: Company, where: str) -> None:
+    assert company.come_back(company.leave(next=where))["Location"] == "/oauth/apps"
+
+
+def test_a_provider_that_is_away_is_left_alone_for_a_moment(company: Company) -> None:
+    company.provider.away = True
+    for _ in range(5):
+        answer = company.browser.get("/accounts/company/login/")
+        assert answer.status_code == 502
+    assert len(company.provider.asked) <= 3
+
+
+def test_a_provider_is_not_asked_for_its_addresses_at_each_login(company: Company) -> None:
+    for _ in range(3):
+        company.log_in()
+    assert company.provider.asked.count(company.provider.metadata_path) == 1
+
+
+def test_a_provider_that_calls_itself_otherwise_is_not_used(company: Company) -> None:
+    company.provider.metadata["issuer"] = "https://evil.example"
+    assert company.browser.get("/accounts/company/login/").status_code == 502
+
+
+def test_a_private_provider_is_reached_only_if_settings_say_so(company: Company, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "EGRESS_ALLOW": []}
+    assert company.browser.get("/accounts/company/login/").status_code == 502
+    assert company.provider.asked == []
+
+
+@pytest.mark.parametrize(
+    "changed", [{"LOGIN_ISSUER": ""}, {"OAUTH": False}, {"AUTH": "loopback", "LOOPBACK": True}]
+)
+def test_the_way_is_closed_where_it_is_not_offered(
+    company: Company, settings: Any, changed: dict[str, Any]
+) -> None:
+    asked = company.leave()
+    settings.MCP = {**settings.MCP, **changed}
+    assert company.browser.get("/accounts/company/login/").status_code == 404
+    assert company.come_back(asked).status_code == 404
+
+
+def test_a_new_provider_is_asked_after_the_settings_changed(company: Company, settings: Any) -> None:
+    company.leave()
+    with IdentityProvider() as other:
+        settings.MCP = {**settings.MCP, "LOGIN_ISSUER": other.issuer}
+        moved = Company(other, company.browser)
+        assert moved.leave()["client_id"] == US
