@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcp_app.catalogue.definitions.decorators import prompt, resource, tool
     from mcp_app.catalogue.definitions.extensions import extension
     from mcp_app.catalogue.exposing.expose import expose
+    from mcp_app.execution.asking.message_result import CreateMessageResult
     from mcp_app.execution.running.context import Context
     from mcp_app.sessions.resource_updates import anotify_resource_updated, notify_resource_updated
 
@@ -29,6 +30,7 @@ _HOMES = {
     "Audio": "mcp_app.catalogue.definitions.content",
     "CannotAsk": "mcp_app.catalogue.definitions.content",
     "Context": "mcp_app.execution.running.context",
+    "CreateMessageResult": "mcp_app.execution.asking.message_result",
     "File": "mcp_app.catalogue.definitions.content",
     "Image": "mcp_app.catalogue.definitions.content",
     "Link": "mcp_app.catalogue.definitions.content",
@@ -50,6 +52,7 @@ __all__ = [
     "Audio",
     "CannotAsk",
     "Context",
+    "CreateMessageResult",
     "File",
     "Image",
     "Link",

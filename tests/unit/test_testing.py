@@ -11,8 +11,9 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import override_settings
+from django.utils.translation import gettext_lazy
 
-from mcp_app import Context, ToolError, notify_resource_updated, prompt, resource, tool
+from mcp_app import Context, CreateMessageResult, ToolError, notify_resource_updated, prompt, resource, tool
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.testing import Client, RequestError, call_tool
@@ -23,7 +24,7 @@ def _entries() -> Iterator[None]:
     with registry.isolated():
         for number in range(205):
             tool(name=f"t{number}")(lambda: "x")
-        tool(ask)
+        tool(question)
         tool(who)
         tool(wait)
         prompt(greet)
@@ -32,7 +33,7 @@ def _entries() -> Iterator[None]:
         yield
 
 
-async def ask(ctx: Context) -> str:
+async def question(ctx: Context) -> str:
     answer = await ctx.aelicit("Your name?", str)
     text = (await ctx.asample("Hello", max_tokens=5))["content"]["text"]
     roots = await ctx.aroots()
@@ -73,7 +74,7 @@ async def test_questions_of_the_server_are_answered_by_values_or_functions(versi
 
     options: dict[str, Any] = {"elicit": lambda params: {"value": params["message"]}, "sample": sampled}
     async with Client(**options, roots=["file:///home"], version=version) as client:
-        result = await client.call_tool("ask")
+        result = await client.call_tool("question")
     assert result["content"][0]["text"] == "Your name? 5 file:///home"
 
 
@@ -217,3 +218,34 @@ async def test_what_does_not_come_or_is_unknown_is_an_error_with_its_name(versio
         client.timeout = 60.0
         with pytest.raises(RequestError, match="not found"):
             await client.subscribe("nowhere://x")
+
+
+async def test_translated_texts_are_results_and_messages() -> None:
+    @tool
+    async def agree(ctx: Context) -> dict[str, Any]:
+        """Agree."""
+        ctx.progress(1, 2, gettext_lazy("Yes"))
+        answer = await ctx.aelicit(gettext_lazy("No"), bool)
+        return {"said": gettext_lazy("Yes"), "more": [gettext_lazy("No")], "answer": answer.value}
+
+    told: list[dict[str, Any]] = []
+    async with Client(elicit=lambda params: {"value": params["message"] == "No"}) as client:
+        result = await client.call_tool("agree", on_progress=told.append)
+    assert result["structuredContent"] == {"said": "Yes", "more": ["No"], "answer": True}
+    assert told[0]["message"] == "Yes"
+
+
+def test_what_a_model_said_has_a_text_and_the_parts_of_the_answer() -> None:
+    @tool
+    def ask(ctx: Context) -> list[Any]:
+        """Ask."""
+        said = ctx.sample("Hello", max_tokens=5)
+        return [said.text, said.model, said.stop_reason, said["content"] == said.blocks[0]]
+
+    assert call_tool("ask", sample="Hi")["structuredContent"] == {"result": ["Hi", "test", "endTurn", True]}
+
+
+def test_several_blocks_are_one_text() -> None:
+    blocks = [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]
+    said = CreateMessageResult(role="assistant", content=blocks, model="m")
+    assert (said.text, said.stop_reason) == ("a\nb", "")

@@ -205,7 +205,9 @@ def _check_parameter(where: str, item: inspect.Parameter, *, hint_missing: bool)
     if item.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
         raise DefinitionError(f"{where}: parameter {item.name!r} must be usable by keyword.")
     if hint_missing and item.name in ("self", "cls"):
-        raise DefinitionError(f"{where}: a method has no object to work on; offer the bound method.")
+        raise DefinitionError(
+            f"{where}: a method has no object to work on; offer that of an object: tool(obj.method)."
+        )
     if hint_missing:
         raise DefinitionError(f"{where}: parameter {item.name!r} needs a type hint, such as str.")
 

@@ -17,6 +17,7 @@ from mcp_app.catalogue.definitions.tool_limits import (
     LimitKeywords,
     ToolLimits,
 )
+from mcp_app.catalogue.definitions.typing_rules import translated
 from mcp_app.catalogue.definitions.wire_parts import (
     EntryKeywords,
     EntryOptions,
@@ -75,7 +76,7 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
     wire = shared_wire(where, name, options, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
-        wire["inputSchema"] = signatures.input_schema(signature)
+        wire["inputSchema"] = translated(signatures.input_schema(signature))
         bind = signatures.binder(signature)
     else:
         wire["inputSchema"] = _raw_input(where, input_schema, signature)
@@ -83,7 +84,7 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
     check_returns(where, signature.returns)
     output = _output(signature, output_schema)
     if output.schema is not None:
-        wire["outputSchema"] = output.schema
+        wire["outputSchema"] = translated(output.schema)
     if annotations := _annotations(options):
         wire["annotations"] = annotations
     _check_schema(where, wire, "inputSchema", is_written=input_schema is not None)

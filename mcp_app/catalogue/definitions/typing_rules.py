@@ -10,6 +10,9 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_ar
 
 import annotated_types
 import typing_extensions
+from django.conf import settings
+from django.utils.functional import Promise
+from django.utils.translation import override
 from pydantic.fields import FieldInfo
 
 _SCHEMA_CONSTRAINTS = (
@@ -80,9 +83,20 @@ def described(hint: Any) -> str:
         return ""
     for item in get_args(hint)[1:]:
         text = item.description if isinstance(item, FieldInfo) else item
-        if isinstance(text, str):
-            return text
+        if isinstance(text, str | Promise):
+            return str(translated(text))
     return ""
+
+
+def translated(value: Any) -> Any:
+    """The JSON value with translated texts in it settled: the catalogue has one language, the project's."""
+    if isinstance(value, Promise):
+        # Not the language of the moment: all processes must define the same.
+        with override(settings.LANGUAGE_CODE):
+            return str(value)
+    if isinstance(value, dict):
+        return {name: translated(member) for name, member in value.items()}
+    return [translated(item) for item in value] if isinstance(value, list) else value
 
 
 def portable(hint: Any) -> Any:

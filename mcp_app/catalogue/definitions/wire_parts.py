@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar
 
 from mcp_app.catalogue.definitions.definition import DefinitionError, Wire
 from mcp_app.catalogue.definitions.signatures import code_path
+from mcp_app.catalogue.definitions.typing_rules import translated
 from mcp_app.protocol.messages import names
 from mcp_app.protocol.messages.icons import check_icon
 from mcp_app.protocol.messages.meta import check_own_keys
@@ -85,8 +86,8 @@ def display_title(name: str) -> str:
 
 def shared_wire(where: str, name: str, options: EntryOptions, documented: str) -> Wire:
     """``name``, ``title``, ``description``, ``icons`` and ``_meta`` as far as they are known."""
-    wire: Wire = {"name": name, "title": options.title or display_title(name)}
-    if description := options.description or documented:
+    wire: Wire = {"name": name, "title": translated(options.title) or display_title(name)}
+    if description := translated(options.description) or documented:
         wire["description"] = description
     if icons := [_icon(where, icon) for icon in options.icons]:
         wire["icons"] = icons

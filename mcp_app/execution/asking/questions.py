@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 
 from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.catalogue.definitions.typing_rules import portable
+from mcp_app.execution.asking.message_result import CreateMessageResult
 from mcp_app.protocol.errors import InvalidAnswer
 from mcp_app.protocol.features import elicitation, sampling
 
@@ -126,7 +127,7 @@ def form(message: str, kind: Any) -> Question[Answer]:
     """A form to fill in; raises ValueError for one that clients cannot show."""
     asked = Form({"type": "object", "properties": {}} if kind is None else kind)
     elicitation.check_form(asked.schema)
-    params = {"mode": "form", "message": message, "requestedSchema": asked.schema}
+    params = {"mode": "form", "message": str(message), "requestedSchema": asked.schema}
     return Question(
         "elicitation/create", params, ("elicitation_form",), lambda result: _answer(result, asked)
     )
@@ -135,11 +136,11 @@ def form(message: str, kind: Any) -> Question[Answer]:
 def link(message: str, url: str, elicitation_id: str) -> Question[Answer]:
     """An address to open; raises ValueError for one that must not be."""
     elicitation.check_url(url, allow_http=django_settings.DEBUG)
-    params = {"mode": "url", "message": message, "url": url, "elicitationId": elicitation_id}
+    params = {"mode": "url", "message": str(message), "url": url, "elicitationId": elicitation_id}
     return Question("elicitation/create", params, ("elicitation_url",), lambda result: _answer(result, None))
 
 
-def sample(messages: Any, max_tokens: int, options: Wire) -> Question[Wire]:
+def sample(messages: Any, max_tokens: int, options: Wire) -> Question[CreateMessageResult]:
     """Messages for the client's model to continue; raises ValueError for what no model can."""
     params = sampling.build_params(messages, max_tokens=max_tokens, **options)
     return Question("sampling/createMessage", params, sampling.needed_capabilities(params), _sampled)
@@ -165,9 +166,9 @@ def _answer(result: Wire, asked: Form | None) -> Answer:
     return Answer(action, content, asked.read(content))
 
 
-def _sampled(result: Wire) -> Wire:
+def _sampled(result: Wire) -> CreateMessageResult:
     try:
-        return sampling.check_result(result)
+        return CreateMessageResult(sampling.check_result(result))
     except InvalidAnswer as error:
         raise ToolError(error.message) from None
 

@@ -23,6 +23,7 @@ from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.database import aquery
 from mcp_app.execution.asking import questions
 from mcp_app.execution.asking.inputs import Inputs
+from mcp_app.execution.asking.message_result import CreateMessageResult
 from mcp_app.execution.asking.questions import Answer, Question
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.json_values import jsonable, settle
@@ -137,7 +138,7 @@ class Context:
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress; values that do not increase are dropped. Raises Cancelled after a cancel."""
         self.raise_if_cancelled()
-        self._call.progress(progress, total, message)
+        self._call.progress(progress, total, message and str(message))
 
     def track(self, items: Iterable[T], message: str = "") -> Iterator[T]:
         """Yield ``items``, reporting progress and checking for cancellation before each.
@@ -231,14 +232,14 @@ class Context:
 
     async def asample(
         self, messages: Any, *, max_tokens: int, key: str = "", **options: Any
-    ) -> dict[str, Any]:
-        """Have the client's model continue ``messages`` (a text, or sampling messages); returns its result.
+    ) -> CreateMessageResult:
+        """Have the client's model continue ``messages`` (a text, or sampling messages): see ``text`` of it.
 
         ``options`` are members of ``sampling/createMessage`` in snake case: system_prompt, temperature, …
         """
         return await self._ask(questions.sample(messages, max_tokens, options), key)
 
-    def sample(self, messages: Any, *, max_tokens: int, key: str = "", **options: Any) -> dict[str, Any]:
+    def sample(self, messages: Any, *, max_tokens: int, key: str = "", **options: Any) -> CreateMessageResult:
         """As ``asample``, for synchronous code."""
         return self._wait(lambda: self.asample(messages, max_tokens=max_tokens, key=key, **options))
 

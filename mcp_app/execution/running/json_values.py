@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from django.db.models import Model, QuerySet
+from django.utils.functional import Promise
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from mcp_app.catalogue.definitions.content import ToolError
@@ -25,8 +26,8 @@ def jsonable(value: Any) -> Any:
         # All fields of a row would include those that were not meant to be published.
         raise TypeError("return database rows as dicts of chosen fields, for example queryset.values('id').")
     try:
-        return to_jsonable_python(value, by_alias=True, inf_nan_mode="null")
-    except (PydanticSerializationError, UnicodeDecodeError) as error:
+        return to_jsonable_python(value, by_alias=True, inf_nan_mode="null", fallback=_text)
+    except (PydanticSerializationError, TypeError, UnicodeDecodeError) as error:
         raise TypeError(f"it has no JSON form ({error}).") from error
 
 
@@ -62,6 +63,12 @@ def sendable(data: Any, secret_names: tuple[str, ...]) -> Any:
 @lru_cache(maxsize=1)
 def _redactor(names: tuple[str, ...]) -> Redactor:
     return Redactor(names)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Promise):
+        return str(value)
+    raise TypeError(f"Unable to serialize unknown type: {type(value)}")
 
 
 def _holds_rows(value: Any) -> bool:

@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from django.contrib.auth.models import Group
-from pydantic import Field
+from django.test import override_settings
+from django.utils.translation import gettext_lazy, override
+from pydantic import BaseModel, Field
 
 from mcp_app import Context, prompt, resource, tool
 from mcp_app.catalogue.definitions.definition import DefinitionError
@@ -335,3 +337,65 @@ def test_a_model_as_argument_is_an_error_at_start(registered: Registry) -> None:
 
     with pytest.raises(DefinitionError, match=r"\.take: parameter 'group' is the model Group.* Take its key"):
         tool(take)
+
+
+class Form(BaseModel):
+    agreed: bool = Field(True, description=gettext_lazy("Yes"))
+
+
+@override_settings(LANGUAGE_CODE="de")
+def test_translated_texts_are_offered_in_the_language_of_the_project(registered: Registry) -> None:
+    def ask(word: Annotated[str, Field(description=gettext_lazy("Yes"))], form: Form) -> Form:
+        return form
+
+    with override("fr"):
+        tool(title=gettext_lazy("Yes"), description=gettext_lazy("No"))(ask)
+        prompt(title=gettext_lazy("No"))(greet)
+    wire = registered.tools["ask"].wire
+    assert (wire["title"], wire["description"]) == ("Ja", "Nein")
+    assert wire["inputSchema"]["properties"]["word"]["description"] == "Ja"
+    assert wire["inputSchema"]["$defs"]["Form"]["properties"]["agreed"]["description"] == "Ja"
+    assert wire["outputSchema"]["properties"]["agreed"]["description"] == "Ja"
+    assert registered.prompts["greet"].wire["title"] == "Nein"
+
+
+def greet(name: str) -> str:
+    return name
+
+
+class Shelf:
+    def __init__(self, books: int) -> None:
+        self.books = books
+
+    def count(self, more: int) -> int:
+        """Count."""
+        return self.books + more
+
+    async def acount(self, more: int) -> int:
+        """Count."""
+        return self.books + more
+
+    @classmethod
+    def named(cls, name: str) -> str:
+        """Name."""
+        return f"{cls.__name__} {name}"
+
+    @staticmethod
+    def size() -> int:
+        """Size."""
+        return 1
+
+
+def test_methods_of_an_object_are_tools(registered: Registry) -> None:
+    shelf = Shelf(3)
+    for method in (shelf.count, shelf.acount, Shelf.named, Shelf.size):
+        tool(method)
+    assert list(registered.tools) == ["count", "acount", "named", "size"]
+    assert registered.tools["count"].function.call(more=1) == 4
+    assert registered.tools["count"].code_path.endswith("Shelf.count")
+    assert "self" not in str(registered.tools["acount"].wire["inputSchema"])
+
+
+def test_a_method_without_its_object_is_an_error_with_the_remedy(registered: Registry) -> None:
+    with pytest.raises(DefinitionError, match=r"Shelf\.count: .* tool\(obj\.method\)"):
+        tool(Shelf.count)
