@@ -67,11 +67,13 @@ class Composition:
         assert given["DATABASE_URL"] == "postgresql://mcp:secret@database:5432/mcp"
         assert given["REDIS_URL"] == "redis://valkey:6379/0"
         assert given["DEMO"] == "off"
+        assert given["MCP_APPS_PATH"] == "/tools"
         given |= {
             "DEMO": "on",  # Its tools are what these tests call.
             "DATABASE_URL": self._database_url,
             "REDIS_URL": self._redis_url,
             "DATA_DIR": str(self.folder / "data"),
+            "MCP_APPS_PATH": str(self.folder),
             "HOST": "127.0.0.1",
             "PORT": str(self.ports.get(name, 8000)),
             "TRUSTED_PROXIES": "127.0.0.1",

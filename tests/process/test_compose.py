@@ -83,6 +83,17 @@ def test_every_service_is_one_that_this_test_knows() -> None:
     }
 
 
+def test_the_folder_of_your_apps_is_mounted_for_every_service_that_runs_code() -> None:
+    given = {"SECRET_KEY": "x", "POSTGRES_PASSWORD": "y", "MCP_APPS": "mytools", "MCP_APPS_PATH": "/srv/apps"}
+    found = services(given)
+    for name in ("web-1", "web-2", "worker", "beat", "migrate"):
+        assert found[name]["environment"]["MCP_APPS"] == "mytools"
+        assert found[name]["environment"]["MCP_APPS_PATH"] == "/tools"
+        assert "/srv/apps:/tools:ro" in found[name]["volumes"]
+    # Without a folder, an empty volume takes its place.
+    assert "tools:/tools:ro" in services({**given, "MCP_APPS_PATH": ""})["web-1"]["volumes"]
+
+
 def test_nginx_waits_for_a_silent_process_no_longer_than_for_three_keep_alives() -> None:
     text = (ROOT / "deploy" / "nginx.conf").read_text()
     streams = text[text.index("location ~ ^/(mcp|sse") :]

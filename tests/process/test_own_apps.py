@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +18,17 @@ from tests.raw_http import Mcp
 pytestmark = pytest.mark.process
 
 
-def manage(folder: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *words: str, **settings: str) -> dict[str, Any]:
+    """What starts a command of this installation from another folder."""
     inherited = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment = {**inherited, "DATA_DIR": str(folder / "data"), **settings}
+    return {"args": [sys.executable, ROOT / "manage.py", *words], "cwd": folder, "env": environment}
+
+
+def manage(folder: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, ROOT / "manage.py", *words],
-        cwd=folder, env={**inherited, "DATA_DIR": str(folder / "data"), **settings},
-        text=True, capture_output=True, timeout=180, check=False,
-    )  # fmt: skip
+        **command(folder, *words, **settings), text=True, capture_output=True, timeout=180, check=False
+    )
 
 
 def test_a_new_app_passes_its_own_test_and_its_tool_is_served(tmp_path: Path) -> None:
@@ -41,6 +47,44 @@ def test_a_new_app_passes_its_own_test_and_its_tool_is_served(tmp_path: Path) ->
             assert client.tool("word_count", text="a b c")["result"]["structuredContent"] == {"result": 3}
     finally:
         installation.close()
+
+
+def test_a_client_that_starts_the_server_as_its_child_is_offered_the_apps_too(tmp_path: Path) -> None:
+    assert manage(tmp_path, "mcp_startapp", "mytools", str(tmp_path / "tools" / "mytools")).returncode == 0
+    assert manage(tmp_path, "migrate", "--verbosity", "0").returncode == 0
+    settings = {"MCP_APPS": "mytools", "MCP_APPS_PATH": str(tmp_path / "tools")}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    client = {"name": "raw", "version": "1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    with subprocess.Popen(**command(tmp_path, "mcp_stdio", **settings), **pipes, text=True) as server:
+        assert "serverInfo" in exchange(server, "initialize", hello)["result"]
+        called = exchange(server, "tools/call", {"name": "word_count", "arguments": {"text": "a b c"}})
+        assert called["result"]["structuredContent"] == {"result": 3}
+    assert server.returncode == 0
+
+
+def exchange(server: subprocess.Popen[str], method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Send one request on standard input, and read its answer."""
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(
+        json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}) + "\n"
+    )
+    server.stdin.flush()
+    answer: dict[str, Any] = json.loads(server.stdout.readline())
+    return answer
+
+
+def test_a_mistake_in_an_app_is_shown_with_its_place_by_every_command(tmp_path: Path) -> None:
+    app = tmp_path / "tools" / "mytools"
+    assert manage(tmp_path, "mcp_startapp", "mytools", str(app)).returncode == 0
+    (app / "mcp.py").write_text("import no_such_library\n")
+    for name in ("mcp_stdio", "up", "mcp_doctor"):
+        done = manage(tmp_path, name, MCP_APPS="mytools", MCP_APPS_PATH=str(app.parent))
+        assert done.returncode == 1
+        assert f"{app / 'mcp.py'}:1: ModuleNotFoundError: No module named 'no_such_library'" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.db.models import F
 from django.test import Client, override_settings
@@ -17,6 +19,7 @@ from django.utils import timezone
 from mcp_app.admin import dashboard as module
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
 from mcp_app.auth.services import issue_api_key
+from mcp_app.code_fault import CodeFault
 from mcp_app.models import (
     ApiKey,
     Call,
@@ -113,6 +116,19 @@ def test_what_a_busy_process_could_not_log_is_counted_all_the_same(root: Client,
     queue: Any = ListQueue(batch(line("1"), skipped=40, tally=tally.written()))
     drain_once(queue)
     assert (tile(shown(root), "Calls per minute").note, shown(root).tools[0].calls) == ("41 calls", 41)
+
+
+def test_edited_code_that_is_not_served_is_the_first_fault_with_its_place(
+    root: Client, empty: Seed, tmp_path: Path
+) -> None:
+    path = tmp_path / "code_fault.json"
+    CodeFault("/tools/mcp.py", 3, "SyntaxError: <b>no</b>").write(path)
+    with override_settings(MCP={**settings.MCP, "CODE_FAULT_FILE": str(path)}):
+        assert "/tools/mcp.py:3: SyntaxError" in shown(root).verdict.faults[0].text
+        text = root.get(address()).content.decode()
+        path.unlink()
+        assert not any("edited" in reason.text for reason in shown(root).verdict.faults)
+    assert "/tools/mcp.py:3: SyntaxError: &lt;b&gt;no" in text
 
 
 def test_only_the_time_that_was_asked_for_is_counted(root: Client, empty: Seed) -> None:
