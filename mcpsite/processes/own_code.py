@@ -58,10 +58,9 @@ class Barrier(MetaPathFinder):
     def _is_own(self, name: str, path: Sequence[str] | None) -> bool:
         if any(app == name or app.startswith(f"{name}.") for app in self._apps) or name.endswith(".apps"):
             return False
-        if path is not None:
-            return any(str(place).startswith(self._within) for place in path)
-        found = PathFinder.find_spec(name, list(self._within))
-        return found is not None
+        places = self._within if path is None else [p for p in path if str(p).startswith(self._within)]
+        # Django also asks for modules that are not there.
+        return bool(places) and PathFinder.find_spec(name, list(places)) is not None
 
 
 def wait_for_permission(environment: Environment) -> None:
