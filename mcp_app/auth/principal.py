@@ -6,6 +6,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
+from mcp_app.protocol.scopes import ADMIN
+
 
 class Everything:
     """The permissions of a superuser: every name is in it."""
@@ -35,6 +37,11 @@ class WithoutAdministration:
 
     def __repr__(self) -> str:
         return f"{self._held!r} without administration"
+
+
+def below(held: frozenset[str], permissions: Container[str]) -> Container[str]:
+    """The permissions under the ceiling of a token with the scopes ``held``."""
+    return permissions if ADMIN in held else WithoutAdministration(permissions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app import conf, database_clock
-from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal, WithoutAdministration
+from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal, below
 from mcp_app.models import ApiKey, audit
+from mcp_app.protocol.scopes import widened
 from mcp_app.streams.blocking.announce import announce
 from mcp_app.text import marked
 
@@ -149,22 +150,24 @@ def permissions_of(user: AbstractBaseUser) -> Any:
     return frozenset(user.get_all_permissions())  # type: ignore[attr-defined]
 
 
-def principal_of(key: str, user_id: int | None, api_key_id: int | None) -> Principal:
+def principal_of(key: str, user_id: int | None, api_key_id: int | None, scopes: str = "") -> Principal:
     """The principal of a stored call, as it is allowed now; no credential is needed or known.
 
-    A user or key that is gone leaves a principal without permissions.
+    A user or key that is gone leaves a principal without permissions. The ceiling of a token is stored with
+    its call.
     """
+    held = widened(scopes.split()) if scopes or OF_CLIENT in key else None
     if user_id is None:
-        return LOOPBACK if key == LOOPBACK.key else Principal(key=key, name=key, permissions=frozenset())
+        return LOOPBACK if key == LOOPBACK.key else Principal(key, key, frozenset(), scopes=held)
     user = get_user_model().objects.filter(pk=user_id, is_active=True).first()
     if user is None:
-        return Principal(key=key, name=key, permissions=frozenset())
+        return Principal(key, key, frozenset(), scopes=held)
     permissions = permissions_of(user)
     return Principal(
         key=key,
         name=user.get_username(),
-        # Scopes are not stored with a call: the narrower ceiling is the safe one.
-        permissions=WithoutAdministration(permissions) if OF_CLIENT in key else permissions,
+        permissions=permissions if held is None else below(held, permissions),
         user_id=user_id,
         api_key_id=api_key_id,
+        scopes=held,
     )

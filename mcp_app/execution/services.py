@@ -150,7 +150,14 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
     return new_call(
         entry,
         given,
-        Principal(old.principal, old.principal, frozenset(), old.user_id, old.api_key_id),
+        Principal(
+            old.principal,
+            old.principal,
+            frozenset(),
+            old.user_id,
+            old.api_key_id,
+            scopes=frozenset(old.scopes.split()),
+        ),
         session_id=f"operator-{secrets.token_hex(16)}",
         request_id=old.request_id,
         meta={"progressToken": OPERATOR_TOKEN},

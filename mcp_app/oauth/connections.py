@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app import conf, database_clock
-from mcp_app.auth.principal import Principal, WithoutAdministration
+from mcp_app.auth.principal import Principal, below
 from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS, permissions_of
 from mcp_app.auth.site import offers_oauth, resource
 from mcp_app.models import audit
@@ -191,11 +191,11 @@ def find_principal(token: str) -> Principal | None:
     if not usable or connection.resource != resource():
         return None
     _note_used(connection)
-    held, permissions = scopes.widened(row.scope.split()), permissions_of(connection.user)
+    held = scopes.widened(row.scope.split())
     return Principal(
         key=principal_key(connection),
         name=connection.user.get_username(),
-        permissions=permissions if scopes.ADMIN in held else WithoutAdministration(permissions),
+        permissions=below(held, permissions_of(connection.user)),
         user_id=connection.user_id,
         expires_at=database_clock.own(row.expires_at.timestamp()),
         scopes=held,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_app import conf
 from mcp_app.auth.external.people import person_of
-from mcp_app.auth.principal import Principal, WithoutAdministration
+from mcp_app.auth.principal import Principal, below
 from mcp_app.auth.services import OF_CLIENT, permissions_of
 from mcp_app.auth.site import names_provider, resource
-from mcp_app.protocol import scopes
 
 if TYPE_CHECKING:
     from mcp_app.auth.external.verification import Verification
@@ -38,12 +37,11 @@ def find_principal(token: str) -> Principal | None:
     user = person_of(claims)
     if user is None:
         return None
-    permissions = permissions_of(user)
     client = sha256(claims.client.encode(errors="backslashreplace")).hexdigest()[:16]
     return Principal(
         key=f"user:{user.pk}{OF_CLIENT}external-{client}",
         name=user.get_username(),
-        permissions=permissions if scopes.ADMIN in claims.scopes else WithoutAdministration(permissions),
+        permissions=below(claims.scopes, permissions_of(user)),
         user_id=user.pk,
         expires_at=claims.ends,
         scopes=claims.scopes,

@@ -10,6 +10,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, digest
+from mcp_app.protocol.scopes import in_order
 
 PREFIX = "call-"
 
@@ -46,6 +47,7 @@ def new_call(
         principal=principal.key,
         user_id=principal.user_id,
         api_key_id=principal.api_key_id,
+        scopes=in_order(principal.scopes or ()),
         tool=entry.name,
         arguments=whole,
         meta=meta,

@@ -19,13 +19,17 @@ DEFAULT_QUEUE = "celery"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a client asked for, and where it hears of it: the same before a call is stored and after."""
+    """What a client asked for, and where it hears of it: the same before a call is stored and after.
+
+    ``scopes`` are the ceiling of its token; "" for a credential without one.
+    """
 
     session_id: str
     request_id: str | int
     principal: str
     user_id: int | None
     api_key_id: int | None
+    scopes: str = ""
     tool: str
     arguments: dict[str, Any]
     meta: dict[str, Any]
@@ -139,6 +143,7 @@ def record(row: Call) -> CallRecord:
         principal=row.principal,
         user_id=row.user_id,
         api_key_id=row.api_key_id,
+        scopes=row.scopes,
         tool=row.tool,
         arguments=orjson.loads(row.arguments),
         meta=orjson.loads(row.meta),

@@ -147,7 +147,7 @@ class Worker:
                 return None
             claimed.append((record, monotonic()))
         record, claimed_at = claimed[0]
-        principal = principal_of(record.principal, record.user_id, record.api_key_id)
+        principal = principal_of(record.principal, record.user_id, record.api_key_id, record.scopes)
         failpoints.reach("after-claim")
         renewer = LeaseRenewer(
             record,

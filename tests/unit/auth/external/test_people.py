@@ -14,6 +14,7 @@ from mcp_app.auth.external.principals import find_principal
 from mcp_app.auth.services import principal_of
 from mcp_app.models import AuditEvent, ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
+from mcp_app.protocol.scopes import in_order
 from tests.identity_provider import IdentityProvider
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -212,7 +213,12 @@ class TestScopes:
         assert "mcp_app.view_tool" in admin.permissions
         assert "mcp_app.change_tool" not in admin.permissions
         later = principal_of(admin.key, grace.pk, None)
-        assert "mcp_app.view_tool" not in later.permissions, "a stored call knows no scopes"
+        assert "mcp_app.view_tool" not in later.permissions, "of a call without scopes nothing is known"
+        assert later.scopes == frozenset()
+        stored = principal_of(admin.key, grace.pk, None, in_order(admin.scopes or ()))
+        assert stored.scopes == admin.scopes
+        assert "mcp_app.view_tool" in stored.permissions
+        assert "mcp_app.change_tool" not in stored.permissions
 
     @pytest.mark.parametrize(
         ("claims", "held"),

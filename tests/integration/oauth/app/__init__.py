@@ -1,0 +1,1 @@
+"""Tools that tell what their caller may do."""
