@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
@@ -60,9 +60,12 @@ def session_headers(reply: Reply) -> dict[str, str]:
     return {**ACCEPT, "Mcp-Session-Id": session, "MCP-Protocol-Version": VERSION}
 
 
-def repeated(port: int, message: dict[str, Any], check: Callable[[Reply], None]) -> Script:
-    """One session, then the same request over and over; each answer is one operation."""
-    headers = session_headers((yield request(port, "POST", ACCEPT, INITIALIZE)))
+def repeated(
+    port: int, message: dict[str, Any], check: Callable[[Reply], None], more: dict[str, str] | None = None
+) -> Script:
+    """One session, then the same request over and over, each with ``more``; each answer is one operation."""
+    more = more or {}
+    headers = session_headers((yield request(port, "POST", {**ACCEPT, **more}, INITIALIZE))) | more
     _empty((yield request(port, "POST", headers, INITIALIZED)))
     data = request(port, "POST", headers, message)
     judged = b""
@@ -91,6 +94,15 @@ def alone(port: int, message: dict[str, Any], check: Callable[[Reply], None]) ->
                 raise WrongAnswer(f"not of {MODERN}: {reply.body[:300]!r}")
             judged = reply.body
         yield None
+
+
+def each_once(port: int, message: dict[str, Any], headers: Iterator[dict[str, str]]) -> Script:
+    """The same request of 2026-07-28, every time with the next of ``headers``."""
+    stands = {**ACCEPT, "MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
+    for more in headers:
+        _result((yield request(port, "POST", {**stands, **more}, {**message, "params": {"_meta": META}})))
+        yield None
+    raise WrongAnswer("there are no more headers to send")
 
 
 def sessions(port: int) -> Script:

@@ -25,6 +25,33 @@ OPENCODE = "http://127.0.0.1:19876/mcp/oauth/callback"
 _CODE = {"grant_types": ["authorization_code", "refresh_token"], "response_types": ["code"]}
 _PUBLIC = {**_CODE, "token_endpoint_auth_method": "none"}
 
+# Those that publish a document about themselves instead: its address, what it says, the address asked for.
+PUBLISHED = (
+    (
+        "C1 Claude",
+        "https://claude.ai/oauth/mcp-oauth-client-metadata",
+        ["https://claude.ai/api/mcp/auth_callback", "https://claude.com/api/mcp/auth_callback"],
+        "https://claude.ai/api/mcp/auth_callback",
+    ),
+    (
+        "C2 Claude Code",
+        "https://claude.ai/oauth/claude-code-client-metadata",
+        ["http://localhost/callback", "http://127.0.0.1/callback"],
+        "http://localhost:3118/callback",
+    ),
+    (
+        "C4 VS Code",
+        "https://vscode.dev/oauth/client-metadata.json",
+        [
+            "https://insiders.vscode.dev/redirect",
+            "https://vscode.dev/redirect",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:33418/",
+        ],
+        "http://127.0.0.1:33418/",
+    ),
+)
+
 KNOWN = (
     Known(
         "C1 Claude",

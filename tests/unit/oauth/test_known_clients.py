@@ -5,15 +5,21 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import orjson
 import pytest
 from django.test import Client as Browser
 
+from mcp_app.egress.client import Fetched
+from mcp_app.egress.policy import Policy
+from mcp_app.models import AuditEvent
 from mcp_app.oauth.connections import find_principal
+from mcp_app.oauth.documents import find_or_fetch
 from mcp_app.oauth.models import Client
-from tests.unit.oauth.clients import KNOWN, Known
+from tests.unit.oauth.clients import KNOWN, PUBLISHED, Known
 from tests.unit.oauth.flow import BASE, Program, sent_back
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+GRANTS = ["authorization_code", "refresh_token"]
 
 
 @pytest.mark.requirement("AUTH-32", "AUTH-33", "AUTH-44", "AUTH-47")
@@ -27,6 +33,8 @@ def test_a_known_client_registers_connects_and_refreshes(browser: Browser, known
     assert len(told["redirect_uris"]) == known.keeps
     assert set(told["grant_types"]) == {"authorization_code", "refresh_token"}
     program.client_id = told["client_id"]
+    row = Client.objects.get(client_id=program.client_id)
+    assert row.redirect_uris.split() == told["redirect_uris"]
     way_back = program.decide(program.ask(scope=known.scope))
     assert way_back["Location"].startswith(known.redirect_uri)
     assert sent_back(way_back)["iss"] == BASE
@@ -44,6 +52,63 @@ def test_a_known_client_registers_connects_and_refreshes(browser: Browser, known
     first, second = ask(program, told, refresh), ask(program, told, refresh)
     assert first["access_token"] == second["access_token"]
     assert find_principal(tokens["access_token"]) is not None
+    noted = AuditEvent.objects.order_by("pk").values_list("action", "object_key")
+    (connection,) = row.connections.all()
+    assert list(noted) == [("oauth.client_register", row.client_id), ("oauth.allow", str(connection.pk))]
+
+
+@pytest.mark.requirement("AUTH-09", "AUTH-35")
+@pytest.mark.parametrize(
+    "typed", ["http://127.0.0.1:8000/mcp/", "HTTP://LOCALHOST:8000/mcp", "http://127.0.0.1:8000/mcp?v=2"]
+)
+@pytest.mark.parametrize("known", KNOWN, ids=str)
+def test_a_known_client_may_spell_the_address_otherwise_but_not_another_one(
+    browser: Browser, known: Known, typed: str
+) -> None:
+    program = Program(browser, "none yet", known.redirect_uri)
+    told = program.register(**known.said).json()
+    program.client_id = told["client_id"]
+    page = program.ask(scope=known.scope, resource=typed)
+    if "?" in typed:
+        # Shown to the person, or told to a program on their machine: never a code.
+        assert b"invalid_target" in page.content or "invalid_target" in page["Location"]
+        return
+    form = {
+        "grant_type": "authorization_code",
+        "code": sent_back(program.decide(page))["code"],
+        "redirect_uri": known.redirect_uri,
+        "code_verifier": program.verifier,
+        "resource": typed,
+    }
+    tokens = ask(program, told, form)
+    assert find_principal(tokens["access_token"]) is not None
+    ask(
+        program,
+        told,
+        {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], "resource": typed},
+    )
+
+
+@pytest.mark.requirement("AUTH-32", "AUTH-41")
+@pytest.mark.parametrize(
+    ("address", "uris", "wanted"), [row[1:] for row in PUBLISHED], ids=[row[0] for row in PUBLISHED]
+)
+def test_a_known_client_connects_by_its_document(
+    browser: Browser, address: str, uris: list[str], wanted: str
+) -> None:
+    said = {"client_id": address, "client_name": "Published", "redirect_uris": uris, "grant_types": GRANTS}
+
+    async def fetched(url: str, policy: Policy) -> Fetched:
+        return Fetched(url, 200, "application/json", "", orjson.dumps(said), "")
+
+    find_or_fetch(address, fetched)
+    program = Program(browser, address, wanted)
+    tokens = program.connect()
+    assert find_principal(tokens["access_token"]) is not None
+    first, second = (program.refresh(tokens["refresh_token"]).json() for _ in range(2))
+    assert first["access_token"] == second["access_token"]
+    row = Client.objects.get(client_id=address)
+    assert (row.registration_source, row.redirect_uris.split()) == ("cimd", uris)
 
 
 def ask(program: Program, told: dict[str, Any], form: dict[str, str]) -> dict[str, Any]:

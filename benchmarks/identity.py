@@ -1,0 +1,217 @@
+"""What knowing the caller costs: ``python -m benchmarks.identity``.
+
+Processor time of the server for one call without a credential, with a token of the embedded authorization
+server, and with the JWT of an identity provider; the first sight of a token that no process has seen; and the
+rows of the catalogue with two people and with 1,000 of them in 200 groups. All rows of a round take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvloop
+
+from benchmarks import load, scenarios
+from benchmarks.processes import cores
+from benchmarks.servers import pin
+from tests.identity_provider import IdentityProvider
+from tests.live import LiveServer, cpu_seconds
+
+PEOPLE, GROUPS = 1_000, 200
+CONNECTIONS = 32
+# Tokens that are seen for the first time: of each kind, enough for so many rounds of so many seconds.
+UNSEEN, UNSEEN_ROUNDS, UNSEEN_SECONDS = 6_000, 5, 0.3
+MOST_MICROSECONDS = 5.0
+MOST_FIRST_MS = {"opaque token": 2.0, "JWT": 1.0}
+MOST_CHANGE = 1.05
+AUDIENCE = "api://bench"
+# Some providers put every group of a person into their tokens.
+LONG = "x" * 5_600
+PREPARED = """
+import json
+from datetime import timedelta
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from django.utils import timezone
+from mcp_app.auth.site import resource
+from mcp_app.oauth import secrets
+from mcp_app.oauth.models import AccessToken, Client, Connection
+
+users = get_user_model().objects
+people = users.bulk_create([users.model(username=f"person{{n}}") for n in range({people})])
+groups = Group.objects.bulk_create([Group(name=f"group{{n}}") for n in range({groups})])
+through = users.model.groups.through.objects
+through.bulk_create(
+    [through.model(user=person, group=groups[(n + k) % len(groups)])
+     for n, person in enumerate(people) for k in range(min(5, len(groups)))]
+)
+ada = users.create_user("ada")
+ada.groups.set(groups)
+ends = timezone.now() + timedelta(hours=1)
+client = Client.objects.create(client_id="bench", redirect_uris="https://a.example/")
+scope = "mcp mcp:tools mcp:resources mcp:prompts"
+connection = Connection.objects.create(
+    user=ada, client=client, resource=resource(), scope=scope, redirect_uri="https://a.example/", ends_at=ends
+)
+tokens = [secrets.new(secrets.ACCESS) for _ in range({tokens})]
+AccessToken.objects.bulk_create(
+    [AccessToken(connection=connection, digest=secrets.digest(token), scope=scope, expires_at=ends)
+     for token in tokens]
+)
+print(json.dumps(tokens))
+"""
+Make = Callable[[], load.Script]
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that carries it."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+@dataclass
+class Row:
+    """One measured thing and, round by round, processor time of the server and time of the clock, in µs."""
+
+    name: str
+    server: LiveServer
+    make: Make
+    connections: int = CONNECTIONS
+    costs: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+
+    def once(self, seconds: float) -> None:
+        pid = self.server.processes[0].pid
+        scripts = [self.make() for _ in range(self.connections)]
+        measured = uvloop.run(load.drive(self.server.ports[0], scripts, seconds, lambda: cpu_seconds(pid)))
+        self.costs.append(measured.cpu_microseconds)
+        self.times.append(self.connections / measured.per_second * 1e6)
+
+
+def calls(name: str, server: LiveServer, headers: dict[str, str] | None) -> Row:
+    """``tools/call`` in sessions, all with the same headers."""
+    port = server.ports[0]
+    return Row(name, server, lambda: scenarios.repeated(port, scenarios.ECHO, scenarios.check_echo, headers))
+
+
+def first_sights(name: str, server: LiveServer, tokens: list[str]) -> Row:
+    """One request after the other, each with a token that was never seen before."""
+    unseen: Iterator[dict[str, str]] = map(bearer, tokens)
+    port = server.ports[0]
+    return Row(name, server, lambda: scenarios.each_once(port, scenarios.DISCOVER, unseen), connections=1)
+
+
+def catalogue(server: LiveServer, headers: dict[str, str], size: int) -> list[Row]:
+    """The rows that a list of people could change."""
+    port = server.ports[0]
+    checks: dict[str, tuple[dict[str, Any], Callable[[load.Reply], None]]] = {
+        "tools/call echo": (scenarios.ECHO, scenarios.check_echo),
+        "ping": (scenarios.PING, scenarios.check_ping),
+        f"tools/list {size}": (scenarios.TOOLS_LIST, scenarios.check_tools(size, paged=True)),
+    }
+    return [
+        Row(name, server, lambda asked=asked: scenarios.repeated(port, *asked, headers))  # type: ignore[misc]
+        for name, asked in checks.items()
+    ]
+
+
+def started(stack: ExitStack, size: int, **environment: str) -> LiveServer:
+    """A server on the first core, with Redis on the other one."""
+    # With one order of sets and tables in all processes, a difference is not that of their seeds.
+    env = {"BENCH_TOOLS": str(size), "DEMO": "off", "PYTHONHASHSEED": "0", **environment}
+    server = stack.enter_context(LiveServer(1, settings="benchmarks.settings", env=env))
+    pins = cores()
+    if pins is not None and server.redis.process is not None:
+        pin(server.processes[0].pid, pins[0])
+        pin(server.redis.process.pid, pins[1])
+    return server
+
+
+def prepared(server: LiveServer, people: int, groups: int, tokens: int) -> list[str]:
+    """Tokens of one person, beside so many others; the person is in every group."""
+    code = PREPARED.format(people=people, groups=groups, tokens=tokens)
+    found: list[str] = json.loads(server.shell(code).strip().splitlines()[-1])
+    return found
+
+
+def emit(**facts: object) -> None:
+    """One JSON object on a line of its own."""
+    print(json.dumps(facts), flush=True)
+
+
+def measure(rounds: int, seconds: float, size: int = 100) -> bool:
+    """All rounds; True when every target is met."""
+    with ExitStack() as stack:
+        provider = stack.enter_context(IdentityProvider())
+        few = started(stack, size, MCP_AUTH="required")
+        many = started(stack, size, MCP_AUTH="required")
+        external = started(
+            stack, size, MCP_AUTH="external", OAUTH_ISSUER=provider.issuer, OAUTH_AUDIENCE=AUDIENCE,
+            OAUTH_CREATE_USERS="on", EGRESS_ALLOW="127.0.0.0/8",
+        )  # fmt: skip
+        token, *opaque = prepared(few, 1, 1, UNSEEN)
+        (of_many,) = prepared(many, PEOPLE, GROUPS, 1)
+        jwts = [provider.token(aud=AUDIENCE, jti=str(number)) for number in range(UNSEEN)]
+        none = calls("no credential", started(stack, size), None)
+        known = [
+            calls("opaque token", few, bearer(token)),
+            calls("JWT", external, bearer(provider.token(aud=AUDIENCE))),
+        ]
+        longest = calls("JWT of 8 KB", external, bearer(provider.token(aud=AUDIENCE, groups=LONG)))
+        unseen = [first_sights("opaque token", few, opaque), first_sights("JWT", external, jwts)]
+        pairs = list(
+            zip(catalogue(few, bearer(token), size), catalogue(many, bearer(of_many), size), strict=True)
+        )
+        if pins := cores():
+            os.sched_setaffinity(0, {pins[1]})
+        rows = [none, *known, longest, *(row for pair in pairs for row in pair)]
+        for number in range(rounds):
+            for row in rows[:: 1 if number % 2 else -1]:
+                row.once(seconds)
+            for row in unseen if number < UNSEEN_ROUNDS else ():
+                row.once(UNSEEN_SECONDS)
+        if pins:
+            os.sched_setaffinity(0, set(pins))
+    return judge(none, known, longest, unseen, pairs)
+
+
+def judge(none: Row, known: list[Row], longest: Row, unseen: list[Row], pairs: list[tuple[Row, Row]]) -> bool:
+    """Compare with the targets; the long token is only told: most of its cost is that of its bytes."""
+    met = []
+    emit(work="tools/call", caller=none.name, median_cpu_us=round(statistics.median(none.costs), 1))
+    for row in (*known, longest):
+        more = statistics.median(a - b for a, b in zip(row.costs, none.costs, strict=True))
+        good = more <= MOST_MICROSECONDS
+        emit(target="µs of a call more than without a credential", caller=row.name, value=round(more, 1),
+             **({"at_most": MOST_MICROSECONDS, "met": good} if row is not longest else {}))  # fmt: skip
+        met.append(good or row is longest)
+    for row in unseen:
+        took, most = statistics.median(row.times) / 1e3, MOST_FIRST_MS[row.name]
+        met.append(took <= most)
+        emit(target="ms of the first sight", caller=row.name, value=round(took, 2),
+             cpu=round(statistics.median(row.costs) / 1e3, 2), at_most=most, met=met[-1])  # fmt: skip
+    for few, many in pairs:
+        change = statistics.median(b / a for a, b in zip(few.costs, many.costs, strict=True))
+        met.append(change <= MOST_CHANGE)
+        emit(target=f"{few.name} with {PEOPLE:,} people in {GROUPS} groups, of that with two",
+             value=round(change, 3), at_most=MOST_CHANGE, met=met[-1])  # fmt: skip
+    return all(met)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    wanted = parser.parse_args(arguments)
+    return 0 if measure(wanted.rounds, wanted.seconds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
