@@ -1,4 +1,4 @@
-"""Another process of the installation: edits one tool for each line it reads, and says when it began."""
+"""Another process of the installation: edits one tool for each line it reads, and says when it committed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ def main() -> None:
     import django
 
     django.setup()
+    from django.db import transaction
+
     from mcp_app.catalogue.changing.services import update_entry
     from mcp_app.models import Tool
 
-    print("ready", time.monotonic(), flush=True)
+    committed = [time.monotonic()]
+    print("ready", *committed, flush=True)
     for number, _ in enumerate(sys.stdin, start=1):
-        entry = Tool.objects.get(name="echo")
-        began = time.monotonic()
-        update_entry(entry=entry, actor=None, title=f"Echo {number}")
-        print("changed", began, flush=True)
+        with transaction.atomic():
+            # The first to be called after the commit, before the other processes are told.
+            transaction.on_commit(lambda: committed.append(time.monotonic()))
+            update_entry(entry=Tool.objects.get(name="echo"), actor=None, title=f"Echo {number}")
+        print("changed", committed[-1], flush=True)
 
 
 if __name__ == "__main__":

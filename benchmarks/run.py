@@ -148,17 +148,21 @@ def emit(**facts: object) -> None:
     print(json.dumps(facts), flush=True)
 
 
-def idle_streams(servers: Servers, count: int) -> bool:
-    """Memory of idle streams on both servers, and how fast a change reaches them on ours."""
-    live = servers.ours[10]
+def told(servers: Servers, count: int, kind: type[streams.Stream]) -> streams.Idle:
+    """Open streams to our server with ten tools, and change one of these."""
+    port = servers.port(10)
     fitting = streams.allow_open_files(count)
-    changer = streams.Changer(live.environment)
+    changer = streams.Changer(servers.ours[10].environment)
     try:
-        ours = uvloop.run(streams.measure(live.ports[0], lambda: live.processes[0].rss, fitting, changer))
+        return uvloop.run(streams.measure(port, servers.pid(port), fitting, changer.change, kind))
     finally:
         changer.stop()
-    sdk_rss = servers.processes["sdk"]
-    sdk = uvloop.run(streams.measure(servers.sdk, lambda: sdk_rss.rss, fitting, None))
+
+
+def idle_streams(servers: Servers, count: int) -> bool:
+    """Memory of idle streams on both servers, and how fast a change reaches them on ours."""
+    ours = told(servers, count, streams.Stream)
+    sdk = uvloop.run(streams.measure(servers.sdk, servers.pid(servers.sdk), ours.streams, None))
     for name, idle in (("ours", ours), ("sdk", sdk)):
         emit(
             work="idle GET stream",
@@ -166,30 +170,21 @@ def idle_streams(servers: Servers, count: int) -> bool:
             streams=idle.streams,
             kib_each=round(idle.bytes_each / 1024, 1),
         )
-    half = statistics.median(half for half, _ in ours.changes)
-    last = statistics.median(last for _, last in ours.changes)
-    emit(work="catalogue change told", server="ours", streams=ours.streams, ms_half=round(half, 1),
-         ms_last=round(last, 1), changes=len(ours.changes))  # fmt: skip
+    emit(work="catalogue change told", server="ours", streams=ours.streams,
+         ms_half=round(ours.median("half"), 1), ms_last=round(ours.median("last"), 1),
+         changes=len(ours.changes))  # fmt: skip
     return ours.bytes_each / 1024 <= MOST_KIB
 
 
 def listeners(servers: Servers, count: int) -> bool:
     """One change told to many subscriptions of 2026-07-28, all at one process; the slowest change counts."""
-    live = servers.ours[10]
-    fitting = streams.allow_open_files(count)
-    changer = streams.Changer(live.environment)
-    try:
-        idle = uvloop.run(
-            streams.measure(live.ports[0], lambda: live.processes[0].rss, fitting, changer, streams.Listener)
-        )
-    finally:
-        changer.stop()
-    last = max(last for _, last in idle.changes)
+    idle = told(servers, count, streams.Listener)
+    last = max(each.last for each in idle.changes)
     met = last <= MOST_FAN_OUT_MS
     emit(work="idle listen stream", server="ours", streams=idle.streams,
          kib_each=round(idle.bytes_each / 1024, 1))  # fmt: skip
     emit(target=f"ms of listen fan-out of one change to {idle.streams:,} streams",
-         half=round(statistics.median(half for half, _ in idle.changes), 1), last=round(last, 1),
+         half=round(idle.median("half"), 1), last=round(last, 1),
          at_most=MOST_FAN_OUT_MS, met=met)  # fmt: skip
     return met
 

@@ -37,27 +37,35 @@ class Servers:
         self.floor = self._plain("floor", "benchmarks.floor:application", core, lifespan="off")
         self.sdk = self._plain("sdk", "benchmarks.sdk_server:application", core)
         try:
-            self.typescript = self._typescript(core)
+            self.start_typescript()
         except node.NodeUnavailable as missing:
             self.missing = str(missing)
         for size in SIZES:
-            server = LiveServer(
-                1, settings="benchmarks.settings", env={"BENCH_TOOLS": str(size), "DEMO": "off"}
-            )
-            self.ours[size] = server.start()
-            if pins is not None and server.redis.process is not None:
-                pin(server.processes[0].pid, pins[0])
-                pin(server.redis.process.pid, pins[1])
+            self.start_ours(size)
+
+    def start_ours(self, size: int) -> int:
+        """Start our server with so many tools; its port."""
+        server = LiveServer(1, settings="benchmarks.settings", env={"BENCH_TOOLS": str(size), "DEMO": "off"})
+        self.ours[size] = server.start()
+        pins = cores()
+        if pins is not None and server.redis.process is not None:
+            pin(server.processes[0].pid, pins[0])
+            pin(server.redis.process.pid, pins[1])
+        return self.port(size)
 
     def _plain(self, name: str, application: str, core: int | None, *, lifespan: str = "on") -> int:
         port = free_port()
         return self._started(name, uvicorn(application, port, lifespan=lifespan), port, core)
 
-    def _typescript(self, core: int | None) -> int:
+    def start_typescript(self) -> int:
+        """Start the TypeScript SDK's server; its port. Raises NodeUnavailable."""
+        pins = cores()
         port = free_port()
         # Node looks for packages beside the script, so it is copied to where those are.
         script = shutil.copy(ROOT / "benchmarks" / "typescript_server.mjs", node.install("peer").parent)
-        return self._started("typescript", [node.executable(), script, str(port)], port, core)
+        command = [node.executable(), script, str(port)]
+        self.typescript = self._started("typescript", command, port, pins[0] if pins else None)
+        return self.typescript
 
     def _started(self, name: str, command: list[str], port: int, core: int | None) -> int:
         facts = {

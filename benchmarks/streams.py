@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -12,12 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import scenarios
-from benchmarks.load import Reply, WrongAnswer, content_length
+from benchmarks.load import Reply, WrongAnswer, whole_reply
 from benchmarks.processes import ROOT
+from tests.live import cpu_seconds, resident_bytes
 
 OPENING_AT_ONCE = 32
 TOLD_SECONDS = 20.0
 CHANGES = 5
+# The time in which the server's work after the last notification counts, too: its log, its notes in Redis.
+SETTLED_SECONDS = 1.0
+# Long enough to see what comes round every few seconds.
+IDLE_SECONDS = 6.0
 PREFIX = "io.modelcontextprotocol/"
 LISTEN_HEADERS = {
     **scenarios.ACCEPT,
@@ -67,22 +74,19 @@ class Stream(asyncio.Protocol):
                 self.opened.set_exception(error)
 
     def _handshake(self) -> None:
+        if self.step < 2:
+            reply = whole_reply(self.buffer)
+            if reply is not None:
+                self.buffer = b""
+                self._answered(reply)
+            return
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
             return
-        status = int(self.buffer[9:12])
-        if self.step == 2:
-            if status != 200 or b"text/event-stream" not in self.buffer[:end]:
-                raise WrongAnswer(f"GET: {self.buffer[:400]!r}")
-            self.buffer = b""
-            self.opened.set_result(None)
-            return
-        total = end + 4 + content_length(self.buffer, end)
-        if len(self.buffer) < total:
-            return
-        reply = Reply(status, self.buffer[:end], self.buffer[end + 4 : total])
-        self.buffer = self.buffer[total:]
-        self._answered(reply)
+        if int(self.buffer[9:12]) != 200 or b"text/event-stream" not in self.buffer[:end]:
+            raise WrongAnswer(f"GET: {self.buffer[:400]!r}")
+        self.buffer = b""
+        self.opened.set_result(None)
 
     def _answered(self, reply: Reply) -> None:
         self.step += 1
@@ -108,41 +112,68 @@ class Listener(Stream):
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """One change: ms from its commit until the first, half of and all clients heard of it, and what it cost.
+
+    ``cpu_us`` is the server's processor time for each stream, with what it did up to a second later.
+    ``waited_ms`` are the answers that somebody else got meanwhile.
+    """
+
+    first: float
+    half: float
+    last: float
+    cpu_us: float
+    waited_ms: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Idle:
-    """What so many open streams cost: bytes each, and for each change the ms until half and all were told."""
+    """What so many open streams cost: bytes each, and what happened at each change."""
 
     streams: int
     bytes_each: float
-    changes: tuple[tuple[float, float], ...]
+    changes: tuple[Told, ...]
+
+    def median(self, figure: str) -> float:
+        """The middle of one figure over all changes."""
+        return statistics.median(getattr(told, figure) for told in self.changes)
+
+    @property
+    def waited_p99(self) -> float:
+        """What one in a hundred of the others waited longer than, in milliseconds."""
+        waited = sorted(ms for told in self.changes for ms in told.waited_ms)
+        return waited[int(len(waited) * 0.99)] if waited else 0.0
 
 
-class Changer:
-    """Another process of the installation that edits the catalogue on demand, as an administrator would."""
+class Child:
+    """A process that does something for each line, and answers each with a line."""
 
-    def __init__(self, environment: dict[str, str], root: Path = ROOT) -> None:
+    def __init__(
+        self, command: list[str], environment: dict[str, str] | None = None, root: Path = ROOT
+    ) -> None:
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.change"],
+            [sys.executable, "-m", *command],
             cwd=root,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._expect("ready")
+        self.answer()
 
-    def _expect(self, word: str) -> float:
-        assert self.child.stdout is not None
-        line = self.child.stdout.readline().split()
-        if not line or line[0] != word:
-            raise WrongAnswer(f"the changing process said {line!r}")
-        return float(line[1])
-
-    def change(self) -> float:
-        """Edit one tool and commit; the moment before, in seconds of the monotonic clock all share."""
+    def say(self) -> None:
+        """Have it do its work once."""
         assert self.child.stdin is not None
         self.child.stdin.write("\n")
         self.child.stdin.flush()
-        return self._expect("changed")
+
+    def answer(self) -> str:
+        """Its next line."""
+        assert self.child.stdout is not None
+        line = self.child.stdout.readline()
+        if not line:
+            raise WrongAnswer(f"{self.child.args!r} ended")
+        return line
 
     def stop(self) -> None:
         assert self.child.stdin is not None
@@ -150,6 +181,30 @@ class Changer:
         self.child.stdin.close()
         self.child.wait(20)
         self.child.stdout.close()
+
+
+class Changer(Child):
+    """Another process of the installation that edits the catalogue on demand, as an administrator would."""
+
+    def __init__(self, environment: dict[str, str], root: Path = ROOT) -> None:
+        super().__init__(["benchmarks.change"], environment, root)
+
+    def change(self) -> float:
+        """Edit one tool; the moment of the commit, in seconds of the monotonic clock all processes share."""
+        self.say()
+        return float(self.answer().split()[1])
+
+
+class Bystander(Child):
+    """A client that calls a tool again and again, and notes how long it waits."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(["benchmarks.bystander", str(port)])
+
+    def waited(self) -> tuple[float, ...]:
+        """Stop calling; the milliseconds each answer took since the last ``say``."""
+        self.say()
+        return tuple(json.loads(self.answer()))
 
 
 def allow_open_files(count: int) -> int:
@@ -164,38 +219,78 @@ def allow_open_files(count: int) -> int:
 
 async def measure(
     port: int,
-    rss: Callable[[], int],
+    pid: int,
     count: int,
-    changer: Changer | None,
+    change: Callable[[], float] | None,
     kind: type[Stream] = Stream,
 ) -> Idle:
-    """Open ``count`` streams, compare memory, then let ``changer`` change the catalogue a few times."""
+    """Open ``count`` streams, compare memory, then ``change`` the catalogue a few times.
+
+    ``change`` blocks, and returns the moment of its commit on the monotonic clock.
+    """
     times: list[float] = []
-    loop = asyncio.get_running_loop()
     # The first sessions and streams pay for imports and pools that every server has once.
     warm = await _open(port, 50, lambda: None, kind)
-    before = rss()
+    before = resident_bytes(pid)
     opened = await _open(port, count, lambda: times.append(time.monotonic()), kind)
     await asyncio.sleep(1.0)
-    bytes_each = (rss() - before) / count
+    bytes_each = (resident_bytes(pid) - before) / count
     changes = []
-    for _ in range(CHANGES if changer is not None else 0):
-        assert changer is not None
-        times.clear()
-        began = await loop.run_in_executor(None, changer.change)
-        deadline = time.monotonic() + TOLD_SECONDS
-        while len(times) < count and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
-        if len(times) != count:
-            raise WrongAnswer(
-                f"{len(times)} of {count} streams were told of a change within {TOLD_SECONDS} s"
-            )
-        told = sorted(times)
-        changes.append(((told[count // 2] - began) * 1000, (told[-1] - began) * 1000))
+    if change is not None:
+        bystander = Bystander(port)
+        try:
+            idle = await _processor_share(pid)
+            for _ in range(CHANGES):
+                told = await _changed(pid, times, count, change, bystander, idle)
+                changes.append(told)
+        finally:
+            bystander.stop()
     for stream in warm + opened:
         if stream.transport is not None:
             stream.transport.close()
     return Idle(count, bytes_each, tuple(changes))
+
+
+async def _changed(
+    pid: int,
+    times: list[float],
+    count: int,
+    change: Callable[[], float],
+    bystander: Bystander,
+    idle: float,
+) -> Told:
+    """Make one change and wait until everybody heard of it."""
+    loop = asyncio.get_running_loop()
+    times.clear()
+    used, since = processor_seconds(pid), time.monotonic()
+    bystander.say()
+    began = await loop.run_in_executor(None, change)
+    deadline = time.monotonic() + TOLD_SECONDS
+    while len(times) < count and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    waited = await loop.run_in_executor(None, bystander.waited)
+    if len(times) != count:
+        raise WrongAnswer(f"{len(times)} of {count} streams were told of a change within {TOLD_SECONDS} s")
+    await asyncio.sleep(SETTLED_SECONDS)
+    cost = processor_seconds(pid) - used - idle * (time.monotonic() - since)
+    first, half, last = ((at - began) * 1000 for at in (min(times), sorted(times)[count // 2], max(times)))
+    return Told(first, half, last, cost / count * 1e6, waited)
+
+
+async def _processor_share(pid: int) -> float:
+    """Which part of a core the process uses while nothing happens."""
+    used, since = processor_seconds(pid), time.monotonic()
+    await asyncio.sleep(IDLE_SECONDS)
+    return (processor_seconds(pid) - used) / (time.monotonic() - since)
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of all threads of a process, to the nanosecond where the system tells it."""
+    try:
+        threads = Path(f"/proc/{pid}/task").iterdir()
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    except OSError:
+        return cpu_seconds(pid)
 
 
 async def _open(port: int, count: int, told: Callable[[], None], kind: type[Stream]) -> list[Stream]:
