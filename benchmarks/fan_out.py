@@ -100,7 +100,7 @@ Running = Iterator[tuple[int, int, Callable[[], float]]]
 def ours() -> Running:
     """Our server with ten tools, and another process that edits one of them."""
     with _servers() as servers:
-        port = servers.start_ours(10)
+        port = servers.start_ours(10, BENCH_KEEP_ALIVE="300")
         with _on_the_clients_core():
             changer = streams.Changer(servers.ours[10].environment)
             try:

@@ -43,9 +43,10 @@ class Servers:
         for size in SIZES:
             self.start_ours(size)
 
-    def start_ours(self, size: int) -> int:
-        """Start our server with so many tools; its port."""
-        server = LiveServer(1, settings="benchmarks.settings", env={"BENCH_TOOLS": str(size), "DEMO": "off"})
+    def start_ours(self, size: int, **more: str) -> int:
+        """Start our server with so many tools, and ``more`` environment variables; its port."""
+        facts = {"BENCH_TOOLS": str(size), "DEMO": "off", **more}
+        server = LiveServer(1, settings="benchmarks.settings", env=facts)
         self.ours[size] = server.start()
         pins = cores()
         if pins is not None and server.redis.process is not None:

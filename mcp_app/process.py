@@ -43,7 +43,7 @@ class OpenStreams(Protocol):
     @property
     def open(self) -> int: ...
 
-    def wake_standalone(self) -> None: ...
+    def announce_catalogue(self) -> None: ...
 
     def recheck(self, changed: Mapping[str, Any], /) -> None: ...
 
@@ -99,7 +99,7 @@ class Process(Services):
     def attach_streams(self, streams: OpenStreams) -> None:
         """Have the event streams that a transport holds open hear of all that concerns them."""
         self.metrics.gauges["open_streams"] = lambda: streams.open
-        self.upkeep.on_change.append(streams.wake_standalone)
+        self.upkeep.on_change.append(streams.announce_catalogue)
         self.on_credentials.append(streams.recheck)
         self.sessions.on_end.append(streams.stop_session)
         self.sessions.on_change.append(streams.wake_session)

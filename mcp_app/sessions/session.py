@@ -38,6 +38,7 @@ class Session(Negotiated):
         self.created_at = float(fields["created"])
         self.transport = fields.get("transport", "")
         self.in_flight = {}
+        self.announced = 0
         self._learned = ("", "", "")
         self._learn(fields["version"], fields["client"], fields["capabilities"])
         self.warned_version = False
@@ -50,7 +51,8 @@ class Session(Negotiated):
             self._learn(fields["version"], fields["client"], fields["capabilities"])
         self.log_level = fields.get("log_level", DEFAULT_LEVEL)
         self.initialized = fields.get("initialized") == "1"
-        self.announced = int(fields.get("announced", "0"))
+        # What is stored may be older than what this process announced.
+        self.announced = max(self.announced, int(fields.get("announced", "0")))
         self.checked_at = time.monotonic()
 
     def _learn(self, version: str, client: str, capabilities: str) -> None:

@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mcp_app.protocol.errors import TooManyRequests
+from mcp_app.transports.turns import take_turns
 
 
 class Connection:
     """One client reading one stream; ``wake`` makes its writer look at what changed.
 
+    ``announce``: has what a change of the catalogue means to this client written, by its writer or without
+    waking that.
     ``listening``: what it reads answers no request of its own, but says what the server has to tell.
     ``stale``: the session was changed, perhaps by another process, and must be loaded anew.
     """
 
     __slots__ = (
+        "announce",
         "listening",
         "principal_key",
         "session_id",
@@ -40,7 +44,7 @@ class Connection:
         self.principal_key = principal_key
         self.standalone = standalone
         self.listening = listening or standalone
-        self.wake = wake
+        self.wake = self.announce = wake
         self.stopping = self.stale = False
         self.token = ""
 
@@ -117,11 +121,9 @@ class Connections:
             if connection.standalone and connection.token != token:
                 connection.stop()
 
-    def wake_standalone(self) -> None:
+    def announce_catalogue(self) -> None:
         """The catalogue changed: every standalone stream has something to tell."""
-        for connection in self._all():
-            if connection.standalone:
-                connection.wake()
+        take_turns([connection.announce for connection in self._all() if connection.standalone])
 
     def drain(self) -> None:
         """Close everything, also what is still to open; clients resume elsewhere."""

@@ -7,7 +7,6 @@ to Redis is back: then every subscriber is notified that its resources may have 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Final
@@ -31,9 +30,8 @@ from mcp_app.protocol.features.tasks import TASK_IDS
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.exchange import Exchange, server_meta
 from mcp_app.transports.task_news import TaskNews
+from mcp_app.transports.turns import take_turns
 
-# How many are woken in one turn of the event loop; requests are served between the turns.
-TOGETHER = 100
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
 # A member of the filter, and which of the things it names.
 Key = tuple[str, str]
@@ -189,7 +187,7 @@ class Subscriptions:
         listening = list(self._by_key.get(key, ()))
         for subscription in listening:
             subscription.hear(key, notice)
-        self._wake(listening)
+        take_turns([subscription.wake for subscription in listening])
 
     def _named(self, member: str) -> list[str]:
         return [name for present, name in self._by_key if present == member]
@@ -198,7 +196,7 @@ class Subscriptions:
         told, self._revision = self._revision, current().revision
         for uri in current().updated_since(told):
             self._resource_updated({"uri": uri})
-        self._wake([subscription for subscription in self._listening if subscription.lists])
+        take_turns([subscription.wake for subscription in self._listening if subscription.lists])
 
     def _resource_updated(self, payload: dict[str, Any]) -> None:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()
@@ -207,12 +205,6 @@ class Subscriptions:
             uris = self._named(RESOURCES)
         for uri in uris:
             self.tell(RESOURCES, uri, Notice(RESOURCE_UPDATED, {"uri": uri}))
-
-    def _wake(self, waiting: list[Subscription]) -> None:
-        for subscription in waiting[:TOGETHER]:
-            subscription.wake()
-        if rest := waiting[TOGETHER:]:
-            asyncio.get_running_loop().call_soon(self._wake, rest)
 
     def _note_opened(self, exchange: Exchange, principal: Principal, address: str) -> None:
         """Operators see it among the sessions, and can end it; nothing is stored that could be resumed."""

@@ -83,6 +83,10 @@ class HttpSseStream(EventStream):
         finally:
             reader.close()
 
+    def _announce(self, connection: Connection) -> None:
+        """Not at once: answers are written by other tasks, and all of them take turns."""
+        connection.wake()
+
     async def _write(self, data: bytes) -> None:
         async with self._writing:
             await super()._write(data)

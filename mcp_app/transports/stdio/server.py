@@ -220,10 +220,10 @@ class StdioServer:
         self._process.sessions.on_change.append(lambda _: reader.poke())
         try:
             while not reader.finished:
-                messages, revision = await notices.due(streams, session)
-                for message in messages:
+                found, revision = await notices.due(streams, session)
+                for message, _ in found:
                     await self._write(message)
-                notices.note(self._process.log, session, messages)
+                notices.note(self._process.log, session, found)
                 if revision != session.announced:
                     await self._process.sessions.announced(session, revision)
                 for event in await reader.next(LOOK_SECONDS):

@@ -6,8 +6,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, MutableMapping
+from functools import partial
 from typing import Any
 
+from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
@@ -40,6 +42,10 @@ class EventStream(SseResponse):
     ) -> None:
         super().__init__(process, connections, opener)
         self._session = session
+        # Up to which revision it is stored that the catalogue was announced to the client.
+        self._stored = session.announced
+        # Whether nothing is being written: the stream's task waits for events, or reads them.
+        self._is_waiting = False
 
     async def run(
         self,
@@ -59,13 +65,17 @@ class EventStream(SseResponse):
             self._session.id, self._principal.key, standalone=standalone, wake=reader.poke
         )
         connection.token = token
+        connection.announce = partial(self._announce, connection)
         try:
             with self._registered(connection, receive) as gone:
                 await self._begin(scope, send, extra)
                 await self._prime(reference)
                 if reference.gap:
                     await self._tell_gap()
-                await self._follow(reader, reference.stream, connection, gone)
+                try:
+                    await self._follow(reader, reference.stream, connection, gone)
+                finally:
+                    await self._store_announced()
                 if not gone.done():
                     await self._end()
         except Stalled:
@@ -81,15 +91,19 @@ class EventStream(SseResponse):
         rotate_at = self._rotation()
         clock = asyncio.get_running_loop().time
         while not gone.done():
+            await self._finish()
             if connection.standalone:
                 await self._announce_catalogue()
             try:
+                self._is_waiting = True
                 events = await self._next(reader, stream, max(self._pause(), 0.01))
             except (StreamUnknown, StreamFinished, McpError):
                 return  # The session ended, or the stream has no writer any more.
             except StreamsError:
                 await asyncio.sleep(1)
                 events = []
+            finally:
+                self._is_waiting = False
             if reader.gap:
                 await self._tell_gap()
                 reader.gap = False
@@ -100,7 +114,7 @@ class EventStream(SseResponse):
                 return
             if clock() >= self._keep_alive_due():
                 await self._write(sse.KEEP_ALIVE)
-            if (connection.stale or clock() >= self._check_due()) and not await self._check(connection):
+            if (connection.stale or self._is_check_due()) and not await self._check(connection):
                 return
 
     async def _next(self, reader: Reader, stream: str, seconds: float) -> list[Event]:
@@ -183,21 +197,61 @@ class EventStream(SseResponse):
     async def _announce_catalogue(self) -> None:
         """Send what changed since the last announcement to this client; while Redis is away, later."""
         try:
-            messages, revision = await notices.due(self._process.streams, self._session)
+            found, revision = await notices.due(self._process.streams, self._session)
         except StreamsError:
             return
         if revision == self._session.announced:
             return
-        if messages:
-            await self._write(b"".join(self._encode(message) for message in messages))
-            notices.note(self._process.log, self._session, messages)
-        await _noted(self._process.sessions.announced(self._session, revision))
+        if found:
+            await self._write(self._encoded(found))
+        self._note_announced(found, revision)
+
+    def _announce(self, connection: Connection) -> None:
+        """The same at once, if nothing hinders; else by the stream's task."""
+        found = notices.changed_lists(self._session)
+        if found == []:
+            return
+        clear = self._is_waiting and self._unfinished is None and not connection.stopping
+        if found is None or not clear or connection.stale or self._is_check_due():
+            connection.wake()
+            return
+        if not self._begin_at_once(self._send_notices(found, current().revision)):
+            connection.wake()
+
+    async def _send_notices(self, found: list[notices.Notice], revision: int) -> None:
+        """Only what was sent is noted: of the rest, a client that comes back must hear."""
+        await self._send_body(self._encoded(found))
+        self._note_announced(found, revision)
+
+    def _encoded(self, found: list[notices.Notice]) -> bytes:
+        return b"".join([self._encode(message) for message, _ in found])
+
+    def _note_announced(self, found: list[notices.Notice], revision: int) -> None:
+        notices.note(self._process.log, self._session, found)
+        self._session.announced = revision
+
+    async def _store_announced(self) -> None:
+        """For the client's next connection, which cannot begin before this one has left its lease.
+
+        So no announcement waits for Redis, and of thousands at once not all write to it at once. If the
+        process is killed before, the announcement is repeated.
+        """
+        announced = self._session.announced
+        if announced == self._stored:
+            return
+        try:
+            await self._process.sessions.announced(self._session, announced)
+        except StreamsError as error:
+            log.info("What was announced on an event stream was not stored: %s", error)
+        else:
+            self._stored = announced
 
     async def _check(self, connection: Connection) -> bool:
         """Authenticate again, however busy the stream is; False to end it (S5, AUTH-18)."""
         connection.stale = False
         try:
             principal = await self._authenticate()
+            await self._store_announced()
             self._session = await self._process.sessions.load(self._session.id, principal.key)
             self._note_seen(self._session.id)
             if connection.token and not await self._process.standalone.renew(self._session, connection.token):

@@ -61,7 +61,7 @@ class ListenStream(SseResponse):
         principal = self._principal
         self._connections.admit(principal.key)
         self._subscription, self._acknowledgement = await self._subscriptions.open(
-            exchange, principal, request, payload, address, self.wake
+            exchange, principal, request, payload, address, self.tell
         )
         self._connection = Connection(
             exchange.id, principal.key, standalone=False, wake=self.wake, listening=True
@@ -97,12 +97,25 @@ class ListenStream(SseResponse):
             if not nap.expired():  # Its time may be up in this very turn of the loop.
                 nap.reschedule(0.0)
 
+    def tell(self) -> None:
+        """There is something to tell: write it at once if nothing hinders, else have it written."""
+        clear = self._nap is not None and self._unfinished is None and not self._connection.stopping
+        if not clear or self._connection.stale or self._is_check_due():
+            self.wake()
+            return
+        due = self._due()
+        if due and not self._begin_at_once(self._send_body(due)):
+            self.wake()
+
+    def _due(self) -> bytes:
+        return b"".join([sse.encode_event(each) for each in self._subscriptions.take(self._subscription)])
+
     async def _tell(self, receive: Receive) -> str:
         """Write what is due; returns why it ends."""
         while True:
-            messages = self._subscriptions.take(self._subscription)
-            if messages:
-                await self._write(b"".join([sse.encode_event(message) for message in messages]))
+            await self._finish()
+            if due := self._due():
+                await self._write(due)
             if self._connection.stopping:
                 return ENDED
             if not await self._is_still_allowed():
@@ -131,7 +144,7 @@ class ListenStream(SseResponse):
         """Authenticate again, however much there is to send (SUB-10, S5)."""
         if self._is_expired():
             return False
-        if self._check_due() > asyncio.get_running_loop().time() and not self._connection.stale:
+        if not self._is_check_due() and not self._connection.stale:
             return True
         self._connection.stale = False
         self._note_seen(self._subscription.id)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Awaitable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mcp_app.auth.principal import Principal
 from mcp_app.process import Process
 from mcp_app.transports.connections import Connection, Connections
+from mcp_app.transports.streamable_http import first_steps
 from mcp_app.transports.streamable_http.answers import NO_CACHE, Headers, Send
 from mcp_app.transports.streamable_http.request_body import Receive
 
@@ -48,6 +49,8 @@ class SseResponse:
         "_seen",
         "_send",
         "_settings",
+        "_task",
+        "_unfinished",
         "_written",
     )
 
@@ -57,6 +60,8 @@ class SseResponse:
         self._connections = connections
         self._opener = opener
         self._principal = opener.principal
+        # A write that was begun at once, and what is left of it for the stream's task.
+        self._unfinished: Awaitable[None] | None = None
         self._written = self._checked = self._seen = asyncio.get_running_loop().time()
 
     @contextmanager
@@ -74,24 +79,39 @@ class SseResponse:
     async def _begin(self, scope: MutableMapping[str, Any], send: Send, extra: Headers) -> None:
         """Send the headers; an error can no longer become a body."""
         self._send = send
+        self._task = current_task()
         scope[STREAMING] = True
         headers = [*START_HEADERS, *extra]
-        await self._put({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._in_time(send({"type": "http.response.start", "status": 200, "headers": headers}))
 
     async def _write(self, data: bytes) -> None:
-        await self._put({"type": "http.response.body", "body": data, "more_body": True})
+        await self._in_time(self._send_body(data))
+
+    async def _send_body(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self._written = asyncio.get_running_loop().time()
+
+    def _begin_at_once(self, writing: Awaitable[None]) -> bool:
+        """Write from a callback, while the stream's task waits for news; False if it has to ``_finish``."""
+        self._unfinished = first_steps.begin(writing, self._task)
+        return self._unfinished is None
+
+    async def _finish(self) -> None:
+        """Go on with what was begun at once. Raises Stalled."""
+        unfinished, self._unfinished = self._unfinished, None
+        if unfinished is not None:
+            await self._in_time(unfinished)
 
     async def _end(self) -> None:
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _put(self, message: MutableMapping[str, Any]) -> None:
+    async def _in_time(self, sending: Awaitable[None]) -> None:
         """Raises Stalled for a client that does not read."""
         try:
             async with asyncio.timeout(self._settings.stall_seconds):
-                await self._send(message)
+                await sending
         except TimeoutError:
             raise Stalled from None
-        self._written = asyncio.get_running_loop().time()
 
     def _keep_alive_due(self) -> float:
         return self._written + self._settings.keep_alive_seconds
@@ -103,6 +123,9 @@ class SseResponse:
             left = self._principal.expires_at - time.time()
             due = min(due, asyncio.get_running_loop().time() + left)
         return due
+
+    def _is_check_due(self) -> bool:
+        return self._check_due() <= asyncio.get_running_loop().time()
 
     def _pause(self) -> float:
         """Seconds until the next keep-alive, the next check or the end of the credential."""
@@ -124,6 +147,13 @@ class SseResponse:
         if now - self._seen >= SEEN_SECONDS:
             self._seen = now
             self._process.log.fact("session.seen", sessions=[session_id])
+
+
+def current_task() -> asyncio.Task[Any]:
+    """The task that runs this."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 async def disconnected(receive: Receive) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mcp_app.protocol.errors import TooManyRequests
@@ -80,10 +82,13 @@ def test_a_take_over_stops_the_older_standalone_stream_only(connections: Connect
     assert stopping == [True, False, False, False]
 
 
-def test_a_changed_catalogue_wakes_every_standalone_stream_and_no_other(connections: Connections) -> None:
+async def test_a_changed_catalogue_wakes_every_standalone_stream_and_no_other(
+    connections: Connections,
+) -> None:
     standalone = [Opened(connections, name, token="t") for name in ("s", "other")]
     of_a_call = Opened(connections)
-    connections.wake_standalone()
+    connections.announce_catalogue()
+    await asyncio.sleep(0)
     assert [each.woken for each in (*standalone, of_a_call)] == [1, 1, 0]
 
 

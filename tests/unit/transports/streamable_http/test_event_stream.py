@@ -78,9 +78,9 @@ async def test_a_changed_list_is_announced_once_however_often_it_changed(server:
     stream = server.listen(headers)
     await stream.until(b"id:")
     publish(9, tools=7, prompts=9)
-    server.endpoint.connections.wake_standalone()
+    server.endpoint.connections.announce_catalogue()
     await stream.until(b"prompts/list_changed")
-    server.endpoint.connections.wake_standalone()
+    server.endpoint.connections.announce_catalogue()
     await tell(server.process.streams, headers)
     await stream.until(b'"n":1')
     await leave(stream)
@@ -104,6 +104,62 @@ async def test_a_client_that_was_away_is_told_when_it_comes_back_and_only_then(s
     await again.until(b'"n":1')
     await leave(again)
     assert b"list_changed" not in again.body
+
+
+async def test_what_was_announced_to_a_waiting_stream_is_not_repeated_at_another_process(
+    streams: Streams,
+) -> None:
+    one, other = Server(streams), Server(streams)
+    headers = await one.initialize()
+    first = one.listen(headers)
+    await first.until(b"id:")
+    publish(8, resources=8)
+    one.endpoint.connections.announce_catalogue()
+    await first.until(b"resources/list_changed")
+    await leave(first)
+    again = other.listen(headers)
+    await again.until(b"id:")
+    await tell(streams, headers)
+    await again.until(b'"n":1')
+    await leave(again)
+    assert b"list_changed" not in again.body
+
+
+async def test_a_client_that_reads_slowly_is_told_by_its_own_stream_and_keeps_nobody_waiting(
+    server: Server,
+) -> None:
+    slow, quick = [server.listen(await server.initialize()) for _ in range(2)]
+    for stream in (slow, quick):
+        await stream.until(b"id:")
+    slow.stalled = asyncio.Event()
+    for number in (8, 9):
+        publish(number, tools=number)
+        server.endpoint.connections.announce_catalogue()
+        await quick.until(b"list_changed")
+    assert b"list_changed" not in slow.body
+    slow.stalled.set()
+    await slow.until(b"list_changed")
+    for stream in (slow, quick):
+        await leave(stream)
+    assert 1 <= slow.body.count(b"list_changed") <= 2
+
+
+@pytest.mark.parametrize("how", ["stalled", "broken"])
+async def test_a_client_whom_a_change_did_not_reach_hears_of_it_when_it_comes_back(
+    how: str, streams: Streams
+) -> None:
+    server = Server(streams, stall_seconds=0.01)
+    headers = await server.initialize()
+    stream = server.listen(headers)
+    await stream.until(b"id:")
+    stream.stalled = asyncio.Event() if how == "stalled" else None
+    stream.broken = how == "broken"
+    publish(8, tools=8)
+    server.endpoint.connections.announce_catalogue()
+    await stream.done()
+    again = server.listen(headers)
+    await again.until(b"tools/list_changed")
+    await leave(again)
 
 
 async def test_nothing_is_announced_before_the_client_said_it_is_ready(server: Server) -> None:
@@ -187,7 +243,7 @@ async def test_a_stream_survives_a_short_outage_of_redis(streams: Streams) -> No
     server.process.sessions._cache.clear()
     await tell(streams, headers, b'{"n":1}')
     publish(9, tools=9)
-    server.endpoint.connections.wake_standalone()
+    server.endpoint.connections.announce_catalogue()
     await stream.until(b"tools/list_changed")
     await failed.wait()
     streams.sessions.update, streams.sessions.load = update, load  # type: ignore[method-assign]
