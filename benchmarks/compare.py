@@ -151,13 +151,14 @@ def compare_streams(comparison: Comparison, rounds: int, count: int) -> None:
         def turn(server: LiveServer, kind: type[streams.Stream] = kind) -> Figures:
             changer = streams.Changer(server.environment, server.root)
             try:
-                rss = server.processes[0]
-                idle = uvloop.run(streams.measure(server.ports[0], lambda: rss.rss, fitting, changer, kind))
+                port, pid = server.ports[0], server.processes[0].pid
+                idle = uvloop.run(streams.measure(port, pid, fitting, changer.change, kind))
             finally:
                 changer.stop()
             return {
                 "kib_each": idle.bytes_each,
-                "ms_last": statistics.median(last for _, last in idle.changes),
+                "ms_last": idle.median("last"),
+                "cpu_us": idle.median("cpu_us"),
             }
 
         env = {"BENCH_TOOLS": "10", "DEMO": "off"}

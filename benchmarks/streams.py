@@ -152,7 +152,7 @@ class Child:
         self, command: list[str], environment: dict[str, str] | None = None, root: Path = ROOT
     ) -> None:
         self.child = subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [sys.executable, *command],
             cwd=root,
             env=environment,
             stdin=subprocess.PIPE,
@@ -187,7 +187,9 @@ class Changer(Child):
     """Another process of the installation that edits the catalogue on demand, as an administrator would."""
 
     def __init__(self, environment: dict[str, str], root: Path = ROOT) -> None:
-        super().__init__(["benchmarks.change"], environment, root)
+        # This file's neighbour in every checkout: it says what this one understands.
+        script = ["-P", str(ROOT / "benchmarks" / "change.py")]
+        super().__init__(script, {**environment, "PYTHONPATH": str(root)}, root)
 
     def change(self) -> float:
         """Edit one tool; the moment of the commit, in seconds of the monotonic clock all processes share."""
@@ -199,7 +201,7 @@ class Bystander(Child):
     """A client that calls a tool again and again, and notes how long it waits."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(["benchmarks.bystander", str(port)])
+        super().__init__(["-m", "benchmarks.bystander", str(port)])
 
     def waited(self) -> tuple[float, ...]:
         """Stop calling; the milliseconds each answer took since the last ``say``."""
