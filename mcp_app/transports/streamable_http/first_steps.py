@@ -36,8 +36,8 @@ def begin(work: Awaitable[Any], task: asyncio.Task[Any]) -> Awaitable[None] | No
 
 @coroutine
 def _failure(error: Exception) -> Generator[Any, Any, None]:
+    yield from ()
     raise error
-    yield
 
 
 @coroutine
