@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import resource
+import signal
 import socket
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from mcpsite import environment
 from mcpsite.http.connection import BoundedConnection
 from mcpsite.http.quick import QuickAnswers
 from mcpsite.processes.own_code import load_all
-from mcpsite.supervised import signs_of_life
+from mcpsite.supervised import permits, signs_of_life
 
 GC_ALLOCATIONS = 20_000
 BACKLOG = 2048
@@ -26,6 +27,8 @@ TCP_USER_TIMEOUT_MS = 30_000
 SWEEP_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
+# For the calls of a process whose code was edited.
+LEAVE_SECONDS = 60.0
 # What a page of the console says is short.
 WEBSOCKET_BYTES = 16 * 1024
 
@@ -75,6 +78,9 @@ def websocket(**facts: Any) -> asyncio.Protocol:
 class Server(uvicorn.Server):
     """Uvicorn that says that it lives, closes slow senders and lets event streams end before it waits."""
 
+    # When it ends at the latest, once another process has taken over; 0 before that.
+    leaves_by = 0.0
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen; then tell the supervisor."""
         allow_many_connections()
@@ -82,6 +88,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         spare_the_collector()
         self.answer_quickly()
+        if permits.needed:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.leave)
         signs_of_life.give()
 
     def answer_quickly(self) -> None:
@@ -98,7 +106,7 @@ class Server(uvicorn.Server):
             signs_of_life.give()
         if counter % int(SWEEP_SECONDS * 10) == 0:
             self.close_slow_senders()
-        return await super().on_tick(counter)
+        return await super().on_tick(counter) or (self.leaves_by > 0 and self.has_left())
 
     def close_slow_senders(self) -> None:
         """Close every connection that has been sending headers, or what is as short, for too long (408)."""
@@ -113,6 +121,21 @@ class Server(uvicorn.Server):
 
         application.drain()
         await super().shutdown(sockets)
+
+    def leave(self) -> None:
+        """Another process has taken over: let the calls of this one end, and end with the last."""
+        self.leaves_by = asyncio.get_running_loop().time() + LEAVE_SECONDS
+
+    def has_left(self) -> bool:
+        """Whether nothing is left to be done; from the first time on, nothing new is begun."""
+        from mcp_app.transports.application import mcp
+
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        mcp.drain()
+        return not mcp.running or asyncio.get_running_loop().time() > self.leaves_by
 
 
 def allow_many_connections() -> None:

@@ -72,6 +72,11 @@ class Application:
         if self._endpoint is not None:
             self._endpoint.connections.drain()
 
+    @property
+    def running(self) -> int:
+        """How many calls run in this process."""
+        return 0 if self._process is None else self._process.calls.running
+
     async def healthy(self) -> bool:
         """Whether the connections of this process to Redis work; true before its first request."""
         return self._process is None or await self._process.streams.healthy()

@@ -96,7 +96,10 @@ class _Report:
         self._path = environment.code_fault_file
 
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        CodeFault.of(error, self._folders or OURS).write(self._path)
+        fault = CodeFault.of(error, self._folders)
+        if not fault.is_in(self._folders):
+            fault = CodeFault.of(error, OURS)
+        fault.write(self._path)
         sys.__excepthook__(kind, error, trace)
 
 

@@ -42,6 +42,12 @@ def word_when(file: str) -> str:
     while not Path(file).exists():
         time.sleep(0.01)
     return "WORD"
+
+
+@tool
+def word_soon_when(file: str) -> str:
+    """The same in a web process."""
+    return word_when(file)
 '''
 
 
@@ -156,16 +162,17 @@ def methods(stream: EventStream, client: Mcp) -> set[str]:
     return found
 
 
-def test_a_background_call_that_runs_through_an_edit_finishes_and_new_calls_run_the_edited_code(
-    tools: Tools, client: Mcp, tmp_path: Path
+@pytest.mark.parametrize("name", ["word_when", "word_soon_when"], ids=["background", "in a web process"])
+def test_a_call_that_runs_through_an_edit_finishes_and_new_calls_run_the_edited_code(
+    tools: Tools, client: Mcp, tmp_path: Path, name: str
 ) -> None:
     tools.edit(client, "earlier")
     slow, quick = tmp_path / "slow", tmp_path / "quick"
     quick.touch()
-    call = client.open_call("tools/call", {"name": "word_when", "arguments": {"file": str(slow)}})
+    call = client.open_call("tools/call", {"name": name, "arguments": {"file": str(slow)}})
     wait_until(Path(f"{slow}.begun").exists, 30.0, "the call runs")
     tools.edit(client, "later")
-    assert "later" in json.dumps(client.tool("word_when", file=str(quick)))
+    assert "later" in json.dumps(client.tool(name, file=str(quick)))
     slow.touch()
     assert "earlier" in answer_of(call, client)
 

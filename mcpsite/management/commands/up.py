@@ -32,7 +32,7 @@ from mcpsite.processes.program import Program
 from mcpsite.processes.reloader import Reloader
 from mcpsite.redis_server import RedisServer, RedisServerError
 from mcpsite.supervisor import CrashLoop, Supervisor
-from mcpsite.web import CannotListen, bind
+from mcpsite.web import LEAVE_SECONDS, CannotListen, bind
 
 REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
@@ -174,7 +174,8 @@ def web(number: int, redis_url: str, listening: socket.socket, *, reload: bool =
         announces_ready=True,
         silence_seconds=SILENCE_SECONDS,
         asks_permission=reload,
-        leave_seconds=8.0,
+        leave_signal=signal.SIGHUP,
+        leave_seconds=LEAVE_SECONDS + 8.0,
     )
 
 
