@@ -18,7 +18,7 @@ from mcp_app.catalogue.serving import current_snapshot as catalogue
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.execution.running.results import unexpected
-from mcp_app.handlers import lifecycle, notifications
+from mcp_app.handlers import lifecycle, notifications, tools
 from mcp_app.handlers.context import Asked, RequestContext, Services
 from mcp_app.handlers.table import by_version, quick_by_version, unknown
 from mcp_app.observability.correlation import Correlation, correlated
@@ -103,7 +103,13 @@ class Dispatcher:
         error = await self._serve(session, principal, request, payload, reply, trace_fields)
         if error is not None:
             return Answered(reply.answers[0], error.http_status, error.headers)
-        if reply.answers or await reply.settled(self._settings.grace_seconds):
+        return await self.outcome(session, request, reply, self._settings.grace_seconds)
+
+    async def outcome(
+        self, session: Session, request: jsonrpc.Request, reply: Reply, grace: float
+    ) -> Answered | StreamReference:
+        """What a request that has begun is answered with, known after ``grace`` seconds at most."""
+        if reply.answers or await reply.settled(grace):
             if reply.error is not None:
                 encoded = jsonrpc.encode_error(fitted(reply.error, session.version), request.id)
                 return Answered(encoded, reply.error.http_status, reply.error.headers)
@@ -120,12 +126,15 @@ class Dispatcher:
     ) -> ExchangeReply:
         """Begin to serve one modern request; what goes back comes on the reply."""
         payload = without_contents(request, payload)
-        reply = ExchangeReply(
-            self._streams, self._services.background, self._settings, exchange.id, request.id
-        )
+        reply = self._exchange_reply(exchange, request)
         reply.error = await self._serve(exchange, principal, request, payload, reply, trace_fields)
         await reply.settled(self._settings.grace_seconds)
         return reply
+
+    def _exchange_reply(self, exchange: Exchange, request: jsonrpc.Request) -> ExchangeReply:
+        return ExchangeReply(
+            self._streams, self._services.background, self._settings, exchange.id, request.id
+        )
 
     async def abandon(self, exchange: Exchange, request_id: jsonrpc.Id) -> None:
         """The client of a modern request went away: that cancels it, wherever it runs (CAN-05, R8)."""
@@ -171,6 +180,36 @@ class Dispatcher:
             facts = (request.method, request.id, target)
             self._log.exchange(session.record_id, principal.key, payload, encoded, seconds, outcome, facts)
         return encoded
+
+    def begin(
+        self,
+        session: Session | Exchange,
+        principal: Principal,
+        request: jsonrpc.Request,
+        payload: bytes,
+        trace_fields: Mapping[str, str] | None,
+    ) -> bytes | Reply | ExchangeReply | None:
+        """The answer to a call that ``quick`` does not answer, if the first step of its tool is enough.
+
+        If the tool waits, the reply that will have the answer. None, and nothing done, for other requests.
+        """
+        method = request.method
+        if method != "tools/call" or method not in self._quick[session.version]:
+            return None
+        reply: Reply | ExchangeReply
+        if isinstance(session, Exchange):
+            payload, reply = without_contents(request, payload), self._exchange_reply(session, request)
+        else:
+            reply = Reply(self._streams, session, 1, self.writing)
+        context = RequestContext(
+            self._services, session, principal, reply, request.id, method, payload, trace_fields
+        )
+        try:
+            if not tools.begin(context, request.params):
+                return None
+        except McpError:
+            return None  # As above.
+        return reply.whole or reply
 
     async def batch(
         self,

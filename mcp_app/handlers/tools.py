@@ -62,28 +62,48 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
 
 def call_at_once(context: Asked, params: Params) -> Result | McpError:
     """The result of a tool that can neither wait nor speak on the way; None, and nothing done, else."""
-    name, arguments = params.get("name"), params.get("arguments", {})
-    if type(name) is not str or type(arguments) is not dict:
-        return None
-    entry = current().tool(name, context.principal.permissions)
+    entry = _inline(context, params)
     if entry is None or not entry.function.never_waits or entry.function.context_name is not None:
-        return None
-    if "task" in params or entry.background or entry.calls_per_minute is not None:
-        return None
-    if entry.check(arguments) is not None:
         return None
     if "_meta" in params:
         progress_token(request_meta(params))  # One of the wrong type is refused.
-    version = context.session.version
-    if is_modern(version) and ("requestState" in params or "inputResponses" in params):
-        return None
-    if entry.fixed_arguments:
-        arguments = {**arguments, **entry.fixed_arguments}
+    version, arguments = context.session.version, _arguments(entry, params)
     try:
         result = context.services.calls.runner.run_at_once(entry, arguments, version)
     except McpError as error:
         return error  # Not raised: that would say that nothing was done.
     return downlevel.result("tools/call", result, version)
+
+
+def begin(context: RequestContext, params: Params) -> bool:
+    """Begin a call that runs in this process, up to its first wait; False, and nothing done, for others.
+
+    Raises McpError when nothing was done, too.
+    """
+    entry = _inline(context, params)
+    if entry is None or entry.needs_approval or entry.task_required:
+        return False
+    _run(context, params, entry, _arguments(entry, params))
+    return True
+
+
+def _inline(context: Asked, params: Params) -> ToolEntry | None:
+    """The tool of a good call that nothing has to be asked or stored for before it runs here."""
+    name, arguments = params.get("name"), params.get("arguments", {})
+    if type(name) is not str or type(arguments) is not dict:
+        return None
+    entry = current().tool(name, context.principal.permissions)
+    if entry is None or "task" in params or entry.background or entry.calls_per_minute is not None:
+        return None
+    if is_modern(context.session.version) and ("requestState" in params or "inputResponses" in params):
+        return None
+    return entry if entry.check(arguments) is None else None
+
+
+def _arguments(entry: ToolEntry, params: Params) -> dict[str, Any]:
+    """What the tool is called with."""
+    arguments: dict[str, Any] = params.get("arguments", {})
+    return {**arguments, **entry.fixed_arguments} if entry.fixed_arguments else arguments
 
 
 def _invalid(context: RequestContext, params: Params, problem: str) -> Result:

@@ -1,27 +1,43 @@
-"""Answers at once what needs no waiting: no task, no ASGI messages, one write.
+"""Answers what needs little or no waiting without a task, without ASGI messages, in one write.
 
 Most requests to an MCP server are lists, pings and quick tools. Uvicorn makes a task and several messages of
 each; here a request that arrived in one piece is offered to the service first, as a plain call. What the
-service does not answer at once goes the ordinary way, as if nothing had happened.
+service does not take goes the ordinary way, as if nothing had happened. A call that it has begun is held
+until it has an answer; if that does not come soon, or something else happens on the connection, the call goes
+the ordinary way from where it stands.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import cast
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, cast
 
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mcpsite.http.connection import BoundedConnection, Refused
+
+if TYPE_CHECKING:  # Loaded before Django is set up.
+    from mcp_app.transports.streamable_http.begun import Begun
 
 PATH = b"/mcp"
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-cache, no-transform\r\n%b"
     b"content-length: %d\r\n\r\n%b"
 )
-# Headers, body and the client's address in, the JSON body of a 200 answer out; None: not at once.
-Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], bytes | None]
+# Headers, body and the client's address in, the JSON body of a 200 answer out; None: not taken.
+Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], "bytes | Begun | None"]
+
+
+class Parsed:
+    """What the parser says of every request that may be held; by now it may be reading the next one."""
+
+    get_method = staticmethod(lambda: b"POST")
+    get_http_version = staticmethod(lambda: "1.1")
+    should_keep_alive = staticmethod(lambda: True)
+    should_upgrade = staticmethod(lambda: False)
 
 
 class QuickAnswers(BoundedConnection):
@@ -29,6 +45,15 @@ class QuickAnswers(BoundedConnection):
 
     quick: Quick | None = None
     held: list[bytes] | None = None
+    begun: Begun | None = None
+    _grace: asyncio.TimerHandle
+    _context: Context
+
+    def on_message_begin(self) -> None:
+        """A request sent ahead of its turn: it waits behind the one that is held."""
+        if self.begun is not None:
+            self._go_on()
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Hold a POST to the endpoint back until its body is there."""
@@ -53,17 +78,32 @@ class QuickAnswers(BoundedConnection):
             answer = quick(self.scope["headers"], b"".join(self.held), address) if quick else None
             if answer is not None:
                 self.held = None
-                self._send(answer)
+                if isinstance(answer, bytes):
+                    self._send(answer)
+                else:
+                    self._hold(answer)
                 return
             self._let_go()
         super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         """Parse; a request that has not arrived whole is none to hold, its body has a time limit."""
+        if self.begun is not None:
+            self._go_on()
         super().data_received(data)
         if self.held is not None:
             with suppress(Refused):
                 self._let_go()
+
+    def shutdown(self) -> None:
+        """The connection ends with the answer."""
+        self._go_on()
+        super().shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """What that means for a call is for the service to say."""
+        self._go_on()
+        super().connection_lost(exc)
 
     def _may_be_quick(self) -> bool:
         """An ordinary request, alone on its connection, whose client reads what it is sent."""
@@ -88,6 +128,41 @@ class QuickAnswers(BoundedConnection):
         super().on_headers_complete()
         for body in held or ():
             super().on_body(body)
+
+    def _hold(self, begun: Begun) -> None:
+        self.begun, self._context = begun, copy_context()
+        self._grace = self.loop.call_later(begun.grace, self._go_on)
+        if begun.waits:
+            begun.watch(self._on_change)
+        else:
+            self._go_on()
+
+    def _on_change(self) -> None:
+        """There is something to send for the call that is held; called by its task."""
+        if self.begun is not None and (answer := self.begun.answer):
+            self._release()
+            self._send(answer)
+        else:
+            self.loop.call_soon(self._go_on, context=self._context)
+
+    def _release(self) -> Begun:
+        begun, self.begun = cast("Begun", self.begun), None
+        self._grace.cancel()
+        begun.watch(None)
+        return begun
+
+    def _go_on(self) -> None:
+        """Have a call that is held go the ordinary way, from where it stands."""
+        if self.begun is None:
+            return
+        self._release().go_on_in(cast("dict[str, Any]", self.scope))
+        parser, self.parser = self.parser, cast("Any", Parsed)
+        try:
+            # Not our own: the request is complete, and its connection may be closing.
+            HttpToolsProtocol.on_headers_complete(self)
+            HttpToolsProtocol.on_message_complete(self)
+        finally:
+            self.parser = parser
 
     def _send(self, answer: bytes) -> None:
         more = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])

@@ -22,6 +22,7 @@ from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
+from mcp_app.transports.streamable_http.begun import BEGUN, Begun
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 from tests.event_parser import Parser, ServerSentEvent
 
@@ -111,6 +112,8 @@ class Exchange:
             self._recorder.write(self._speaker, self._revision, [], event.data)
 
 
+# The requests of calls that have begun, until they are answered or go the ordinary way.
+_held: dict[int, Exchange] = {}
 _asking: ContextVar[tuple[str, str | None, str] | None] = ContextVar("asking", default=None)
 
 
@@ -139,6 +142,7 @@ def install(folder: Path) -> None:
     for application in (Endpoint, HttpSse):
         _around_asgi(recorder, application)
     _around_quick(recorder)
+    _around_begun()
     _around_stdio(recorder)
     _around_client(recorder)
 
@@ -147,7 +151,8 @@ def _around_asgi(recorder: Recorder, application: Any) -> None:
     plain = application.__call__
 
     async def call(self: Any, scope: Message, receive: Receive, send: Send) -> None:
-        exchange = Exchange(recorder, scope)
+        begun = scope.get(BEGUN)
+        exchange = Exchange(recorder, scope) if begun is None else _held.pop(id(begun))
 
         async def heard() -> Message:
             message = await receive()
@@ -166,17 +171,39 @@ def _around_asgi(recorder: Recorder, application: Any) -> None:
 def _around_quick(recorder: Recorder) -> None:
     plain = Endpoint.quick
 
-    def quick(self: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> bytes | None:
+    def quick(self: Endpoint, headers: list[tuple[bytes, bytes]], body: bytes, address: str) -> Any:
         answer = plain(self, headers, body, address)
         if answer is not None:
             exchange = Exchange(recorder, {"headers": headers})
             exchange.heard({"type": "http.request", "body": body})
-            kind = (b"content-type", b"application/json")
-            exchange.said({"type": "http.response.start", "headers": [kind]})
-            exchange.said({"type": "http.response.body", "body": answer})
+            if isinstance(answer, Begun):
+                _held[id(answer)] = exchange
+            else:
+                _answer(exchange, answer)
         return answer
 
     Endpoint.quick = quick  # type: ignore[method-assign]
+
+
+def _answer(exchange: Exchange, answer: bytes) -> None:
+    kind = (b"content-type", b"application/json")
+    exchange.said({"type": "http.response.start", "headers": [kind]})
+    exchange.said({"type": "http.response.body", "body": answer})
+
+
+def _around_begun() -> None:
+    plain = Begun.watch
+
+    def watch(self: Begun, on_change: Callable[[], None] | None) -> None:
+        def changed() -> None:
+            if self.answer:
+                _answer(_held.pop(id(self)), self.answer)
+            assert on_change is not None
+            on_change()
+
+        plain(self, None if on_change is None else changed)
+
+    Begun.watch = watch  # type: ignore[method-assign]
 
 
 def _around_stdio(recorder: Recorder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from mcp_app.conf import Settings
 from mcp_app.execution.background.service import Background
@@ -44,6 +45,7 @@ class ExchangeReply:
         "calls",
         "error",
         "failed",
+        "on_change",
         "outcome",
         "shared",
     )
@@ -66,6 +68,8 @@ class ExchangeReply:
         self._changed: asyncio.Event | None = None
         self._relay: asyncio.Task[None] | None = None
         self.calls: list[Watched] = []
+        # Called when there is something to send, for who holds the request without a task.
+        self.on_change: Callable[[], None] | None = None
         self.answered = b""
         self.outcome = ""
         self.error: McpError | None = None
@@ -76,6 +80,16 @@ class ExchangeReply:
     def is_plain(self) -> bool:
         """The answer is all there is to send."""
         return bool(self.answered) and not self._messages
+
+    @property
+    def waits(self) -> bool:
+        """There is nothing to send yet."""
+        return not self.has_something
+
+    @property
+    def whole(self) -> bytes:
+        """The answer, if it is all there is to send, as a plain success; empty before, and otherwise."""
+        return self.answered if self.outcome in ("ok", "tool_error") and not self._messages else b""
 
     @property
     def has_something(self) -> bool:
@@ -117,6 +131,8 @@ class ExchangeReply:
 
     def wake(self) -> None:
         """Have ``changed`` return."""
+        if self.on_change is not None:
+            self.on_change()
         if self._changed is None:
             self._changed = asyncio.Event()
         self._changed.set()

@@ -100,6 +100,7 @@ class Reply:
         "calls",
         "epoch",
         "error",
+        "on_change",
         "session_id",
         "shared",
         "stream",
@@ -132,6 +133,8 @@ class Reply:
         self.session_id = session.id
         self.answers: list[bytes] = []
         self.calls: list[Watched] = []
+        # Called when the form of the answer is certain, for who holds the request without a task.
+        self.on_change: Callable[[], None] | None = None
         self.stream = ""
         self.epoch = 0
         self.broken = False
@@ -146,6 +149,16 @@ class Reply:
     def finished(self) -> bool:
         """Every request of the POST has its answer."""
         return self._expected == 0
+
+    @property
+    def waits(self) -> bool:
+        """There is nothing to send yet."""
+        return self._expected > 0 and not self.stream
+
+    @property
+    def whole(self) -> bytes:
+        """The answer, if it is all there is to send, as a plain success; empty before, and otherwise."""
+        return self.answers[0] if self._expected == 0 and not self.stream else b""
 
     def answer(self, encoded: bytes, outcome: str = "") -> None:
         """The response to one request."""
@@ -212,6 +225,8 @@ class Reply:
             self._open()
 
     def _settle(self) -> None:
+        if self.on_change is not None:
+            self.on_change()
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(None)
 

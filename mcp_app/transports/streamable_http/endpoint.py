@@ -11,7 +11,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import metadata_url
 from mcp_app.auth.www_authenticate import insufficient
 from mcp_app.dispatcher import NO_REDIS
-from mcp_app.execution.running.reply import Answered
+from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.execution.running.results import unexpected
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
@@ -33,6 +33,7 @@ from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.message_limits import message_limits
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
+from mcp_app.transports.streamable_http.begun import BEGUN, Begun
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
 from mcp_app.transports.streamable_http.modern import Modern, address_of
@@ -108,11 +109,14 @@ class Endpoint:
         except Exception:  # noqa: BLE001 - the boundary: whatever went wrong becomes one answer
             await self._refuse(scope, send, _fault(scope), extra)
 
-    def quick(self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str) -> bytes | None:
-        """The JSON body of a 200 answer to a POST that needs no waiting; None for every other.
+    def quick(
+        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
+    ) -> bytes | Begun | None:
+        """The JSON body of a 200 answer to a POST that needs no waiting; a call that waits has begun.
 
         The same rules in the same order as ``__call__``; whatever is not plainly good is left to that, which
-        finds the words for it. Nothing has happened when None is returned.
+        finds the words for it. Nothing has happened when None is returned. What has begun is answered by its
+        caller, when it has an ``answer``; otherwise ``__call__`` goes on with it, named in the scope.
         """
         try:
             fields = self._collect(headers)
@@ -180,6 +184,10 @@ class Endpoint:
         return jsonrpc.parse(body, self._limits), body
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
+        begun: Begun | None = scope.get(BEGUN)
+        if begun is not None:
+            await self._go_on(begun, scope, fields, receive, send, extra)
+            return
         principal = await self.principal(fields, scope)
         message, body = await self.message(fields, receive, answers=True)
         self.check_scopes(principal, message, fields, scope)
@@ -188,6 +196,31 @@ class Endpoint:
             await self._modern.post(scope, fields, receive, send, message, body, opener, extra)
             return
         outcome, session = await self._legacy.post(fields, message, body, principal, address_of(scope))
+        await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
+
+    async def _go_on(
+        self, begun: Begun, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers
+    ) -> None:
+        """What ``quick`` has begun; it is not asked for again who sends it, nor what it says."""
+        principal = begun.principal
+        if isinstance(begun.session, Session):
+            outcome, session = await self._legacy.go_on(begun)
+            await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
+        else:
+            opener = opener_of(principal, fields, scope)
+            await self._modern.go_on(begun, scope, receive, send, opener, extra)
+
+    async def _answer(
+        self,
+        outcome: Answered | StreamReference,
+        session: Session | None,
+        principal: Principal,
+        scope: Scope,
+        fields: Fields,
+        receive: Receive,
+        send: Send,
+        extra: Headers,
+    ) -> None:
         if isinstance(outcome, Answered):
             headers = (*outcome.headers, *extra)
             if outcome.session_id is not None:

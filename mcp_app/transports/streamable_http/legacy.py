@@ -7,10 +7,11 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from time import monotonic
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current_snapshot import current
-from mcp_app.execution.running.reply import ACCEPTED, Answered, StreamReference
+from mcp_app.execution.running.reply import ACCEPTED, Answered, Reply, StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
 from mcp_app.protocol.errors import Conflict, InvalidRequest, Refused, SessionNotFound
@@ -23,6 +24,7 @@ from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports import unanswered_requests
+from mcp_app.transports.streamable_http.begun import Begun
 
 SESSION_HEADER = b"mcp-session-id"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
@@ -41,6 +43,7 @@ class Legacy:
         self._process = process
         self._dispatcher = process.dispatcher
         self._sessions = process.sessions
+        self._grace = process.settings.grace_seconds
         routing = process.settings.routing_headers
         self._compares = routing != dialects.OFF
         self._strict = routing == dialects.STRICT
@@ -80,8 +83,8 @@ class Legacy:
 
     def quick(
         self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal
-    ) -> bytes | None:
-        """The answer to a request of a session this process knows, if nothing has to be waited for."""
+    ) -> bytes | Begun | None:
+        """The answer to a request of a session this process knows, or the call that has begun for it."""
         self._check(fields, message, principal)
         named = fields.get(SESSION_HEADER)
         session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
@@ -90,7 +93,20 @@ class Legacy:
         version = fields.get(VERSION_HEADER)
         if version is not None and version != session.version.encode() and not session.warned_version:
             return None
-        return self._dispatcher.quick(session, principal, message, body)
+        answer = self._dispatcher.quick(session, principal, message, body)
+        if answer is not None:
+            return answer
+        begun = self._dispatcher.begin(session, principal, message, body, from_headers(fields))
+        if begun is None or isinstance(begun, bytes):
+            return begun
+        return Begun(principal, session, message, begun, monotonic() + self._grace)
+
+    async def go_on(self, begun: Begun) -> tuple[Answered | StreamReference, Session]:
+        """Serve what ``quick`` has begun."""
+        session, reply = begun.session, begun.reply
+        assert isinstance(session, Session)
+        assert isinstance(reply, Reply)
+        return await self._dispatcher.outcome(session, begun.request, reply, begun.grace), session
 
     def _check(
         self,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from time import monotonic
 from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (
     HeaderMismatch,
@@ -26,6 +28,7 @@ from mcp_app.protocol.versions import V2026_07_28, is_modern
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body
+from mcp_app.transports.streamable_http.begun import Begun
 from mcp_app.transports.streamable_http.exchange_stream import ExchangeStream
 from mcp_app.transports.streamable_http.listen_stream import ListenStream
 from mcp_app.transports.streamable_http.request_body import Receive
@@ -33,6 +36,7 @@ from mcp_app.transports.streamable_http.sse_response import Authenticated
 from mcp_app.transports.subscriptions import Subscriptions
 
 Fields = dict[bytes, bytes]
+Scope = MutableMapping[str, Any]
 Body = jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid]
 
 
@@ -44,6 +48,7 @@ class Modern:
         self._dispatcher = process.dispatcher
         self._connections = connections
         self._subscriptions = Subscriptions(process)
+        self._grace = process.settings.grace_seconds
         self._versions = process.settings.versions
         self._served = frozenset(filter(is_modern, self._versions))
 
@@ -61,9 +66,19 @@ class Modern:
 
     def quick(
         self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
-    ) -> bytes | None:
-        """The answer to a request that needs no waiting; raises what ``post`` would answer."""
-        return self._quick(self._admit(fields, message, principal), message, body, principal, address)
+    ) -> bytes | Begun | None:
+        """The answer to a request, or the call that has begun for it; raises what ``post`` would answer."""
+        exchange = self._admit(fields, message, principal)
+        answer = self._quick(exchange, message, body, principal, address)
+        if answer is not None:
+            return answer
+        begun = self._dispatcher.begin(exchange, principal, message, body, from_headers(fields))
+        if begun is None:
+            return None
+        self._process.clients.seen(exchange, principal.user_id, address)
+        if isinstance(begun, bytes):
+            return begun
+        return Begun(principal, exchange, message, begun, monotonic() + self._grace)
 
     def _quick(
         self, exchange: Exchange, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
@@ -109,6 +124,29 @@ class Modern:
             return
         self._process.clients.seen(exchange, principal.user_id, address_of(scope))
         reply = await self._dispatcher.exchange(exchange, principal, message, body, from_headers(fields))
+        await self._answer(scope, receive, send, exchange, message, reply, opener, extra)
+
+    async def go_on(
+        self, begun: Begun, scope: Scope, receive: Receive, send: Send, opener: Authenticated, extra: Headers
+    ) -> None:
+        """Serve what ``quick`` has begun."""
+        exchange, reply = begun.session, begun.reply
+        assert isinstance(exchange, Exchange)
+        assert isinstance(reply, ExchangeReply)
+        await reply.settled(begun.grace)
+        await self._answer(scope, receive, send, exchange, begun.request, reply, opener, extra)
+
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        exchange: Exchange,
+        message: jsonrpc.Request,
+        reply: ExchangeReply,
+        opener: Authenticated,
+        extra: Headers,
+    ) -> None:
         stream = ExchangeStream(self._process, self._connections, opener, reply)
         done = False
         try:

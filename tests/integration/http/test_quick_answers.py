@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integration.http.conftest import OpenSession
-from tests.live import LiveServer
+from tests.live import LiveServer, eventually
 from tests.raw_http import Mcp
+from tests.raw_modern import Modern
 from tests.raw_wire import PATIENCE, Answer, Wire, read_body, read_head, request_bytes
 
 PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -122,3 +123,85 @@ def test_a_client_that_asks_to_close_is_obeyed(live: LiveServer, open_session: O
     assert read_body(wire, "POST", status, headers, None) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
     assert not wire.fill()
     wire.close()
+
+
+def call(tool: str, number: int, **arguments: Any) -> dict[str, Any]:
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05], ids=["within the grace, soon", "within the grace"])
+def test_a_call_that_waits_is_answered_alike_by_both_ways(
+    live: LiveServer, open_session: OpenSession, seconds: float
+) -> None:
+    client = open_session("2025-11-25")
+    origin = f"http://127.0.0.1:{live.ports[0]}"
+    message = call("pause", 1, seconds=seconds)
+    (quick,) = exchange(live, [bytes_of(live, client, message)])
+    (ordinary,) = exchange(live, [bytes_of(live, client, message, Origin=origin)])
+    assert quick.json()["result"] == {"content": [{"type": "text", "text": "paused"}]}
+    assert plain(quick) == plain(ordinary)
+
+
+@pytest.mark.parametrize("name", ["pause", "steps", "welcome", "fail", "spare"])
+def test_a_call_takes_the_same_form_by_both_ways(
+    live: LiveServer, open_session: OpenSession, name: str
+) -> None:
+    client = open_session("2025-11-25")
+    client.call("logging/setLevel", {"level": "info"})
+    origin = f"http://127.0.0.1:{live.ports[0]}"
+    arguments: dict[str, Any] = {"pause": {"seconds": 0.3}, "steps": {"count": 3}}.get(name, {})
+    kinds = []
+    for more in ({}, {"Origin": origin}):
+        wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
+        wire.send(bytes_of(live, client, call(name, len(kinds) + 1, **arguments), **more))
+        status, headers = read_head(wire, None)
+        kinds.append((status, headers["content-type"]))
+        wire.close()
+    assert kinds[0] == kinds[1]
+
+
+def test_requests_behind_a_held_call_are_answered_after_it(
+    live: LiveServer, open_session: OpenSession
+) -> None:
+    client = open_session("2025-11-25")
+    messages = [call("pause", 1, seconds=0.02), {**PING, "id": 2}, call("pause", 3, seconds=0.0)]
+    data = b"".join(bytes_of(live, client, message) for message in messages)
+    answers = exchange(live, [data], 3)
+    assert [answer.json()["id"] for answer in answers] == [1, 2, 3]
+
+
+def test_bytes_that_follow_a_held_call_later_are_read_as_the_next_request(
+    live: LiveServer, open_session: OpenSession
+) -> None:
+    client = open_session("2025-11-25")
+    wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
+    wire.send(bytes_of(live, client, call("pause", 1, seconds=0.05)))
+    following = bytes_of(live, client, {**PING, "id": 2})
+    wire.send(following[:20])
+    wire.send(following[20:])
+    found = []
+    for _ in range(2):
+        status, headers = read_head(wire, None)
+        found.append(Answer(status, headers, read_body(wire, "POST", status, headers, None)).json()["id"])
+    wire.close()
+    assert found == [1, 2]
+
+
+@pytest.mark.parametrize(("modern", "end"), [(True, "cancelled"), (False, "finished")])
+def test_a_client_that_leaves_while_its_call_is_held_cancels_it_on_2026_07_28_only(
+    live: LiveServer, open_session: OpenSession, *, modern: bool, end: str
+) -> None:
+    name = f"left-{end}"
+    message = call("hold", 1, name=name, seconds=3600 if modern else 0.05)
+    if modern:
+        headers, body = Modern(live.ports[0])._request("tools/call", message["params"])
+        data = request_bytes("POST", "/mcp", f"127.0.0.1:{live.ports[0]}", headers, body)
+    else:
+        data = bytes_of(live, open_session("2025-11-25"), message)
+    ledger = live.folder / "data" / "ledger"
+    wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
+    wire.send(data)
+    eventually(lambda: ledger.exists() and f"start {name}\n" in ledger.read_text("utf-8"), 10, "it starts")
+    wire.close()
+    eventually(lambda: f"{end} {name}\n" in ledger.read_text("utf-8"), 10, f"it is {end}")

@@ -30,6 +30,13 @@ async def steps(ctx: Context, count: int, delay_seconds: float = 0.0, marker: st
 
 
 @tool
+async def pause(seconds: float) -> str:
+    """Says nothing for a while."""
+    await asyncio.sleep(seconds)
+    return "paused"
+
+
+@tool
 async def hold(ctx: Context, name: str, seconds: float) -> str:
     """Works for a while and notes how it ended."""
     note(f"start {name}")

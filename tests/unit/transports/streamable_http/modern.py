@@ -62,7 +62,8 @@ async def answered(server: Server, method: str, params: dict[str, Any] | None = 
 def in_one_piece(exchange: Exchange, server: Server) -> bytes | None:
     """What the short cut of the web server would have answered to the same request."""
     body = exchange._body or b""
-    return server.endpoint.quick(exchange.scope["headers"], body, "127.0.0.1")
+    answer = server.endpoint.quick(exchange.scope["headers"], body, "127.0.0.1")
+    return answer if isinstance(answer, bytes) else None
 
 
 class Desk:
