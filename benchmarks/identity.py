@@ -12,9 +12,10 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import Any
 
 import uvloop
@@ -101,11 +102,10 @@ def calls(name: str, server: LiveServer, headers: dict[str, str] | None) -> Row:
     return Row(name, server, lambda: scenarios.repeated(port, scenarios.ECHO, scenarios.check_echo, headers))
 
 
-def first_sights(name: str, server: LiveServer, tokens: list[str]) -> Row:
-    """One request after the other, each with a token that was never seen before."""
-    unseen: Iterator[dict[str, str]] = map(bearer, tokens)
-    port = server.ports[0]
-    return Row(name, server, lambda: scenarios.each_once(port, scenarios.DISCOVER, unseen), connections=1)
+def one_by_one(name: str, server: LiveServer, tokens: Iterable[str]) -> Row:
+    """One request after the other, each with the next of the tokens."""
+    port, headers = server.ports[0], map(bearer, tokens)
+    return Row(name, server, lambda: scenarios.each_once(port, scenarios.DISCOVER, headers), connections=1)
 
 
 def catalogue(server: LiveServer, headers: dict[str, str], size: int) -> list[Row]:
@@ -165,7 +165,10 @@ def measure(rounds: int, seconds: float, size: int = 100) -> bool:
             calls("JWT", external, bearer(provider.token(aud=AUDIENCE))),
         ]
         longest = calls("JWT of 8 KB", external, bearer(provider.token(aud=AUDIENCE, groups=LONG)))
-        unseen = [first_sights("opaque token", few, opaque), first_sights("JWT", external, jwts)]
+        unseen = [
+            (one_by_one("opaque token", few, opaque), one_by_one("known", few, repeat(token))),
+            (one_by_one("JWT", external, jwts), one_by_one("known", external, repeat(jwts[-1]))),
+        ]
         pairs = list(
             zip(catalogue(few, bearer(token), size), catalogue(many, bearer(of_many), size), strict=True)
         )
@@ -175,14 +178,16 @@ def measure(rounds: int, seconds: float, size: int = 100) -> bool:
         for number in range(rounds):
             for row in rows[:: 1 if number % 2 else -1]:
                 row.once(seconds)
-            for row in unseen if number < UNSEEN_ROUNDS else ():
+            for row in chain(*unseen) if number < UNSEEN_ROUNDS else ():
                 row.once(UNSEEN_SECONDS)
         if pins:
             os.sched_setaffinity(0, set(pins))
     return judge(none, known, longest, unseen, pairs)
 
 
-def judge(none: Row, known: list[Row], longest: Row, unseen: list[Row], pairs: list[tuple[Row, Row]]) -> bool:
+def judge(
+    none: Row, known: list[Row], longest: Row, unseen: list[tuple[Row, Row]], pairs: list[tuple[Row, Row]]
+) -> bool:
     """Compare with the targets; the long token is only told: most of its cost is that of its bytes."""
     met = []
     emit(work="tools/call", caller=none.name, median_cpu_us=round(statistics.median(none.costs), 1))
@@ -192,11 +197,13 @@ def judge(none: Row, known: list[Row], longest: Row, unseen: list[Row], pairs: l
         emit(target="µs of a call more than without a credential", caller=row.name, value=round(more, 1),
              **({"at_most": MOST_MICROSECONDS, "met": good} if row is not longest else {}))  # fmt: skip
         met.append(good or row is longest)
-    for row in unseen:
-        took, most = statistics.median(row.times) / 1e3, MOST_FIRST_MS[row.name]
+    for row, again in unseen:
+        took = statistics.median(a - b for a, b in zip(row.times, again.times, strict=True)) / 1e3
+        spent = statistics.median(a - b for a, b in zip(row.costs, again.costs, strict=True)) / 1e3
+        most = MOST_FIRST_MS[row.name]
         met.append(took <= most)
-        emit(target="ms of the first sight", caller=row.name, value=round(took, 2),
-             cpu=round(statistics.median(row.costs) / 1e3, 2), at_most=most, met=met[-1])  # fmt: skip
+        emit(target="ms of a first sight, more than of a known token", caller=row.name, value=round(took, 2),
+             cpu=round(spent, 2), at_most=most, met=met[-1])  # fmt: skip
     for few, many in pairs:
         change = statistics.median(b / a for a, b in zip(few.costs, many.costs, strict=True))
         met.append(change <= MOST_CHANGE)

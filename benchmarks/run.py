@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import exposing, floor, load, scenarios, streams
+from benchmarks import exposing, floor, identity, load, scenarios, streams
 from benchmarks.background import run as background
 from benchmarks.console import run as console
 from benchmarks.processes import cores
@@ -237,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--streams", type=int, default=2000)
     parser.add_argument("--background-rounds", type=int, default=5)
     parser.add_argument("--background-seconds", type=float, default=3.0)
+    parser.add_argument("--identity-rounds", type=int, default=9)
     parser.add_argument("--console-rounds", type=int, default=3)
     parser.add_argument("--console-seconds", type=float, default=5.0)
     wanted = parser.parse_args(arguments)
@@ -257,6 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
             if pins:
                 os.sched_setaffinity(0, set(pins))
     met = exposing.measure() and met
+    met = identity.measure(wanted.identity_rounds, wanted.seconds) and met
     met = background.measure(wanted.background_rounds, wanted.background_seconds) and met
     return 0 if console.measure(wanted.console_rounds, wanted.console_seconds) and met else 1
 
