@@ -31,7 +31,7 @@ from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.execution.worker.worker import Worker
 from mcp_app.sessions import log_writer, retention, rollups
-from mcp_app.sessions.counting import callers
+from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.presence import Presence
 
@@ -52,7 +52,7 @@ def purge_expired() -> dict[str, int]:
     return {
         "sessions": retention.close_idle_sessions(),
         "messages": retention.purge_messages(),
-        "rollups": rollups.purge() + callers.purge(),
+        "rollups": rollups.purge() + callers.purge() + error_groups.purge(),
         "calls": records.purge(),
         **({"oauth": _purge_oauth()} if apps.is_installed("mcp_app.oauth") else {}),
     }

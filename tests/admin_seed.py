@@ -19,6 +19,7 @@ from mcp_app.models import (
     AuditEvent,
     Call,
     CatalogueChange,
+    ErrorGroup,
     Message,
     Prompt,
     Resource,
@@ -29,7 +30,8 @@ from mcp_app.models import (
 )
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
-from mcp_app.sessions.counting import callers
+from mcp_app.sessions.counting import callers, error_groups
+from mcp_app.sessions.log_pages import ERRORS
 from mcp_app.sessions.traffic import PERIODS, Period
 
 PASSWORD = "correct horse battery staple"
@@ -498,6 +500,24 @@ def count_calls(period: Period) -> None:
                 )  # fmt: skip
     rollups.write(tally)
     callers.write(called)
+
+
+def group_errors() -> None:
+    """Errors as the drain groups them: those that are seeded, hostile ones, some that come every hour."""
+    errors = error_groups.Errors()
+    failed = list(Message.objects.filter(outcome__in=ERRORS))
+    words = ("Shelf 12 of 'north hall' is full: 3 books are left", ALL_HOSTILE, "word " * 60)
+    for number, said in enumerate(words):
+        answer = json.dumps({"result": {"content": [{"type": "text", "text": said}], "isError": True}})
+        failed += [
+            call(None, 1_000 + number * 100 + at, outcome="tool_error", answer=answer,
+                 at=timezone.now() - timedelta(hours=at), target=("web_scrape", ALL_HOSTILE[:128])[number % 2])
+            for at in range(0, 90, number + 1)
+        ]  # fmt: skip
+    for message in failed:
+        errors.add(message)
+    error_groups.write(errors)
+    ErrorGroup.objects.exclude(tool="echo").update(first_at=timezone.now() - timedelta(hours=3))
 
 
 def seed() -> Seed:

@@ -13,9 +13,19 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
-from mcp_app.models import Call, CallerRollup, LogMinute, Message, Rollup, Session
+from mcp_app.models import (
+    Call,
+    CallerRollup,
+    ErrorGroup,
+    ErrorHour,
+    LogMinute,
+    Message,
+    Rollup,
+    Session,
+)
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.sessions.counting.callers import MOST_NAMES
+from mcp_app.sessions.counting.error_groups import MOST_GROUPS
 
 DAYS = 13
 PER_SESSION = 50
@@ -95,6 +105,7 @@ def fill(messages: int, told: Callable[[str, float], None]) -> None:
         ("calls", lambda: _calls(words, messages // PER_CALL, begun, now)),
         ("rollups", lambda: _rollups(words, now)),
         ("caller rollups", lambda: _caller_rollups(words, now)),
+        ("errors", lambda: _errors(words, messages, now)),
         ("minutes", _minutes),
     ):
         before = time.monotonic()
@@ -236,6 +247,25 @@ def _caller_rollups(words: Words, now: int) -> None:
             'ok', 30, {buckets}""",
             rows * names,
         )  # fmt: skip
+
+
+def _errors(words: Words, messages: int, now: int) -> None:
+    """As many groups as there may be, each with errors in every hour of the last week."""
+    tool = f"'tool_' || {words.text(f'n % {TOOLS}')}"
+    _insert(
+        words, ErrorGroup,
+        "digest, method, tool, outcome, words, example, first_at, last_at, first_id, last_id, count",
+        f"""{words.hexadecimal("n")}, 'tools/call', {tool}, 'tool_error', 'Nothing: … ' || {words.text("n")},
+        'Nothing: 4711', {words.at(f"{now - 86_400 * 2} + n * 170")}, {words.at(f"{now} - n")},
+        1, {messages}, n + 7""",
+        MOST_GROUPS,
+    )  # fmt: skip
+    hour = now // 3_600 * 3_600
+    _insert(
+        words, ErrorHour, "group_id, at, count",
+        f"{words.hexadecimal('n / 168')}, {words.at(f'{hour} - n % 168 * 3600')}, 1 + n % 9",
+        MOST_GROUPS * 168,
+    )  # fmt: skip
 
 
 def _minutes() -> None:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from benchmarks.log.fill import BIG, some_time
 from mcp_app.admin.long_lists import MOST_LISTED
-from mcp_app.models import Call, Message, Session
+from mcp_app.models import Call, ErrorGroup, Message, Session
 
 LOG = "/admin/mcp_app/message/"
 SESSIONS = "/admin/mcp_app/session/"
@@ -27,11 +27,21 @@ def pages() -> dict[str, str]:
             for by in ("tool", "client", "principal", "time")
             for period in ("hour", "day", "week")
         },
+        "errors, new": f"{LOG}errors/",
+        "errors, all": f"{LOG}errors/?show=all",
+        "errors, most often": f"{LOG}errors/?show=all&order=count",
+        "an error": f"{LOG}errors/{_error()}/",
         **_messages(message),
         **_sessions(message),
         **_calls(call),
         **_console(message),
     }
+
+
+def _error() -> str:
+    group = ErrorGroup.objects.order_by("first_at").first()
+    assert group is not None
+    return group.pk
 
 
 def _log(**asked: object) -> str:

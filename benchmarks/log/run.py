@@ -32,6 +32,7 @@ SQLITE, POSTGRES = 1_000_000, 10_000_000
 REMOVED = 100_000
 WRITER_PAUSE = 0.005
 WRITTEN = 100_000
+TURNS = 5
 
 
 def emit(**facts: object) -> None:
@@ -174,23 +175,53 @@ def _write_on(stop: threading.Event, waits: list[float]) -> None:
 
 
 def measure_drain() -> None:
-    """Messages a second that the drain writes, with what it counts of them."""
+    """Messages a second that the drain writes, with what it counts of them, and what grouping errors adds.
+
+    In turns, so that a machine that is busy meanwhile is busy for all of them alike.
+    """
+    from mcp_app.sessions.counting.error_groups import Errors
+
+    kinds = {"no errors": 0.0, "2 % errors": 0.02, "20 % errors": 0.2}
+    taken: dict[tuple[str, bool], list[tuple[float, float]]] = {}
+    group = Errors.add
+    for _ in range(TURNS):
+        for name, share in kinds.items():
+            for grouped in (True, False):
+                Errors.add = group if grouped else _ignore  # type: ignore[method-assign]
+                taken.setdefault((name, grouped), []).append(_drain(share, WRITTEN // TURNS))
+    Errors.add = group  # type: ignore[method-assign]
+    for (name, grouped), each in taken.items():
+        seconds, cpu = (min(times) for times in zip(*each, strict=True))
+        emit(
+            drain=name, errors_grouped=grouped, per_second=round(1 / seconds), cpu_us_each=round(cpu * 1e6, 1)
+        )
+
+
+def _ignore(errors: Any, message: Any) -> None:
+    """An error that is not grouped."""
+
+
+def _drain(errors: float, count: int) -> tuple[float, float]:
+    """Seconds, of the clock and of the processor, that one message takes."""
     from mcp_app.models import LogCursor
     from mcp_app.sessions.log_writer import drain_once
     from tests.unit.sessions.queues import ListQueue, batch, line
 
     LogCursor.objects.all().delete()
-    lines = [
-        line(str(at), target=f"tool_{at % 40}", principal=f"user:{at % 500}/key:1", payload="p" * 200,
-             answer="a" * 400, ms=float(at % 900)) for at in range(500)
-    ]  # fmt: skip
-    queue: Any = ListQueue(*[batch(*lines) for _ in range(WRITTEN // 500)])
+
+    def message(at: int) -> list[Any]:
+        failed = at % 100 < errors * 100
+        said = f"Order {at} of 'customer {at % 7}' cannot be shipped: rule {at % 13} says no. " + "b" * 200
+        answer = json.dumps({"result": {"content": [{"type": "text", "text": said}], "isError": True}})
+        return line(str(at), target=f"tool_{at % 40}", principal=f"user:{at % 500}/key:1", payload="p" * 200,
+                    answer=answer if failed else "a" * 400, ms=float(at % 900),
+                    outcome="tool_error" if failed else "ok")  # fmt: skip
+
+    queue: Any = ListQueue(*[batch(*map(message, range(at, at + 500))) for at in range(0, count, 500)])
     begun, before = time.perf_counter(), _processor_seconds()
     while queue.batches:
         drain_once(queue)
-    taken, cpu = time.perf_counter() - begun, _processor_seconds() - before
-    emit(drain="messages written a second", per_second=round(WRITTEN / taken),
-         cpu_us_each=round(cpu / WRITTEN * 1e6, 1))  # fmt: skip
+    return (time.perf_counter() - begun) / count, (_processor_seconds() - before) / count
 
 
 def table(found: list[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
 from mcp_app.admin.markup import number_text, seconds_text, share_text
-from mcp_app.admin.verdict import Reason, Verdict, tasks_of
+from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
 from mcp_app.doctor import code
 from mcp_app.models import Session
 from mcp_app.observability.counts import OTHER
@@ -78,6 +78,7 @@ class Dashboard:
     at: datetime
     url: str
     verdict: Verdict = field(default_factory=Verdict)
+    first_steps: list[Reason] = field(default_factory=list)
     tiles: list[Tile] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
@@ -116,6 +117,7 @@ def dashboard(request: HttpRequest) -> Dashboard:
     if fault := code.fault():
         shown.verdict.faults.insert(0, Reason(f"{NOT_SERVED} {marked(fault)}"))
     shown.verdict.tasks = tasks_of(request)
+    shown.first_steps = first_steps(request)
     return shown
 
 

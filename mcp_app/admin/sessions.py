@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
@@ -15,13 +15,14 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.dashboard import dashboard, may_see
+from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
-from mcp_app.models import Message, Session
+from mcp_app.models import ErrorGroup, Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
@@ -133,11 +134,20 @@ class MessageAdmin(RowPageAdmin[Message]):
 
     def get_urls(self) -> list[URLPattern]:
         """The skin's addresses, after that of the figures."""
-        pages = (("dashboard", self.dashboard_view), ("figures", self.figures_view))
+        pages = (
+            ("dashboard", self.dashboard_view),
+            ("figures", self.figures_view),
+            ("errors", self.errors_view),
+        )
         return [
             *(
                 path(f"{name}/", self.admin_site.admin_view(view), name=f"mcp_app_message_{name}")
                 for name, view in pages
+            ),
+            path(
+                "errors/<slug:digest>/",
+                self.admin_site.admin_view(self.error_view),
+                name="mcp_app_message_error",
             ),
             *super().get_urls(),
         ]
@@ -158,6 +168,29 @@ class MessageAdmin(RowPageAdmin[Message]):
             return HttpResponse(as_csv(shown.table), content_type="text/csv; charset=utf-8", headers=named)
         context = {**self.object_context(request, "Figures"), "figures": shown}
         return TemplateResponse(request, "mcp_admin/figures.html", context)
+
+    def errors_view(self, request: HttpRequest) -> HttpResponse:
+        """Errors that say the same, together."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        context = {**self.object_context(request, "Errors"), "errors": error_list(request)}
+        return TemplateResponse(request, "mcp_admin/errors.html", context)
+
+    def error_view(self, request: HttpRequest, digest: str) -> HttpResponse:
+        """One group of errors with its newest messages."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        group = ErrorGroup.objects.filter(pk=digest).first()
+        if group is None:
+            self.message_user(request, "This group of errors is not kept any more.", messages.WARNING)
+            return HttpResponseRedirect(self.page_url("errors"))
+        context = {
+            **self.object_context(request, f"Error in {marked(group.tool or group.method)[:60]}"),
+            "error": error_page(group),
+            "opens_sessions": self.may_open(request, Session),
+            "across_sessions": True,
+        }
+        return TemplateResponse(request, "mcp_admin/error.html", context)
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -9,17 +9,27 @@ from typing import Any, Final
 
 from django.db.models import F
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 
 from mcp_app import database_clock
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.catalogue.changing.services import may_publish
-from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models import ApiKey, Call, Draft, Prompt, Resource, ResourceTemplate, Session, Tool
+from mcp_app.protocol.call_state import ACTIVE, State
+from mcp_app.sessions.counting.error_groups import new_since
+from mcp_app.text import marked
 
 # Counted up to here: the first page must not take long.
 MOST_COUNTED: Final = 1_000
 # Time enough to make another key and to hand it out.
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
+# A sweep takes such calls within seconds.
+LEASE_IS_OVER: Final = timedelta(minutes=2)
+WAITS_LONG: Final = timedelta(minutes=15)
+NEW_ERROR: Final = timedelta(days=1)
+# How many of the new errors are named, and how much of what they say.
+NEWEST_ERRORS: Final = 3
+SAID: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +64,69 @@ class Verdict:
 
 def tasks_of(request: HttpRequest) -> list[Reason]:
     """What waits for this visitor, who may do something about each of them."""
-    return [*_approvals(request), *_drafts(request), *_changed_definitions(request), *_ending_keys(request)]
+    return [
+        *_approvals(request),
+        *_stuck_calls(request),
+        *_new_errors(request),
+        *_drafts(request),
+        *_changed_definitions(request),
+        *_ending_keys(request),
+    ]
+
+
+def first_steps(request: HttpRequest) -> list[Reason]:
+    """What a new installation lacks; each goes away with what it asks for."""
+    steps = []
+    if request.user.has_perm("mcp_app.view_tool") and not Tool.objects.filter(enabled=True).exists():
+        steps.append(Reason("Add a tool: no tool is offered to clients yet", _page("tool")))
+    if request.user.has_perm("mcp_app.view_session") and not Session.objects.exists():
+        steps.append(Reason("Connect a client: none has been here yet", _connect_page()))
+    return steps
+
+
+def _connect_page() -> str:
+    """How to connect; a project that does not serve the page has the card below the figures."""
+    try:
+        return reverse("mcp_connect")
+    except NoReverseMatch:
+        return "#mcp-endpoint"
 
 
 def _approvals(request: HttpRequest) -> Iterator[Reason]:
     if request.user.has_perm("mcp_app.decide_call") and (waiting := waiting_count()):
         yield Reason(_counted(waiting, "call waits", "calls wait") + " for approval", _page("approval"))
+
+
+def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
+    """Calls that no process has dealt with for longer than any sweep takes."""
+    if not request.user.has_perm("mcp_app.change_call"):
+        return
+    now = database_clock.utcnow()
+    silent = Call.objects.filter(state__in=ACTIVE, lease_until__lt=now - LEASE_IS_OVER)
+    if number := silent[:MOST_COUNTED].count():
+        text = _counted(number, "running call", "running calls") + " lost the worker and did not end"
+        yield Reason(text, f"{_page('call')}?state=open")
+    waiting = Call.objects.filter(state=State.ACCEPTED, accepted_at__lt=now - WAITS_LONG)
+    if number := waiting[:MOST_COUNTED].count():
+        minutes = WAITS_LONG.total_seconds() / 60
+        text = _counted(number, "call has", "calls have") + f" waited {minutes:.0f} minutes for a worker"
+        yield Reason(text, f"{_page('call')}?state=accepted")
+
+
+def _new_errors(request: HttpRequest) -> Iterator[Reason]:
+    if not request.user.has_perm("mcp_app.view_message"):
+        return
+    groups = new_since(database_clock.utcnow() - NEW_ERROR)
+    shown = list(groups[: NEWEST_ERRORS + 1])
+    for group in shown[:NEWEST_ERRORS]:
+        times = "once" if group.count == 1 else f"{group.count:,} times"
+        said = f": {marked(group.words)[:SAID]}" if group.words else ""
+        text = f"New error in {marked(group.tool or group.method)}, {times}{said}"
+        yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))
+    if len(shown) > NEWEST_ERRORS:
+        more = groups[:MOST_COUNTED].count() - NEWEST_ERRORS
+        text = _counted(more, "more error is", "more errors are") + " new since yesterday"
+        yield Reason(text, reverse("admin:mcp_app_message_errors"))
 
 
 def _drafts(request: HttpRequest) -> Iterator[Reason]:

@@ -6,6 +6,7 @@ from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
+from mcp_app.models.errors import ErrorGroup, ErrorHour
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
@@ -20,6 +21,8 @@ __all__ = [
     "CatalogueRevision",
     "Doctor",
     "Draft",
+    "ErrorGroup",
+    "ErrorHour",
     "ExternalIdentity",
     "LogCursor",
     "LogMinute",

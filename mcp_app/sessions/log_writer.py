@@ -27,7 +27,7 @@ from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.observability import rollup_cells as cells
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
-from mcp_app.sessions.counting import callers
+from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.sessions.message_log import MARKS
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
@@ -47,24 +47,27 @@ log = logging.getLogger("mcp.drain")
 
 
 class Counted:
-    """What is counted of some messages: how many of each kind, by whom."""
+    """What is counted of some messages: how many of each kind, by whom, and what failed."""
 
-    __slots__ = ("callers", "tally")
+    __slots__ = ("callers", "errors", "tally")
 
     def __init__(self) -> None:
         self.tally = RollupCells()
         self.callers = callers.Callers()
+        self.errors = error_groups.Errors()
 
     def add(self, message: Message) -> None:
         """Count one message."""
         at = message.at.timestamp()
         self.tally.add(at, message.method, message.target, message.outcome, message.duration_ms)
         self.callers.add(message, at)
+        self.errors.add(message)
 
     def merge(self, other: Counted) -> None:
         """Count what another counted."""
         self.tally.merge(other.tally.cells.items())
         self.callers.merge(other.callers)
+        self.errors.merge(other.errors)
 
 
 def drain_once(queue: SyncMessageQueue) -> int:
@@ -84,6 +87,7 @@ def drain_once(queue: SyncMessageQueue) -> int:
                 break
         rollups.write(counted.tally)
         callers.write(counted.callers)
+        error_groups.write(counted.errors)
         cursor.save(update_fields=["last_id"])
     # Also when nothing was left to write: the process that wrote the last ones may have died before this.
     queue.trim(cursor.last_id)

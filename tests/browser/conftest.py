@@ -178,6 +178,7 @@ def site() -> Iterator[LiveServer]:
     with LiveServer(web_processes=1, env={"DEMO": "off"}) as server:
         server.shell(
             "from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
+            "; group_errors()"
         )
         yield server
         assert server.trouble() == []

@@ -34,6 +34,8 @@ print(json.dumps({
              ("undecided", Call.objects.get(tool="discard").pk.hex),
              ("hostile-undecided", Call.objects.get(four_eyes=True).pk.hex)],
     "approval": [],
+    "error": [(name, ErrorGroup.objects.filter(words__startswith=words).first().pk)
+              for name, words in (("own", "Shelf"), ("hostile", "<script>"))],
     "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
 }))
 """
@@ -41,6 +43,8 @@ print(json.dumps({
     found = {
         "index": "/admin/",
         "index-week": "/admin/?range=week",
+        "errors": "/admin/mcp_app/message/errors/?show=all",
+        **{f"error-{name}": f"/admin/mcp_app/message/errors/{pk}/" for name, pk in rows.pop("error")},
         **{
             f"figures-{by}": f"/admin/mcp_app/message/figures/?by={by}&range=week"
             for by in ("tool", "client", "principal", "time")

@@ -75,6 +75,7 @@ class Requests:
         rows, parts = self._rows, way.path.strip("/").split("/")
         model = parts[2] if len(parts) > 2 else ""
         numbers = {
+            "errors": lambda: rows.error.pk,
             "deleted": lambda: rows.gone[model].pk,
             "roll-back": lambda: (rows.gone if way.variant == "deleted" else rows.change)[model].pk,
             "draft": lambda: rows.draft[way.variant or "tool"].pk,

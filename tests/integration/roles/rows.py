@@ -18,6 +18,7 @@ from mcp_app.models import (
     Call,
     CatalogueChange,
     Draft,
+    ErrorGroup,
     Message,
     Prompt,
     Resource,
@@ -26,6 +27,7 @@ from mcp_app.models import (
 )
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import enter, kept
+from mcp_app.sessions.counting import error_groups
 from tests.admin_seed import PASSWORD, Seed, call, seed
 from tests.integration.roles.table import KINDS, OWN
 
@@ -55,6 +57,7 @@ class Rows:
     user: Any = field(init=False)
     root: Any = field(init=False)
     group: Group = field(init=False)
+    error: ErrorGroup = field(init=False)
 
 
 def store() -> Rows:
@@ -70,7 +73,17 @@ def store() -> Rows:
     _runs(rows)
     Call.objects.filter(pk=rows.seed.call.pk).update(arguments='{"text": "hi"}')
     rows.event = AuditEvent.objects.latest("pk")
+    rows.error = _error(rows.seed.message)
     return rows
+
+
+def _error(message: Message) -> ErrorGroup:
+    """A group of one message, as if it had failed."""
+    errors = error_groups.Errors()
+    message.outcome = "error"
+    errors.add(message)
+    error_groups.write(errors)
+    return ErrorGroup.objects.get()
 
 
 def _connection(rows: Rows) -> None:

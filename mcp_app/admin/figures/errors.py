@@ -1,0 +1,139 @@
+"""Owns the pages of errors: groups with their curve over a week, and one group with its newest messages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from mcp_app import database_clock
+from mcp_app.admin.charts import Bar, Chart, bars, ceiling, touches
+from mcp_app.admin.figures.page import Choice
+from mcp_app.admin.markup import number_text
+from mcp_app.admin.timeline import Row, row
+from mcp_app.models import ErrorGroup, ErrorHour, Message
+from mcp_app.sessions.counting.error_groups import messages_of, new_since
+
+NEW: Final = timedelta(days=1)
+WEEK: Final = timedelta(days=7)
+BIN: Final = timedelta(hours=6)
+MOST_SHOWN: Final = 100
+MOST_MESSAGES: Final = 10
+ORDERS: Final = {
+    "": ("Newest first", "-first_at"),
+    "last": ("Last seen", "-last_at"),
+    "count": ("Most often", "-count"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group as the list shows it."""
+
+    row: ErrorGroup
+    url: str
+    is_new: bool
+    bars: list[Bar]
+    in_week: int
+
+    @property
+    def name(self) -> str:
+        """What failed."""
+        return self.row.tool or self.row.method
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorList:
+    """The groups that were asked for, and the other ways to look at them."""
+
+    groups: list[Group]
+    views: list[Choice]
+    orders: list[Choice]
+    more: int
+    only_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPage:
+    """One group: what it is, when its errors came, its newest messages."""
+
+    group: Group
+    chart: Chart
+    messages: list[Row]
+    log_url: str
+
+
+def error_list(request: HttpRequest) -> ErrorList:
+    """Groups that are new since yesterday, or all, in the order asked for."""
+    now = database_clock.utcnow()
+    only_new, order = request.GET.get("show") != "all", request.GET.get("order", "")
+    order = order if order in ORDERS else ""
+    rows = new_since(now - NEW) if only_new else ErrorGroup.objects.all()
+    shown = list(rows.order_by(ORDERS[order][1], "pk")[: MOST_SHOWN + 1])
+    hours = _hours([each.pk for each in shown[:MOST_SHOWN]], now)
+    return ErrorList(
+        [_group(each, hours[each.pk], now) for each in shown[:MOST_SHOWN]],
+        [_choice(title, name, order, (name != "all") == only_new)
+         for name, title in (("new", "New since yesterday"), ("all", "All"))],
+        [_choice(title, "new" if only_new else "all", name, name == order)
+         for name, (title, _) in ORDERS.items()],
+        max(len(shown) - MOST_SHOWN, 0),
+        only_new,
+    )  # fmt: skip
+
+
+def _choice(title: str, show: str, order: str, chosen: bool) -> Choice:
+    return Choice(title, "?" + urlencode({"show": show, "order": order}), chosen)
+
+
+def _hours(digests: list[str], now: datetime) -> dict[str, dict[datetime, int]]:
+    """The errors of each group in each hour of the last week."""
+    rows = ErrorHour.objects.filter(group__in=digests, at__gte=now - WEEK).order_by()
+    found: dict[str, dict[datetime, int]] = defaultdict(dict)
+    for digest, at, count in rows.values_list("group_id", "at", "count"):
+        found[digest][at] = count
+    return found
+
+
+def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Group:
+    bins = [0] * (WEEK // BIN)
+    for at, count in hours.items():
+        bins[min(max(int((at - now + WEEK) / BIN), 0), len(bins) - 1)] += count
+    drawn = bars([("bad", bins)], ceiling(max(bins)))
+    url = reverse("admin:mcp_app_message_error", args=[group.pk])
+    return Group(group, url, group.first_at >= now - NEW, drawn, sum(bins))
+
+
+def error_page(group: ErrorGroup) -> ErrorPage:
+    """What is known of one group."""
+    now = database_clock.utcnow()
+    hours = _hours([group.pk], now)[group.pk]
+    ids = messages_of(group, MOST_MESSAGES)
+    found = Message.objects.in_bulk(ids)
+    asked = {"method": group.method, "outcome": group.outcome, "target": group.tool}
+    log = f"{reverse('admin:mcp_app_message_changelist')}?{urlencode({k: v for k, v in asked.items() if v})}"
+    messages = [row(found[pk]) for pk in ids if pk in found]
+    return ErrorPage(_group(group, hours, now), _chart(hours, now), messages, log)
+
+
+def _chart(hours: dict[datetime, int], now: datetime) -> Chart:
+    """The last week, hour by hour."""
+    last = now.replace(minute=0, second=0, microsecond=0)
+    times = [last - timedelta(hours=back) for back in range(WEEK // timedelta(hours=1) - 1, -1, -1)]
+    counts = [hours.get(at, 0) for at in times]
+    written = [timezone.localtime(at).strftime("%d %b %H:%M") for at in times]
+    top = ceiling(max(counts))
+    return Chart(
+        name="error", title="Errors an hour", summary=f"At most {max(counts):,} in an hour.",
+        top=number_text(top),
+        first=written[0], last=written[-1], legend=[("bad", "errors")], bars=bars([("bad", counts)], top),
+        lines=[], touches=touches([f"{at}, {count}" for at, count in zip(written, counts, strict=True)]),
+        columns=["From", "Errors"],
+        rows=[[at, str(count)] for at, count in zip(written, counts, strict=True) if count],
+    )  # fmt: skip

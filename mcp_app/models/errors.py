@@ -1,0 +1,53 @@
+"""Errors in groups: what failed with the same words, since when, how often."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db import models
+
+
+class ErrorGroup(models.Model):
+    """Errors of one method, tool and outcome that say the same but for what varies.
+
+    ``words`` is empty for errors that said nothing, or that had no room in a group of their own. ``example``
+    is what the newest said, as redacted as the log. ``count`` includes messages that retention removed.
+    """
+
+    digest = models.CharField(primary_key=True, max_length=32)
+    method = models.CharField(max_length=120)
+    tool = models.CharField(max_length=128)
+    outcome = models.CharField(max_length=12)
+    words = models.CharField(max_length=200)
+    example = models.TextField()
+    first_at = models.DateTimeField(db_index=True)
+    last_at = models.DateTimeField(db_index=True)
+    first_id = models.BigIntegerField()
+    last_id = models.BigIntegerField()
+    count = models.BigIntegerField()
+
+    class Meta:
+        # Users who may view messages see these.
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.tool or self.method}: {self.words}"
+
+
+class ErrorHour(models.Model):
+    """How many errors of a group came in one hour."""
+
+    group = models.ForeignKey(
+        ErrorGroup, on_delete=models.CASCADE, related_name="hours", db_constraint=False, db_index=False
+    )
+    at = models.DateTimeField(db_index=True)
+    count = models.IntegerField()
+
+    class Meta:
+        default_permissions = ()
+        constraints: ClassVar[Any] = [
+            models.UniqueConstraint(fields=["group", "at"], name="one_error_hour_per_group")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} {self.group_id}"
