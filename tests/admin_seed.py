@@ -511,7 +511,8 @@ def group_errors() -> None:
         answer = json.dumps({"result": {"content": [{"type": "text", "text": said}], "isError": True}})
         failed += [
             call(None, 1_000 + number * 100 + at, outcome="tool_error", answer=answer,
-                 at=timezone.now() - timedelta(hours=at), target=("web_scrape", ALL_HOSTILE[:128])[number % 2])
+                 at=timezone.now() - timedelta(hours=at),
+                 target=("web_scrape", ALL_HOSTILE[:128])[number % 2])
             for at in range(0, 90, number + 1)
         ]  # fmt: skip
     for message in failed:
