@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_app', '0021_callers'),
+        ('mcp_app', '0022_scopes_of_calls'),
     ]
 
     operations = [
