@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,18 +18,21 @@ SUFFIXES = (".py", ".html", ".mo")
 QUIET_MS = 50
 MOST_MS = 400
 MISSING = "--reload needs watchfiles: install it (pip install 'django-mcp-app[dev]'), or use `make dev`."
+NOTHING = "--reload has nothing to watch: name your apps in MCP_APPS, and their folder in MCP_APPS_PATH."
 
 
 class Edits:
     """Watches folders in a thread; ``descriptor`` is readable when ``take`` has something."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        """Raises WrongSettings where the library is missing."""
+        """Raises WrongSettings where the library is missing, or no folder is there."""
         try:
             from watchfiles import DefaultFilter, watch
         except ImportError:
             raise WrongSettings(MISSING) from None
         self._folders = [folder for folder in folders if Path(folder).is_dir()]
+        if not self._folders:
+            raise WrongSettings(NOTHING)
         self._changed: SimpleQueue[list[str]] = SimpleQueue()
         self.descriptor, self._wake = os.pipe()
         os.set_blocking(self.descriptor, False)
@@ -44,6 +48,12 @@ class Edits:
             while True:
                 changed += self._changed.get_nowait()
         return sorted(set(changed))
+
+    def wait(self, file: Path) -> None:
+        """Block until the next edit; one of ``file`` counts before the thread has begun to watch, too."""
+        before = _changed_at(file)
+        while _changed_at(file) == before and not select.select([self.descriptor], [], [], 0.2)[0]:
+            pass
 
     def seen(self) -> None:
         """Let ``descriptor`` wait for the next edit."""
@@ -61,3 +71,9 @@ class Edits:
         for batch in batches:
             self._changed.put([path for _, path in batch])
             os.write(self._wake, b"1")
+
+
+def _changed_at(file: Path) -> int:
+    with suppress(OSError):
+        return file.stat().st_mtime_ns
+    return 0

@@ -6,6 +6,7 @@ module of the user's apps. So an edit of theirs is served in a fraction of the t
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.abc import MetaPathFinder
@@ -104,11 +105,25 @@ class _Report:
 
 
 def explain_at_start(error: Exception) -> None:
-    """End a command that a mistake in the user's apps keeps from starting, and show only their lines."""
+    """End a command that a mistake in the user's apps keeps from starting, and show only their lines.
+
+    One that serves edits starts again after the next.
+    """
     folders = [] if apps.ready else own_folders(read())
     fault = CodeFault.of(error, folders)
-    if folders and fault.is_in(folders):
-        sys.exit("\n".join([f"The code cannot be loaded. {fault}", "", *fault.lines]))
+    if not fault.is_in(folders):
+        return
+    shown = "\n".join([f"The code cannot be loaded. {fault}", "", *fault.lines])
+    if sys.argv[1:2] != ["up"] or "--reload" not in sys.argv:
+        sys.exit(shown)
+    from mcpsite.processes.edits import Edits
+
+    print(f"{shown}\n\nThe server starts as soon as that is corrected.", file=sys.stderr)  # noqa: T201
+    try:
+        Edits(folders).wait(Path(fault.file))
+    except KeyboardInterrupt:
+        sys.exit(1)
+    os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606 - the same command once more
 
 
 def is_loaded_ahead(changed: Iterable[str]) -> bool:

@@ -220,3 +220,21 @@ def test_a_broken_edit_is_shown_while_the_code_from_before_is_served_until_it_is
 
     tools.edit(client, "mended")
     assert not (tools.installation.data / "run" / "code_fault.json").exists()
+
+
+def test_a_start_with_a_mistake_shows_it_and_goes_on_once_it_is_corrected(tmp_path: Path) -> None:
+    tools = Tools(tmp_path)
+    tools.code.write_text("import no_such_library\n")
+    try:
+        tools.installation.start()
+        wait_until(lambda: "starts as soon as" in tools.installation.output, 60.0, "the mistake is shown")
+        assert f"{tools.code}:1: ModuleNotFoundError" in tools.installation.output
+        assert "Traceback" not in tools.installation.output
+        tools.write("corrected")
+        wait_until(lambda: "  Stop     Ctrl-C" in tools.installation.lines, 60.0, "healthy")
+        with closing(Mcp.at(tools.installation.port)) as client:
+            client.initialize()
+            assert tools.serves(client, "corrected")
+        assert tools.installation.stop() == 0
+    finally:
+        tools.installation.close()

@@ -10,11 +10,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcpsite.pid_files import AlreadyRunning, PidFiles
-from mcpsite.supervisor import CrashLoop, Program, Supervisor
+from mcpsite.processes.program import Child, Program
+from mcpsite.supervisor import CrashLoop, Supervisor
 from tests.bounds import SLACK
 
 pytestmark = pytest.mark.process
@@ -46,6 +48,9 @@ class Bench:
     def start(self, name: str, code: str, stage: int = 0, grace: float = 5.0) -> None:
         argv = (sys.executable, "-c", code)
         self.supervisor.start(Program(name, argv, stage, grace_seconds=grace))
+
+    def try_out(self, name: str, code: str, **more: Any) -> Child:
+        return self.supervisor.try_out(Program(name, (sys.executable, "-c", code), 0, **more))
 
     def pid(self, name: str) -> int:
         path = self.folder / f"{name}.pid"
@@ -193,3 +198,53 @@ def test_pid_files_of_an_earlier_run_are_forgotten(tmp_path: Path) -> None:
     assert int((tmp_path / "up.pid").read_text()) == os.getpid()
     pid_files.release()
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_tried_out_and_ends_is_not_started_again_and_its_words_are_told_only_if_wanted(
+    bench: Bench,
+) -> None:
+    child = bench.try_out("trial", "print('a mistake')")
+    assert bench.supervisor.run_until(lambda: not child.alive, 20.0, every=0.01)
+    assert bench.printed.getvalue() == ""
+    assert bench.pid("trial") == 0
+    assert child.withheld == ["a mistake"]
+    bench.supervisor.tell_withheld(child)
+    assert bench.printed.getvalue() == "trial   | a mistake\n"
+
+
+def test_what_is_kept_after_a_trial_is_replaced_when_it_dies(bench: Bench) -> None:
+    child = bench.try_out("trial", SLEEPER)
+    assert bench.supervisor.run_until(lambda: child.withheld == ["here"], 20.0, every=0.01)
+    bench.supervisor.keep(child)
+    assert child.process is not None
+    assert bench.pid("trial") == child.process.pid
+    os.kill(bench.pid("trial"), signal.SIGKILL)
+    bench.wait("here", 2)
+
+
+def test_what_leaves_is_asked_first_and_killed_when_its_time_is_over(bench: Bench) -> None:
+    polite = bench.try_out("polite", SLEEPER, leave_signal=signal.SIGHUP, leave_seconds=600.0)
+    stubborn = bench.try_out("stubborn", STUBBORN, leave_seconds=0.5)
+    for child in (polite, stubborn):
+        assert bench.supervisor.run_until(lambda child=child: child.withheld == ["here"], 20.0, every=0.01)
+        bench.supervisor.keep(child)
+        bench.supervisor.leave(child)
+    assert bench.supervisor.run_until(lambda: not (polite.alive or stubborn.alive), 20.0, every=0.01)
+    assert "starting it again" not in bench.printed.getvalue()
+
+
+def test_a_process_waits_for_each_permit_and_one_that_is_kept_has_both(bench: Bench) -> None:
+    code = (
+        "import os\n"
+        "for step in ('load', 'serve'): os.read(int(os.environ['PERMIT_FD']), 1); print(step, flush=True)\n"
+        "import time; time.sleep(600)"
+    )
+    child = bench.try_out("trial", code, asks_permission=True)
+    assert not bench.supervisor.run_until(lambda: child.withheld != [], 0.3, every=0.01)
+    child.permit(1)
+    assert bench.supervisor.run_until(lambda: child.withheld == ["load"], 20.0, every=0.01)
+    child.permit(2)
+    assert bench.supervisor.run_until(lambda: child.withheld == ["load", "serve"], 20.0, every=0.01)
+    bench.supervisor.keep(child)
+    os.kill(bench.pid("trial"), signal.SIGKILL)
+    bench.wait("serve", 2)

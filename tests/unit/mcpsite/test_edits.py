@@ -23,6 +23,12 @@ def test_without_the_library_one_line_says_what_to_install(
     assert "\n" not in str(refused.value)
 
 
+def test_without_a_folder_one_line_says_how_to_name_one() -> None:
+    pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")
+    with pytest.raises(WrongSettings, match="nothing to watch"):
+        Edits(["/no/such/folder"])
+
+
 def test_code_that_is_saved_in_any_way_is_reported_and_what_tools_write_is_not(tmp_path: Path) -> None:
     pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")
     (tmp_path / "__pycache__").mkdir()
