@@ -283,7 +283,8 @@ def _size(lines: list[tuple[Any, ...]]) -> int:
 
 def _searched(lines: list[tuple[Any, ...]]) -> list[bytes]:
     """What of pending lines may hold secrets: everything but lists, which are the server's own words."""
-    found = [line[PAYLOAD] for line in lines]
+    # What was sent to many is the same bytes in each line.
+    found = list({line[PAYLOAD] for line in lines})
     found += [line[ANSWER] for line in lines if line[FACTS][METHOD] not in LISTS]
     # Most lines are about few things.
     return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.protocol.features.subscriptions import LIST_CHANGED, RESOURCE_UPDATED
+from mcp_app.protocol.http import sse
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session
@@ -17,17 +19,40 @@ LIST_NOTICES: Final = {kind: jsonrpc.encode_notification(method) for kind, metho
 Notice = tuple[bytes, str]
 
 
-def changed_lists(session: Session) -> list[Notice] | None:
-    """Notifications of the lists that changed since the revision last announced to this client.
+class Announcement(NamedTuple):
+    """What all clients that heard of one revision last are told, prepared once for them.
 
-    None if there may be more to announce, for which Redis must be asked: ``due`` says what.
+    ``asks``: there may be more, and Redis must be asked of each client: ``due`` says what.
     """
+
+    revision: int
+    notices: list[Notice]
+    events: bytes
+    asks: bool
+
+
+NOTHING: Final = Announcement(0, [], b"", asks=False)
+
+
+def announcement(session: Session) -> Announcement:
+    """What is due to this client, as far as this process knows by itself; as events of a stream."""
     catalogue, announced = current(), session.announced
     if announced >= catalogue.revision or not session.initialized:
-        return []
-    if catalogue.updated_since(announced):
-        return None
-    return _changed_lists(catalogue, announced)
+        return NOTHING
+    prepared = _prepared(catalogue)
+    found = prepared.get(announced)
+    if found is None:
+        notices = _changed_lists(catalogue, announced)
+        events = b"".join([sse.encode_event(message) for message, _ in notices])
+        asks = bool(catalogue.updated_since(announced))
+        found = prepared[announced] = Announcement(catalogue.revision, notices, events, asks)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _prepared(_: Catalogue) -> dict[int, Announcement]:
+    """By the revision announced last; of the newest catalogue only."""
+    return {}
 
 
 async def due(streams: Streams, session: Session) -> tuple[list[Notice], int]:

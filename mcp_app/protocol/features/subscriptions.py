@@ -33,17 +33,21 @@ _END: Final = b"null}}}"
 class Notice:
     """A notification, encoded once for all subscriptions: only the id that each adds is missing (SUB-03)."""
 
-    __slots__ = ("_head", "method")
+    __slots__ = ("_head", "_tag", "_tagged", "method")
 
     def __init__(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         self.method = method
         members = dict(params or {})
         meta = {**members.pop("_meta", {}), SUBSCRIPTION_ID: None}
         self._head = encode_notification(method, {**members, "_meta": meta}).removesuffix(_END)
+        # For the last tag: clients number their requests alike, and of one message all that follows is cheap.
+        self._tag = self._tagged = b""
 
     def tagged(self, tag: bytes) -> bytes:
         """The whole notification on the subscription of an encoded id."""
-        return b"%b%b}}}" % (self._head, tag)
+        if tag != self._tag:
+            self._tag, self._tagged = tag, b"%b%b}}}" % (self._head, tag)
+        return self._tagged
 
 
 def read_filter(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, MutableMapping
 from functools import partial
 from typing import Any
 
-from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.execution.running.reply import StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol.errors import McpError, Unavailable
@@ -203,28 +202,24 @@ class EventStream(SseResponse):
         if revision == self._session.announced:
             return
         if found:
-            await self._write(self._encoded(found))
+            await self._write(b"".join([self._encode(message) for message, _ in found]))
         self._note_announced(found, revision)
 
     def _announce(self, connection: Connection) -> None:
         """The same at once, if nothing hinders; else by the stream's task."""
-        found = notices.changed_lists(self._session)
-        if found == []:
+        due = notices.announcement(self._session)
+        if due is notices.NOTHING:
             return
         clear = self._is_waiting and self._unfinished is None and not connection.stopping
-        if found is None or not clear or connection.stale or self._is_check_due():
-            connection.wake()
-            return
-        if not self._begin_at_once(self._send_notices(found, current().revision)):
+        hindered = due.asks or not clear or connection.stale or self._is_check_due()
+        if hindered or not self._begin_at_once(self._send_announcement(due)):
             connection.wake()
 
-    async def _send_notices(self, found: list[notices.Notice], revision: int) -> None:
+    async def _send_announcement(self, due: notices.Announcement) -> None:
         """Only what was sent is noted: of the rest, a client that comes back must hear."""
-        await self._send_body(self._encoded(found))
-        self._note_announced(found, revision)
-
-    def _encoded(self, found: list[notices.Notice]) -> bytes:
-        return b"".join([self._encode(message) for message, _ in found])
+        if due.events:
+            await self._send_body(due.events)
+        self._note_announced(due.notices, due.revision)
 
     def _note_announced(self, found: list[notices.Notice], revision: int) -> None:
         notices.note(self._process.log, self._session, found)

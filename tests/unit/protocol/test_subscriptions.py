@@ -32,6 +32,13 @@ def test_every_message_names_the_subscription_by_an_id_of_the_same_type(request_
     assert ended["result"]["resultType"] == "complete"
 
 
+def test_one_notice_serves_subscriptions_of_different_ids_in_any_order() -> None:
+    notice = Notice("notifications/tools/list_changed")
+    tags = [b"1", b"1", b'"1"', b"1"]
+    named = [orjson.loads(notice.tagged(tag))["params"]["_meta"][SUBSCRIPTION_ID] for tag in tags]
+    assert named == [1, 1, "1", 1]
+
+
 def test_a_notice_keeps_its_own_meta() -> None:
     notice = Notice("notifications/x", {"_meta": {"a.example/b": 1}, "n": None})
     assert orjson.loads(notice.tagged(b"7"))["params"] == {
