@@ -1,14 +1,16 @@
-"""Code that was edited and cannot be loaded, while the code from before is served."""
+"""Code that was edited and cannot be loaded, and code that could be offered and is not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from mcp_app import conf
+from mcp_app import conf, optional_parts
 from mcp_app.code_fault import CodeFault
-from mcp_app.doctor.finding import Finding, error
+from mcp_app.doctor.finding import Finding, error, ok
 from mcp_app.doctor.installation import Installation
+
+SHOWN = 5
 
 
 def fault() -> CodeFault | None:
@@ -24,4 +26,15 @@ def edited(_: Installation) -> Iterator[Finding]:
         yield error("code.edited", text, "Correct it: it is then served within seconds.")
 
 
-CHECKS = (edited,)
+def viewsets(_: Installation) -> Iterator[Finding]:
+    """What the project has already and may want to offer, with the lines to copy."""
+    if optional_parts.API.missing():
+        return
+    from mcp_app.catalogue.exposing.viewsets.candidates import candidates
+
+    if lines := candidates():
+        more = f" and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
+        yield ok("code.viewsets", f"not offered as tools: {'; '.join(lines[:SHOWN])}{more}")
+
+
+CHECKS = (edited, viewsets)

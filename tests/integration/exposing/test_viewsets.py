@@ -18,6 +18,7 @@ from mcp_app import checks, expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.doctor import Installation, code
 from mcp_app.testing import Client, RequestError, call_tool
 from tests.integration.exposing import hostile
 from tests.integration.exposing.shop import Customer, CustomerViewSet, Order, OrderViewSet, UndoneViewSet
@@ -388,3 +389,17 @@ def test_actions_that_are_open_to_everybody_are_named_by_a_check() -> None:
     assert found.id == "mcp_app.W025"
     assert found.msg.endswith(": orders_label, customer_list.")
     assert checks.exposed_views_ask_for_something() == []
+
+
+@pytest.mark.requirement("INT-49")
+def test_the_doctor_has_the_lines_for_viewsets_that_no_tool_offers(shop: dict[str, Any]) -> None:
+    with registry.isolated():
+        (found,) = code.viewsets(Installation())
+        assert "expose.viewset(OrderViewSet, actions=['list', 'create'," in found.text
+        assert "expose.viewset(UndoneViewSet, actions=" in found.text
+        expose.viewset(OrderViewSet, actions=["list"])
+        (found,) = code.viewsets(Installation())
+        assert "OrderViewSet" not in found.text
+        compile(found.text.removeprefix("not offered as tools: "), "mcp.py", "eval")
+        expose.viewset(UndoneViewSet, actions=["list"], prefix="undone")
+        assert list(code.viewsets(Installation())) == []
