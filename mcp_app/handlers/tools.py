@@ -62,8 +62,8 @@ def call_tool(context: RequestContext, params: Params) -> Result | Awaitable[Res
 
 def call_at_once(context: Asked, params: Params) -> Result | McpError:
     """The result of a tool that can neither wait nor speak on the way; None, and nothing done, else."""
-    entry = _inline(context, params)
-    if entry is None or not entry.function.never_waits or entry.function.context_name is not None:
+    entry = _inline(context, params, may_wait=False)
+    if entry is None:
         return None
     if "_meta" in params:
         progress_token(request_meta(params))  # One of the wrong type is refused.
@@ -80,20 +80,25 @@ def begin(context: RequestContext, params: Params) -> bool:
 
     Raises McpError when nothing was done, too.
     """
-    entry = _inline(context, params)
+    entry = _inline(context, params, may_wait=True)
     if entry is None or entry.needs_approval or entry.task_required:
         return False
     _run(context, params, entry, _arguments(entry, params))
     return True
 
 
-def _inline(context: Asked, params: Params) -> ToolEntry | None:
-    """The tool of a good call that nothing has to be asked or stored for before it runs here."""
+def _inline(context: Asked, params: Params, *, may_wait: bool) -> ToolEntry | None:
+    """The tool of a good call that nothing has to be asked or stored for before it runs here.
+
+    Unless it ``may_wait``, one that can neither wait nor speak on the way.
+    """
     name, arguments = params.get("name"), params.get("arguments", {})
     if type(name) is not str or type(arguments) is not dict:
         return None
     entry = current().tool(name, context.principal.permissions)
     if entry is None or "task" in params or entry.background or entry.calls_per_minute is not None:
+        return None
+    if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None
     if is_modern(context.session.version) and ("requestState" in params or "inputResponses" in params):
         return None

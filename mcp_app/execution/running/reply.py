@@ -89,7 +89,7 @@ class Reply:
         "_lost_question",
         "_outbox",
         "_pump",
-        "_refusal",
+        "_refused",
         "_session",
         "_settled",
         "_shed",
@@ -124,7 +124,7 @@ class Reply:
         self._expected = expected
         self._session = session
         self._shed = Shed()
-        self._refusal: McpError = Unavailable(CANNOT_ASK)
+        self._refused: McpError | None = None
         self._lost_question = False
         self._writing = set() if writing is None else writing
         self._outbox: deque[tuple[str, bytes, Lost | None]] = deque()
@@ -224,6 +224,11 @@ class Reply:
         if not self.stream:
             self._open()
 
+    @property
+    def _refusal(self) -> McpError:
+        """Why a question cannot be sent."""
+        return self._refused or Unavailable(CANNOT_ASK)
+
     def _settle(self) -> None:
         if self.on_change is not None:
             self.on_change()
@@ -264,7 +269,7 @@ class Reply:
             # ended: the answer is still worth waiting for, as one JSON body.
             self.broken = True
             if isinstance(error, McpError):
-                self._refusal = error
+                self._refused = error
             unsent, self._outbox = self._outbox, deque()
             for kind, data, lost in unsent:
                 if kind in ("answer", "final"):
