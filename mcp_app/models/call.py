@@ -137,7 +137,12 @@ class Call(models.Model):
                 name="call_begun",
                 condition=models.Q(started_at__isnull=False),
             ),
-            # Few calls are tasks; the others do not pay for it.
+            # Few calls wait for their clients, and few are tasks; the others do not pay for it.
+            models.Index(
+                fields=["principal", "lease_until"],
+                name="call_asking",
+                condition=models.Q(state=State.INPUT_REQUIRED.value),
+            ),
             models.Index(
                 fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
             ),

@@ -25,6 +25,7 @@ from mcp_app.protocol.call_state import ACTIVE
 
 # How often to choose again when another claim, or a cancel, was faster.
 LOOKS = 5
+MANY = 1_000_000_000
 
 
 class TooManyRunning(Exception):
@@ -56,9 +57,9 @@ def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
 
     Raises TooManyRunning when none of those that wait may begin.
     """
-    silent = _silent(limits.unanswered)
-    if not limits and not silent and (begun := records.claim(call_id, worker, statements.NEXT)):
+    if not limits and (begun := records.claim_next(call_id, worker, limits.unanswered or MANY)):
         return begun
+    silent = _silent(limits.unanswered)
     queue = Call.objects.filter(pk=call_id).values_list("queue", flat=True).first()
     if queue is None:
         return None

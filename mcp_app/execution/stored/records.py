@@ -122,15 +122,27 @@ def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
-def claim(call_id: UUID | str, worker: str, chosen: str = statements.THIS) -> CallRecord | None:
+def claim(call_id: UUID | str, worker: str) -> CallRecord | None:
     """Start an attempt under a lease; None when the call is over, or another attempt holds it.
 
     A job delivered twice therefore starts once (R6); the attempt number fences everything it writes.
-    ``chosen`` is NEXT for the fairest call of the queue in which this one waits, or waited.
     """
+    return _claim(call_id, worker, statements.THIS)
+
+
+def claim_next(call_id: UUID | str, worker: str, unanswered: int) -> CallRecord | None:
+    """As ``claim``, of the fairest call of the queue in which this one waits, or waited.
+
+    Principals with ``unanswered`` calls that wait for their client are passed by.
+    """
+    return _claim(call_id, worker, statements.NEXT, unanswered=unanswered)
+
+
+def _claim(call_id: UUID | str, worker: str, chosen: str, **values: int) -> CallRecord | None:
+    after = Transition.START.after
     with statements.revocable():
         row = statements.claim(
-            chosen, lease=LEASE_SECONDS, state=Transition.START.after, worker=worker[:120], id=call_id
+            chosen, lease=LEASE_SECONDS, state=after, worker=worker[:120], id=call_id, **values
         )
     return record(row) if row else None
 

@@ -29,6 +29,9 @@ THIS = "%(id)s"
 NEXT = """(
         SELECT id FROM mcp_app_call
         WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND {waiting}
+            AND principal NOT IN (
+                SELECT principal FROM mcp_app_call WHERE {asking}
+                GROUP BY principal HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
 # What a person answered is kept for as long as it is needed.
 FINISH = """
@@ -55,8 +58,7 @@ OF_CALL = "id = %(id)s"
 OF_REQUEST = "session_id = %(session_id)s AND request_key = %(request_key)s"
 
 
-# No grouping: SQLite would read all calls in the order of their principals, to find the few that ask.
-_ASKING = "SELECT principal FROM mcp_app_call WHERE state = %s AND lease_until IS NOT NULL"
+_ASKING = "SELECT principal, COUNT(*) FROM mcp_app_call WHERE {asking} GROUP BY principal"
 
 
 def in_states(states: Iterable[State]) -> str:
@@ -66,11 +68,13 @@ def in_states(states: Iterable[State]) -> str:
 
 
 WAITING = in_states(Transition.START.before)
+ASKING = f"{in_states([State.INPUT_REQUIRED])} AND lease_until IS NOT NULL"
 _STATES = {
     "waiting": WAITING,
     "active": in_states(Transition.COMPLETE.before),
     "unstarted": in_states(UNSTARTED),
     "open": in_states(OPEN),
+    "asking": ASKING,
 }
 
 
@@ -93,7 +97,8 @@ def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
 def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
     """A row as it is once it was claimed with the ``values`` but ``id``; None if it was not.
 
-    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue.
+    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue whose principal has
+    fewer than ``unanswered`` calls that wait for its client.
     """
     sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
     return _one(_worded(connection.vendor, sql), _stored(values, lease))
@@ -111,15 +116,17 @@ def request_cancel(which: str, reason: str, **values: Any) -> Call | None:
 def asking() -> Counter[str]:
     """How many calls of each principal wait for their client in a process of a worker."""
     with connection.cursor() as cursor:
-        cursor.execute(_ASKING, [State.INPUT_REQUIRED])
-        return Counter(principal for (principal,) in cursor.fetchall())
+        cursor.execute(_ASKING.format(asking=ASKING))
+        return Counter(dict(cursor.fetchall()))
+
+
+_FIELDS = {field.name: field for field in Call._meta.concrete_fields}
 
 
 def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
     stored = {
-        field.name: field.get_db_prep_save(values[field.name], connection)
-        for field in Call._meta.concrete_fields
-        if field.name in values
+        name: _FIELDS[name].get_db_prep_save(value, connection) if name in _FIELDS else value
+        for name, value in values.items()
     }
     leases = {"lease_now": database_clock.lease_parameter(0), "lease": database_clock.lease_parameter(lease)}
     return {**stored, **leases, "none": database_clock.seconds(0)}

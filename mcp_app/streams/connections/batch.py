@@ -23,6 +23,8 @@ Argument = str | int | bytes
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
 TELL_SECONDS = 0.5
+# How long what nobody waits for may wait for company: a write to the socket costs more than the command.
+COMPANY_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ class Batch:
         self._size = 0
         self._telling: set[asyncio.Future[Any]] = set()
         self._scheduled = False
+        self._urgent = False  # somebody waits for a reply to what is to be sent
+        self._leaving: asyncio.TimerHandle | None = None  # when the rest leaves without company
         self._watchdog: asyncio.TimerHandle | None = None
         self._late = False
         self._loop: asyncio.AbstractEventLoop
@@ -80,6 +84,7 @@ class Batch:
     async def close(self) -> None:
         """Fail what is still waiting, but for what nobody waits for, and close the connection."""
         if self._telling:
+            self._leave()
             await asyncio.wait(self._telling, timeout=TELL_SECONDS)
         await self._connection.close()
         self._down()
@@ -106,7 +111,10 @@ class Batch:
             return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
 
     def tell(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
-        """Run a script whose reply nobody waits for: before all that is asked for later. Never fails."""
+        """Run a script whose reply nobody waits for: before all that is asked for later. Never fails.
+
+        It leaves with the next command, or alone after ``COMPANY_SECONDS``.
+        """
 
         def told(reply: asyncio.Future[Any]) -> None:
             self._telling.discard(reply)
@@ -116,13 +124,14 @@ class Batch:
             elif error is not None:
                 log.info("Redis was not told something: %s", error)
 
-        self._tell(self.command("EVALSHA", script.digest, len(keys), *keys, *arguments), told)
+        packed = pack_one("EVALSHA", script.digest, len(keys), *keys, *arguments)
+        self._tell(self._put(packed, 0, urgent=False), told)
 
     def _tell(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:
         self._telling.add(reply)
         reply.add_done_callback(told)
 
-    def _put(self, packed: bytes, count: int) -> asyncio.Future[Any]:
+    def _put(self, packed: bytes, count: int, *, urgent: bool = True) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         state = self._connection.state
         if state in ("down", "closed"):
@@ -137,18 +146,27 @@ class Batch:
         self._size += len(packed)
         if self._watchdog is None:
             self._watchdog = self._loop.call_at(now + self._timeout, self._check)
+        self._urgent = self._urgent or urgent
         if not self._scheduled and not self._sent:
             self._schedule()
         return future
 
     def _schedule(self) -> None:
-        self._scheduled = True
-        self._loop.call_soon(self._flush)
+        if self._urgent:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+        elif self._leaving is None:
+            self._leaving = self._loop.call_later(COMPANY_SECONDS, self._leave)
+
+    def _leave(self) -> None:
+        self._leaving = None
+        self._flush()
 
     def _flush(self) -> None:
         self._scheduled = False
         if self._sent or not self._waiting or self._connection.state != "up":
             return
+        self._urgent = False
         self._sent, self._waiting = self._waiting, self._sent
         self._connection.write(b"".join(self._bytes))
         self._bytes.clear()
@@ -178,6 +196,7 @@ class Batch:
             self._schedule()
 
     def _up(self) -> None:
+        self._urgent = True
         self._schedule()
         self.on_up()
 

@@ -285,12 +285,12 @@ def test_choosing_and_tagging_look_at_no_more_rows_when_ten_thousand_wait() -> N
 
 def _plans(job: UUID) -> list[str]:
     vendor = connection.vendor
-    values = {"queue": "celery", "lane": "", "priority": 0, "principal": "a", "step": 1.0}
+    values = {"queue": "celery", "lane": "", "priority": 0, "principal": "a", "step": 1.0, "unanswered": 4}
     lock = "FOR UPDATE SKIP LOCKED" if vendor == "postgresql" else ""
     key = Call._meta.pk.get_db_prep_value(job, connection)
     found = []
     for sql in (
-        statements.NEXT.format(lock=lock, waiting=statements.WAITING)[1:-1],
+        statements.NEXT.format(lock=lock, waiting=statements.WAITING, asking=statements.ASKING)[1:-1],
         f"SELECT {fair_order.start_tag_sql(vendor)}",
     ):
         with connection.cursor() as cursor:
