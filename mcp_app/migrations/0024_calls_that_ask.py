@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_app', '0022_scopes_of_calls'),
+        ('mcp_app', '0023_errors'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
