@@ -517,7 +517,9 @@ def group_errors() -> None:
         ]  # fmt: skip
     for message in failed:
         errors.add(message)
-    error_groups.write(errors)
+    noted = error_groups.Errors()
+    noted.merge(errors)
+    error_groups.write(noted)
     ErrorGroup.objects.exclude(tool="echo").update(first_at=timezone.now() - timedelta(hours=3))
 
 

@@ -6,7 +6,7 @@ Only the log writer writes here. Errors that a busy process left out of the log 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2s
 from typing import Any, Final, NamedTuple
@@ -19,6 +19,7 @@ from mcp_app.models import ErrorGroup, ErrorHour, Message
 from mcp_app.observability.counts import METHODS, OTHER
 from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
 from mcp_app.sessions.log_pages import ERRORS
+from mcp_app.sessions.rollups import HOUR
 
 # Groups there may be in all, and of one tool; what is beyond is one group without words.
 MOST_GROUPS: Final = 1_000
@@ -45,24 +46,36 @@ class Kind(NamedTuple):
         return blake2s("\x00".join(self).encode(errors="replace"), digest_size=16).hexdigest()
 
 
-class Errors:
-    """The errors among the messages of one transaction."""
+class Seen(NamedTuple):
+    """What is kept of an error until the transaction ends; the newest of a batch has its answer."""
 
-    __slots__ = ("found",)
+    pk: int
+    at: datetime
+    answer: str
+
+
+class Errors:
+    """The errors among the messages of one batch, or of one transaction."""
+
+    __slots__ = ("_messages", "found")
 
     def __init__(self) -> None:
-        self.found: dict[Kind, list[Message]] = {}
+        self.found: dict[Kind, list[Seen]] = {}
+        self._messages: dict[Kind, list[Message]] = {}
 
     def add(self, message: Message) -> None:
         """Note one message, if it failed."""
         if message.outcome in _FAILED:
             kind = kind_of(message.method, message.target, message.outcome, message.answer)
-            self.found.setdefault(kind, []).append(message)
+            self._messages.setdefault(kind, []).append(message)
 
     def merge(self, other: Errors) -> None:
-        """Note what another noted."""
-        for kind, messages in other.found.items():
-            self.found.setdefault(kind, []).extend(messages)
+        """Note what another noted of messages that have their ids by now."""
+        for kind, messages in other._messages.items():
+            newest = messages[-1]
+            seen = self.found.setdefault(kind, [])
+            seen += [Seen(message.pk, message.at, "") for message in messages[:-1]]
+            seen.append(Seen(newest.pk, newest.at, newest.answer))
 
 
 def kind_of(method: str, target: str, outcome: str, answer: str) -> Kind:
@@ -74,7 +87,7 @@ def kind_of(method: str, target: str, outcome: str, answer: str) -> Kind:
 
 
 def write(errors: Errors) -> None:
-    """Add what was noted to the groups, once the messages have their ids."""
+    """Add what was merged to the groups."""
     if not errors.found:
         return
     groups, hours = [], []
@@ -85,13 +98,16 @@ def write(errors: Errors) -> None:
             [kind.digest, *kind, said_in(newest.answer), _stored(first), _stored(last),
              min(message.pk for message in messages), newest.pk, len(messages)]
         )  # fmt: skip
-        counted = Counter(message.at.replace(minute=0, second=0, microsecond=0) for message in messages)
-        hours += [[kind.digest, _stored(hour), counted[hour]] for hour in sorted(counted)]
+        counted = Counter(int(message.at.timestamp()) // HOUR for message in messages)
+        hours += [
+            [kind.digest, _stored(datetime.fromtimestamp(hour * HOUR, UTC)), counted[hour]]
+            for hour in sorted(counted)
+        ]
     _upsert(_GROUP, groups)
     _upsert(_HOUR, hours)
 
 
-def _bounded(found: dict[Kind, list[Message]]) -> dict[Kind, list[Message]]:
+def _bounded(found: dict[Kind, list[Seen]]) -> dict[Kind, list[Seen]]:
     """The same errors, in no more new groups than there is room for."""
     digests = {kind.digest: kind for kind in found}
     known = set(ErrorGroup.objects.filter(pk__in=list(digests)).values_list("pk", flat=True))
@@ -100,7 +116,7 @@ def _bounded(found: dict[Kind, list[Message]]) -> dict[Kind, list[Message]]:
     rows = ErrorGroup.objects.order_by().values_list("tool").annotate(Count("pk"))
     of_tool: Counter[str] = Counter(dict(rows))
     room = MOST_GROUPS - of_tool.total()
-    bounded: dict[Kind, list[Message]] = {}
+    bounded: dict[Kind, list[Seen]] = {}
     for digest, kind in digests.items():
         if digest not in known:
             if room <= 0:

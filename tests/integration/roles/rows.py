@@ -82,7 +82,9 @@ def _error(message: Message) -> ErrorGroup:
     errors = error_groups.Errors()
     message.outcome = "error"
     errors.add(message)
-    error_groups.write(errors)
+    noted = error_groups.Errors()
+    noted.merge(errors)
+    error_groups.write(noted)
     return ErrorGroup.objects.get()
 
 
