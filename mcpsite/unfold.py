@@ -116,6 +116,7 @@ UNFOLD: dict[str, Any] = {
                     _link("API keys", "key", "apikey"),
                     _link("OAuth clients", "apps", "client", "mcp_oauth"),
                     _link("OAuth connections", "link", "connection", "mcp_oauth"),
+                    _link("External identities", "badge", "externalidentity"),
                     _link("Audit trail", "policy", "auditevent"),
                     {"title": "REST API", "icon": "api", "link": reverse_lazy("mcp_api:docs")},
                     _link("Users", "person", "user", "auth"),

@@ -15,6 +15,7 @@ _LOOKED_AT = (
     "message",
     "call",
     "apikey",
+    "externalidentity",
     "auditevent",
     "client",
     "connection",

@@ -24,6 +24,7 @@ from django.contrib.auth.models import Group
 from django.utils import timezone
 from mcp_app.auth.services import issue_api_key
 from mcp_app.auth.site import resource
+from mcp_app.models import ExternalIdentity
 from mcp_app.oauth import connections, registration, secrets
 from tests.admin_seed import people
 
@@ -54,9 +55,12 @@ with transaction.atomic():
     connected(unverified, root, "mcp mcp:tools")
     connection = connected(verified, root, "mcp mcp:tools mcp:resources mcp:prompts")
     connections.end(connected(verified, viewer, "mcp"), "a test")
+    told = {"issuer": "https://login.example.com/realms/main", "groups_at": 1750000000}
+    known = ExternalIdentity.objects.create(user=root, subject="0f8fad5b-d9cb-469f-a165-70867728950e", **told)
+    ExternalIdentity.objects.create(user=viewer, subject="x" * 255, issuer="https://" + "a" * 200 + ".test")
 group = Group.objects.get(name="Editors")
 print(json.dumps({"client": unverified.pk, "entered": verified.pk, "off": off.pk, "connection": connection.pk,
-                  "user": viewer.pk, "group": group.pk, "elsewhere": elsewhere.client_id}))
+                  "known": known.pk, "user": viewer.pk, "group": group.pk, "elsewhere": elsewhere.client_id}))
 """
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
 # Without ``preload``: the policy of our pages lets no script fetch a style sheet.
@@ -170,6 +174,8 @@ def test_an_administrator_can_read_the_pages_of_identity(
         "client-add": f"{oauth}/client/add/",
         "connections": f"{oauth}/connection/",
         "connection": f"{oauth}/connection/{rows['connection']}/change/",
+        "identities": f"{own}/externalidentity/",
+        "identity": f"{own}/externalidentity/{rows['known']}/change/",
         "keys": f"{own}/apikey/",
         "key-add": f"{own}/apikey/add/",
         "users": f"{auth}/user/",
@@ -180,5 +186,31 @@ def test_an_administrator_can_read_the_pages_of_identity(
         "group-add": f"{auth}/group/add/",
     }.items():
         visitor.goto(name, path)
+    visitor.page.context.close()
+    assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
+
+
+@pytest.fixture(scope="module")
+def company() -> Iterator[LiveServer]:
+    """A server whose people log in by a provider, which is not there."""
+    pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")
+    env = {
+        "MCP_AUTH": "required",
+        "LOGIN_ISSUER": "http://127.0.0.1:9",
+        "LOGIN_CLIENT_ID": "mcp",
+        "LOGIN_NAME": "Example Incorporated of Somewhere Far Away",
+    }
+    with LiveServer(web_processes=1, env=env) as running:
+        yield running
+
+
+def test_a_person_can_read_the_login_by_a_company_and_why_it_failed(
+    company: LiveServer, chromium: Browser, axe: str, look: tuple[str, int]
+) -> None:
+    visitor = reader(chromium, company.url.removesuffix("/mcp"), axe, look)
+    visitor.goto("company-login", "/oauth/apps")
+    visitor.page.get_by_role("link", name="Sign in with").click()
+    expect(visitor.page.get_by_role("alert")).to_contain_text("could not be asked")
+    visitor.read("company-failed")
     visitor.page.context.close()
     assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)

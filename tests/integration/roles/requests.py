@@ -99,6 +99,7 @@ class Requests:
             "auditevent": rows.event.pk,
             "client": rows.client.pk,
             "connection": rows.connection.pk,
+            "externalidentity": rows.identity.pk,
             "audit": rows.event.pk,
         }
         found |= {"approval": seed.undecided_call.pk, "user": rows.user.pk, "group": rows.group.pk}

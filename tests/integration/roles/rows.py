@@ -19,6 +19,7 @@ from mcp_app.models import (
     CatalogueChange,
     Draft,
     ErrorGroup,
+    ExternalIdentity,
     Message,
     Prompt,
     Resource,
@@ -54,6 +55,7 @@ class Rows:
     event: AuditEvent = field(init=False)
     client: Client = field(init=False)
     connection: Connection = field(init=False)
+    identity: ExternalIdentity = field(init=False)
     user: Any = field(init=False)
     root: Any = field(init=False)
     group: Group = field(init=False)
@@ -68,6 +70,7 @@ def store() -> Rows:
     rows.root = users.create_superuser("another-root", password=PASSWORD)
     rows.group = Group.objects.create(name="spare")
     _connection(rows)
+    rows.identity = ExternalIdentity.objects.create(user=rows.root, issuer="https://id.example", subject="1")
     _entries(rows)
     _drafts(rows)
     _runs(rows)
