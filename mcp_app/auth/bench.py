@@ -12,8 +12,9 @@ from django.core import signing
 from django.core.exceptions import PermissionDenied
 
 from mcp_app import database_clock
+from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.services import PREFIX, permissions_of
+from mcp_app.auth.services import PREFIX
 from mcp_app.models import audit
 from mcp_app.protocol.principal_key import ACTOR
 

@@ -14,7 +14,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app import conf, database_clock
-from mcp_app.auth.principal import EVERYTHING, LOOPBACK, Principal, below
+from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.principal import LOOPBACK, Principal, below
 from mcp_app.models import ApiKey, audit
 from mcp_app.protocol.scopes import widened
 from mcp_app.streams.blocking.announce import announce
@@ -141,13 +142,6 @@ def principal_of_key(row: ApiKey) -> Principal:
 def login_name(relation: str) -> str:
     """How queries reach the name a related user logs in by: a project's own model may have no username."""
     return f"{relation}__{get_user_model().USERNAME_FIELD}"
-
-
-def permissions_of(user: AbstractBaseUser) -> Any:
-    """What a user may do now, as something to look names up in."""
-    if getattr(user, "is_superuser", False):
-        return EVERYTHING
-    return frozenset(user.get_all_permissions())  # type: ignore[attr-defined]
 
 
 def principal_of(key: str, user_id: int | None, api_key_id: int | None, scopes: str = "") -> Principal:

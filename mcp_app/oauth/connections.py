@@ -10,8 +10,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from mcp_app import conf, database_clock
+from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
-from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS, permissions_of
+from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS
 from mcp_app.auth.site import offers_oauth, resource
 from mcp_app.models import audit
 from mcp_app.oauth import secrets

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_app import conf
 from mcp_app.auth.external.people import person_of
+from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
-from mcp_app.auth.services import OF_CLIENT, permissions_of
+from mcp_app.auth.services import OF_CLIENT
 from mcp_app.auth.site import names_provider, resource
 
 if TYPE_CHECKING:
