@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 
 from mcp_app import database_clock
 from mcp_app.execution.stored import fair_order
@@ -33,6 +33,7 @@ NEXT = """(
                 SELECT principal FROM mcp_app_call WHERE {asking}
                 GROUP BY principal HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
+_CLAIMS = {chosen: _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}" for chosen in (THIS, NEXT)}
 # What a person answered is kept for as long as it is needed.
 FINISH = """
     UPDATE mcp_app_call
@@ -89,8 +90,9 @@ def revocable() -> AbstractContextManager[None]:
 
 def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
     """Run a statement whose placeholders are named like fields; returns how many rows it changed."""
+    worded = _worded(connection.vendor, sql)
     with connection.cursor() as cursor:
-        cursor.execute(_worded(connection.vendor, sql), _stored(values, lease))
+        cursor.execute(worded, _stored(worded, values, lease))
         return int(cursor.rowcount)
 
 
@@ -100,8 +102,8 @@ def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
     ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue whose principal has
     fewer than ``unanswered`` calls that wait for its client.
     """
-    sql = _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}"
-    return _one(_worded(connection.vendor, sql), _stored(values, lease))
+    sql = _worded(connection.vendor, _CLAIMS[chosen])
+    return _one(sql, _stored(sql, values, lease))
 
 
 def request_cancel(which: str, reason: str, **values: Any) -> Call | None:
@@ -110,7 +112,7 @@ def request_cancel(which: str, reason: str, **values: Any) -> Call | None:
     ``which`` is OF_CALL or OF_REQUEST, and the ``values`` are those named there.
     """
     sql = _worded(connection.vendor, _REQUEST_CANCEL.replace("{which}", which))
-    return _one(sql, _stored({**values, "cancel_reason": reason}, 0.0))
+    return _one(sql, _stored(sql, {**values, "cancel_reason": reason}, 0.0))
 
 
 def asking() -> Counter[str]:
@@ -123,13 +125,16 @@ def asking() -> Counter[str]:
 _FIELDS = {field.name: field for field in Call._meta.concrete_fields}
 
 
-def _stored(values: dict[str, Any], lease: float) -> dict[str, Any]:
+def _stored(sql: str, values: dict[str, Any], lease: float) -> dict[str, Any]:
+    database = connections[DEFAULT_DB_ALIAS]  # looked up once, not at each use
     stored = {
-        name: _FIELDS[name].get_db_prep_save(value, connection) if name in _FIELDS else value
+        name: _FIELDS[name].get_db_prep_save(value, database) if name in _FIELDS else value
         for name, value in values.items()
     }
-    leases = {"lease_now": database_clock.lease_parameter(0), "lease": database_clock.lease_parameter(lease)}
-    return {**stored, **leases, "none": database_clock.seconds(0)}
+    for name, plus in (("lease_now", 0.0), ("lease", lease)):
+        if f"%({name})s" in sql:
+            stored[name] = database_clock.lease_parameter(plus)
+    return {**stored, "none": database_clock.seconds(0)}
 
 
 @cache
