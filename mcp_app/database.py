@@ -91,10 +91,12 @@ _making = threading.Lock()
 
 
 def _submit(function: Callable[[], T]) -> Future[T]:
-    if is_silent():
+    if unresponsive.of(DEFAULT_DB_ALIAS).lasts:
         raise OperationalError(unresponsive.NOTHING)
     # In the caller's context, as in a thread of Django's own: the language, for example, is kept there.
-    return _threads().submit(run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS)
+    return (_pool or _threads()).submit(
+        run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS
+    )
 
 
 def _work(function: Callable[[], T], until: float) -> T:
@@ -103,9 +105,9 @@ def _work(function: Callable[[], T], until: float) -> T:
     try:
         return function()
     finally:
-        for connection in _thread.connections:
+        for connection, is_pooled in _thread.connections:
             connection.health_check_done = False
-            if connection.errors_occurred or not connection.autocommit or _is_of_a_pool(connection):
+            if connection.errors_occurred or not connection.autocommit or is_pooled:
                 connection.close_if_unusable_or_obsolete()
 
 
@@ -119,10 +121,10 @@ def _threads() -> ThreadPoolExecutor:
 
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
-    _thread.connections = connections.all()
+    _thread.connections = [(connection, _is_of_a_pool(connection)) for connection in connections.all()]
     kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
-    for connection in _thread.connections:
-        if not _is_of_a_pool(connection):
+    for connection, is_pooled in _thread.connections:
+        if not is_pooled:
             connection.settings_dict = {**connection.settings_dict, **kept}
 
 

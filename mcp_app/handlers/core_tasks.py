@@ -92,7 +92,7 @@ async def create(
     services, session, meta = context.services, context.session, request_meta(params)
     progress_token(meta)
     with context.telemetry(entry.name, meta) as telemetry:
-        call, _ = await services.background.accept_call(
+        call, _ = await services.background.accept(
             new_call(
                 entry,
                 arguments,

@@ -68,7 +68,7 @@ async def create(
         await spend(services.streams, inputs, services.settings)
     with context.telemetry(entry.name, meta) as telemetry:
         new = _new_task(context, entry, arguments, carried(meta, telemetry.context), inputs)
-        call, start = await services.background.accept_call(new)
+        call, start = await services.background.accept(new)
     answer = b""
     if not call.waits_for_approval:
         # TASKX-22: a call that finishes at once needs no further round.
@@ -91,9 +91,7 @@ def _ask_first(context: RequestContext, params: Params, entry: ToolEntry, argume
         if failed:
             return failed
         meta = carried(call.meta, call.telemetry.context)
-        stored, _ = await services.background.accept_call(
-            _new_task(context, entry, arguments, meta, call.inputs)
-        )
+        stored, _ = await services.background.accept(_new_task(context, entry, arguments, meta, call.inputs))
         return client_tasks.created(stored).created()
 
     context.run(

@@ -175,7 +175,7 @@ async def _accept(
     if inputs is not None:
         await spend(context.services.streams, inputs, context.services.settings)
     with context.telemetry(entry.name, meta) as telemetry:
-        stream, start = await context.services.background.accept(
+        call, start = await context.services.background.accept(
             new_call(
                 entry,
                 arguments,
@@ -188,7 +188,7 @@ async def _accept(
                 inputs=inputs,
             )
         )
-    context.reply.follow(stream, start.epoch)
+    context.reply.follow(call.stream, start.epoch)
 
 
 def _run(context: RequestContext, params: Params, entry: ToolEntry, arguments: dict[str, Any]) -> None:

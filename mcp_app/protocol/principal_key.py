@@ -20,5 +20,5 @@ def person_of(key: str) -> str:
     What may be kept is a person's share, or each further API key would be a further share. A person who
     tries something as another user does so on their own account.
     """
-    actor = actor_of(key)
+    actor = actor_of(key) if ACTOR in key else ""
     return f"user:{actor}" if actor else key.partition("/")[0]

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 
 from mcp_app.conf import Settings
 from mcp_app.database import P, T, aquery
@@ -61,12 +61,7 @@ class Background:
         self.results = TaskResults(streams, message_log)
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
-    async def accept(self, new: NewCall) -> tuple[str, Position]:
-        """Accept a call; returns its stream and the position to follow from. Raises as ``accept_call``."""
-        call, position = await self.accept_call(new)
-        return call.stream, position
-
-    async def accept_call(self, new: NewCall) -> tuple[CallRecord, Position]:
+    async def accept(self, new: NewCall) -> tuple[CallRecord, Position]:
         """Accept a call; returns it and the position in its stream to follow from.
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
@@ -324,14 +319,13 @@ def _impatience() -> Iterator[None]:
     if connection.vendor != "sqlite":
         yield
         return
-    usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS)
-    _wait_for_locks(PATIENCE)
+    database = connections[DEFAULT_DB_ALIAS]
+    database.ensure_connection()
+    # At the driver: Django's cursor takes longer than the rest of a call's acceptance in this process.
+    driver = database.connection
+    driver.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
     try:
         yield
     finally:
-        _wait_for_locks(usual)
-
-
-def _wait_for_locks(seconds: float) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+        usual = database.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS)
+        driver.execute(f"PRAGMA busy_timeout = {usual * 1000:.0f}")

@@ -52,15 +52,18 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     if entry.output is not None and not isinstance(value, CONTENT_CLASSES):
         return _structured(value, entry)
     if isinstance(value, str):
-        return {"content": [{"type": "text", "text": encodable(value)}]}
+        text = value if value.isascii() else encodable(value)
+        return {"content": [{"type": "text", "text": text}]}
     if value is None:
         return {"content": []}
     value = settle(value)
     if _is_content(value):
         return {"content": _blocks(value)}
     plain = jsonable(value)
-    text = {"type": "text", "text": plain if isinstance(plain, str) else json_text(plain)}
-    return {"content": [text], "structuredContent": plain} if isinstance(plain, dict) else {"content": [text]}
+    content = [{"type": "text", "text": plain if isinstance(plain, str) else json_text(plain)}]
+    return (
+        {"content": content, "structuredContent": plain} if isinstance(plain, dict) else {"content": content}
+    )
 
 
 def _structured(value: Any, entry: ToolEntry) -> Result:

@@ -154,16 +154,17 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
     fair order, so far after the call of its principal before it. Raises IntegrityError, which leaves a
     transaction around this usable.
     """
-    values: dict[str, Any] = {
-        field.attname: database_clock.seconds(moments[field.attname])
-        if field.attname in moments
-        else field.get_db_prep_save(getattr(row, field.attname), connection)
-        for field in Call._meta.concrete_fields
-    }
+    database, values = connections[DEFAULT_DB_ALIAS], dict[str, Any](step=step)
+    for field in Call._meta.concrete_fields:
+        name = field.attname
+        if name in moments:
+            values[name] = database_clock.seconds(moments[name])
+        else:
+            values[name] = field.get_db_prep_save(getattr(row, name), database)
     around = transaction.atomic() if connection.in_atomic_block else revocable()
     sql = _insert(connection.vendor, tuple(moments), bool(step))
     with around, connection.cursor() as cursor:
-        cursor.execute(sql, {**values, "step": step})
+        cursor.execute(sql, values)
         if step and connection.vendor == "postgresql":
             cursor.nextset()
         told = cursor.fetchone()

@@ -221,7 +221,11 @@ def _message(node: Any) -> Message:
         elif type(params) is not dict:
             raise _wrong_params(params, _id(node))
         if "id" in node:
-            if (request_id := _id(node)) is None:
+            request_id = node["id"]
+            # Most ids are small numbers, and this is on the way of every request.
+            if type(request_id) is not int or not 0 <= request_id <= MAX_SAFE_INTEGER:
+                request_id = _id(node)
+            if request_id is None:
                 raise InvalidRequest(_WRONG_ID)
             return Request(request_id, method, params)
         return Notification(method, params)

@@ -167,5 +167,5 @@ def check(held: int, memory: int, limits: StreamLimits) -> None:
 
 def bound_of(memory: int, limits: StreamLimits) -> int:
     """How many bytes may be kept for an owner, in a store of so much ``memory``; 0: any number."""
-    bounds = [limits.kept_bytes, memory * limits.kept_percent // 100]
-    return min((each for each in bounds if each), default=0)
+    share = memory * limits.kept_percent // 100
+    return min(share, limits.kept_bytes) if share and limits.kept_bytes else share or limits.kept_bytes

@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.conf import Settings
+from mcp_app.execution.background.service import Background
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored import records
@@ -16,6 +17,7 @@ from mcp_app.observability.correlation import Correlation
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.session import Session, stored_fields
+from mcp_app.streams.base import Position
 from mcp_app.streams.gateway import Streams
 
 SESSION = "a-session-of-these-tests"
@@ -42,6 +44,12 @@ def new_call(**changed: Any) -> NewCall:
         "max_attempts": 2,
     }
     return NewCall(**values | changed)
+
+
+async def stream_of(background: Background, new: NewCall) -> tuple[str, Position]:
+    """The stream of an accepted call, and where its client begins to follow it."""
+    call, start = await background.accept(new)
+    return call.stream, start
 
 
 def claimed(**changed: Any) -> CallRecord:

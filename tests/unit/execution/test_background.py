@@ -18,7 +18,7 @@ from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
-from tests.unit.execution.attempts import SESSION, SETTINGS, claimed, new_call
+from tests.unit.execution.attempts import SESSION, SETTINGS, claimed, new_call, stream_of
 from tests.unit.execution.store import events_of, moody, told
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -45,7 +45,7 @@ async def test_an_accepted_call_has_a_row_a_stream_and_a_job(
     background: Background, streams: Streams
 ) -> None:
     queued = waiting("celery")
-    stream, position = await background.accept(new_call())
+    stream, position = await stream_of(background, new_call())
     head = await streams.log.head(SESSION, stream)
     assert head is not None
     assert (head.epoch, head.offset) == (position.epoch, position.offset)
@@ -58,10 +58,10 @@ async def test_an_accepted_call_has_a_row_a_stream_and_a_job(
 async def test_a_repeated_request_follows_the_call_it_repeats(
     background: Background, streams: Streams
 ) -> None:
-    first = await background.accept(new_call())
+    first = await stream_of(background, new_call())
     queued = waiting("celery")
     other = new_stream()
-    assert await background.accept(new_call(stream=other)) == first
+    assert await stream_of(background, new_call(stream=other)) == first
     assert waiting("celery") == queued
     assert await streams.log.head(SESSION, other) is None
     assert await Call.objects.acount() == 1
@@ -69,8 +69,8 @@ async def test_a_repeated_request_follows_the_call_it_repeats(
 
 async def test_a_repeated_request_attaches_also_where_no_more_calls_are_taken(streams: Streams) -> None:
     full = Background(streams, replace(SETTINGS, max_open_background_calls_per_principal=1))
-    first = await full.accept(new_call())
-    assert await full.accept(new_call(stream=new_stream())) == first
+    first = await stream_of(full, new_call())
+    assert await stream_of(full, new_call(stream=new_stream())) == first
     with pytest.raises(TooManyRequests):
         await full.accept(new_call(request_id=2, stream=new_stream()))
     assert await Call.objects.acount() == 1
@@ -94,7 +94,7 @@ async def test_without_a_log_nothing_is_accepted(background: Background, streams
 async def test_the_lost_stream_of_a_finished_call_comes_back_with_its_answer(
     background: Background, streams: Streams
 ) -> None:
-    stream, before = await background.accept(new_call())
+    stream, before = await stream_of(background, new_call())
     call = await only_call()
     await sync_to_async(records.claim)(call.id, "w")
     await sync_to_async(records.finish)(call.id, 1, State.COMPLETED, "ok", ANSWER)
@@ -112,14 +112,14 @@ async def test_nothing_comes_back_for_a_stream_of_no_call(background: Background
 
 
 async def test_a_lost_stream_is_not_given_to_another_session(background: Background) -> None:
-    stream, _ = await background.accept(new_call())
+    stream, _ = await stream_of(background, new_call())
     assert await background.lost_stream("another-session-of-tests", stream) is None
 
 
 async def test_a_cancel_before_the_start_ends_the_call_at_once(
     background: Background, streams: Streams
 ) -> None:
-    stream, _ = await background.accept(new_call())
+    stream, _ = await stream_of(background, new_call())
     assert await background.cancel(SESSION, 1, "enough")
     row = await Call.objects.aget()
     assert (row.state, row.outcome, row.published) == (State.CANCELLED, "cancelled", True)

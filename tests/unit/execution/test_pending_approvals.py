@@ -34,7 +34,7 @@ from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcpsite.celery import app as celery
 from tests.racing import at_once
-from tests.unit.execution.attempts import FIELDS, SESSION, SETTINGS, STREAM, new_call
+from tests.unit.execution.attempts import FIELDS, SESSION, SETTINGS, STREAM, new_call, stream_of
 from tests.unit.execution.store import events_of, moody
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -318,7 +318,7 @@ async def test_a_client_without_progress_is_told_once_if_it_wants_to_hear_that(
 ) -> None:
     background = Background(streams, SETTINGS)
     new = new_call(approval_minutes=60, meta={}, session_fields={**FIELDS, **fields}, queue=QUEUE)
-    stream, position = await background.accept(new)
+    stream, position = await stream_of(background, new)
     page = await streams.log.read(SESSION, stream, position.epoch, 0)
     messages = [orjson.loads(event.data)["params"] for event in page.events]
     assert [(each["level"], each["logger"], each["data"]) for each in messages] == expected
@@ -364,8 +364,8 @@ async def test_one_call_too_many_is_refused_and_leaves_no_stream(streams: Stream
 
 async def test_a_repeated_post_follows_the_waiting_call_and_says_nothing_twice(streams: Streams) -> None:
     background = Background(streams, SETTINGS)
-    first = await background.accept(new_call(approval_minutes=60, queue=QUEUE))
-    assert await background.accept(new_call(approval_minutes=60, queue=QUEUE, stream="call-2")) == first
+    first = await stream_of(background, new_call(approval_minutes=60, queue=QUEUE))
+    assert await stream_of(background, new_call(approval_minutes=60, queue=QUEUE, stream="call-2")) == first
     head = await streams.log.head(SESSION, STREAM)
     assert head is not None
     assert head.offset == 1

@@ -185,7 +185,7 @@ async def test_cancel_is_acknowledged_whatever_the_task_does(modern: ModernDesk)
 async def test_what_is_not_one_s_own_task_does_not_exist(method: str, modern: ModernDesk) -> None:
     own, expired = [(await modern.make())["taskId"] for _ in range(2)]
     foreign = (await modern.make(principal=OTHER))["taskId"]
-    no_task = await modern.process.background.accept_call(new_call())
+    no_task = await modern.process.background.accept(new_call())
     await Call.objects.filter(pk=expired).aupdate(task_until=timezone.now() - timedelta(seconds=1))
     unknown = (str(uuid4()), "x", "", own.upper(), own.replace("-", ""), foreign, expired, str(no_task[0].id))
     for task_id in unknown:
