@@ -160,7 +160,7 @@ def _insert(words: Words, model: type[Model], columns: str, values: str, end: in
     """Rows of a model; what is not named has its default, as in a row the server writes."""
     named = {name.strip('" ') for name in columns.split(",")}
     fields = [field for field in model._meta.concrete_fields if field.column not in named]
-    rest = [field for field in fields if not field.null and not field.primary_key]
+    rest = [field for field in fields if not (field.null or field.primary_key or field.has_db_default())]
     columns = ", ".join([columns, *(field.column for field in rest)])
     values = ", ".join([values, *(words.literal(field.get_default()) for field in rest)])
     table, numbers = model._meta.db_table, words.numbers(first, end - 1)
