@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -30,7 +31,11 @@ from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.standalone_stream import Standalone
+from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.blocking import projects
 from mcp_app.streams.gateway import Streams
+
+log = logging.getLogger("mcp.process")
 
 Told = Callable[[], None]
 # Is given what another process has broadcast.
@@ -125,7 +130,9 @@ class Process(Services):
         self._listen()
         await self.upkeep.start()
         await self.streams.start()
-        if not self.settings.redis_url:
+        if self.settings.redis_url:
+            await asyncio.to_thread(_look_for_others, self.settings.redis_url)
+        else:
             resource_updates.serve_here(self.streams)
         self.log.start()
         spans.start()
@@ -162,3 +169,10 @@ class Process(Services):
         if used:
             self.authenticator.used = {}
             self.log.fact("key.used", keys={str(key): at for key, at in used.items()})
+
+
+def _look_for_others(redis_url: str) -> None:
+    """Say it where another project uses our database of Redis: its worker would write our message log."""
+    with suppress(StreamsUnavailable):
+        if projects.note(redis_url):
+            log.warning("Another project uses this database of Redis. Give each its own, as in redis://…/1.")

@@ -8,6 +8,7 @@ from mcp_app.doctor.database import SLOW_SECONDS, clock_finding
 from mcp_app.doctor.finding import Finding, error, ok, skipped, warning
 from mcp_app.doctor.installation import Installation
 from mcp_app.streams.base import StreamsUnavailable
+from mcp_app.streams.blocking import projects
 from mcp_app.streams.blocking.server_facts import OLDEST, RedisServerView
 
 FULL = 0.8
@@ -94,4 +95,14 @@ def clock(installation: Installation) -> Iterator[Finding]:
     yield clock_finding("redis.clock", RedisServerView(installation.redis_url).skew())
 
 
-CHECKS = (version, memory, policy, append_only, clock)
+def alone(installation: Installation) -> Iterator[Finding]:
+    """Whether another project uses the same database."""
+    check, others = "redis.alone", projects.others(installation.redis_url)
+    if others:
+        text = "another project uses this database of Redis: sessions, figures and message logs would mix"
+        yield error(check, text, "Give each project a database of its own, as in REDIS_URL=redis://…/1.")
+    else:
+        yield ok(check, "no other project uses this database")
+
+
+CHECKS = (version, memory, policy, append_only, clock, alone)

@@ -16,6 +16,7 @@ mcp:messages                         stream  limits.log_batches, log_percent    
 mcp:health                           string  one byte                             60 seconds
 mcp:worker                           string  one byte                             15 seconds
 mcp:workers                          zset    workers alive (others are swept)     15 seconds
+mcp:projects                         zset    100 projects of a day                a day after a start
 mcp:{figures}:totals                 hash    200 names, some fields for each      7 days after a write
 mcp:{figures}:names                  set     200 names                            7 days after a write
 mcp:{figures}:reports                hash    processes of an hour                 7 days after a write
@@ -43,6 +44,7 @@ MESSAGES = "mcp:messages"
 HEALTH = "mcp:health"
 WORKER = "mcp:worker"
 WORKERS = "mcp:workers"
+PROJECTS = "mcp:projects"
 FIGURES = tuple(f"mcp:{{figures}}:{name}" for name in ("totals", "names", "reports", "processes"))
 KEPT = tuple(f"mcp:{{kept}}:{name}" for name in ("due", "streams", "owners"))
 EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
@@ -61,7 +63,7 @@ PATTERNS = tuple(
         r"mcp:\{[A-Za-z0-9_.~-]{1,128}\}:request:[A-Za-z0-9_.~-]{1,64}",
         r"mcp:subscribers:[0-9a-f]{64}",
         r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
-        r"mcp:messages|mcp:health|mcp:workers?",
+        r"mcp:messages|mcp:health|mcp:workers?|mcp:projects",
         r"mcp:\{figures\}:(totals|names|reports|processes)",
         r"mcp:\{kept\}:(due|streams|owners)",
     )

@@ -8,11 +8,12 @@ import pytest
 import redis
 
 from mcp_app.streams import Streams
+from mcp_app.streams.blocking import projects
 from mcp_app.streams.connections.keys import is_known
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
 
-async def use_everything(streams: Streams) -> None:
+async def use_everything(streams: Streams, redis_url: str) -> None:
     for session in ("one", "two", "ended"):
         await streams.sessions.create(session, {"principal": "user:1"}, 60)
         await streams.sessions.update(session, {"log_level": "info"})
@@ -32,11 +33,12 @@ async def use_everything(streams: Streams) -> None:
     await streams.messages.push(b"batch")
     await streams.metrics.add("process", 1, [("tool ", "echo", " ok", 1)], b"{}")
     await streams.healthy()
+    await asyncio.to_thread(projects.note, redis_url)
 
 
 @pytest.mark.requirement("T-RES-08")
 async def test_every_key_is_listed_and_expires(streams: Streams, clean_redis: str) -> None:
-    await use_everything(streams)
+    await use_everything(streams, clean_redis)
     with redis.Redis.from_url(clean_redis, protocol=2, decode_responses=True) as client:
         keys = sorted(client.scan_iter())
         assert len(keys) > 20
@@ -46,7 +48,7 @@ async def test_every_key_is_listed_and_expires(streams: Streams, clean_redis: st
 
 @pytest.mark.requirement("SES-07")
 async def test_an_ended_session_leaves_only_its_tombstone(streams: Streams, clean_redis: str) -> None:
-    await use_everything(streams)
+    await use_everything(streams, clean_redis)
     with redis.Redis.from_url(clean_redis, protocol=2, decode_responses=True) as client:
         assert list(client.scan_iter("*{ended}*")) == ["mcp:{ended}:session"]
         assert "ended" not in client.zrange("mcp:places:sessions", 0, -1)

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
+from pytest_django.fixtures import SettingsWrapper
 
 from mcp_app.doctor import Installation, Level, redis
 from mcp_app.doctor.examination import Check
+from mcp_app.streams.blocking import projects
 from mcp_app.streams.blocking.server_facts import RedisServerView
 
 
@@ -36,6 +38,7 @@ def configured(clean_redis: str) -> Iterator[redis_py.Redis]:
         (redis.version, {}, Level.OK),
         (redis.clock, {}, Level.OK),
         (redis.reachable, {}, Level.OK),
+        (redis.alone, {}, Level.OK),
     ],
 )
 def test_a_server_is_judged(
@@ -67,3 +70,16 @@ def test_a_server_that_takes_connections_and_never_answers_is_an_error() -> None
 def test_without_redis_there_is_nothing_to_look_at() -> None:
     (found,) = redis.reachable(Installation())
     assert (found.level, "REDIS_URL" in found.remedy) == (Level.SKIPPED, True)
+
+
+def test_two_projects_on_one_database_are_an_error_and_a_new_secret_key_is_no_other_project(
+    clean_redis: str, settings: SettingsWrapper
+) -> None:
+    settings.SECRET_KEY = "the first project signs with this key"
+    assert projects.note(clean_redis) == 0
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "its next key", [settings.SECRET_KEY]
+    assert projects.note(clean_redis) == 0
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another project signs with this key", []
+    assert projects.note(clean_redis) == 2
+    (found,) = redis.alone(Installation(redis_url=clean_redis))
+    assert (found.level, "REDIS_URL" in found.remedy) == (Level.ERROR, True)
