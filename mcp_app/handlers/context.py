@@ -87,25 +87,28 @@ class RequestContext(Asked):
         work: Work,
         timeout: float | None = None,
         on_timeout: Callable[[], dict[str, Any]] | None = None,
+        waits: bool = True,
     ) -> None:
-        """Start a call for this request; its answer comes on the reply."""
+        """Start a call for this request; its answer comes on the reply, at once unless ``work`` ``waits``."""
         meta = request_meta(params)
         inputs = self.inputs(params)
+        spends = inputs is not None and inputs.nonce != ""
         seconds = timeout or self.services.settings.tool_timeout_seconds
         self.services.calls.start(
             self,
             target=target,
             meta=meta,
-            progress_token=progress_token(meta),
+            progress_token=progress_token(meta) if meta else None,
             timeout=seconds,
-            work=work if inputs is None or not inputs.nonce else self._after_spending(inputs, work),
+            work=self._after_spending(inputs, work) if inputs is not None and spends else work,
             on_timeout=on_timeout or _no_answer,
             inputs=inputs,
+            waits=waits or spends,
         )
 
     def inputs(self, params: Params) -> Inputs | None:
         """What the request brings along of earlier rounds; None before 2026-07-28. Raises InvalidParams."""
-        if not is_modern(self.version):
+        if not is_modern(self.session.version):
             return None
         return inputs_of(self.method, params, self.principal.key, self.services.settings)
 

@@ -100,7 +100,7 @@ def _inline(context: Asked, params: Params, *, may_wait: bool) -> ToolEntry | No
         return None
     if not may_wait and (not entry.function.never_waits or entry.function.context_name is not None):
         return None
-    if is_modern(context.session.version) and ("requestState" in params or "inputResponses" in params):
+    if ("requestState" in params or "inputResponses" in params) and is_modern(context.session.version):
         return None
     return entry if entry.check(arguments) is None else None
 
@@ -199,4 +199,5 @@ def _run(context: RequestContext, params: Params, entry: ToolEntry, arguments: d
         work=partial(context.services.calls.runner.run_tool, entry, arguments),
         timeout=seconds,
         on_timeout=lambda: error_result(f"{entry.name} timed out after {seconds:g} seconds and was stopped."),
+        waits=not entry.function.never_waits,
     )

@@ -28,7 +28,7 @@ class CallTelemetry:
     def __init__(
         self, correlation: Correlation, context: TraceContext | None = None, span: Span | None = None
     ) -> None:
-        self.correlation = correlation
+        self.correlation = correlation if context is None else correlation._replace(trace_id=context.trace_id)
         self.context = context
         self._span = span
         self._token: Token[Correlation | None] | None = None
@@ -84,7 +84,7 @@ def of_request(
             linked=beside if named is not None else None,
         )
         context = spans.context_of(span, context)
-    return _telemetry(Correlation(session, "", request_id, principal), context, span)
+    return CallTelemetry(Correlation(session, "", request_id, principal), context, span)
 
 
 def of_attempt(
@@ -106,7 +106,7 @@ def of_attempt(
             tool=tool, attributes={**attributes, "mcp_app.call.attempt": attempt}, parent=context
         )
         context = spans.context_of(span, context)
-    return _telemetry(Correlation(session, call, request_id, principal), context, span)
+    return CallTelemetry(Correlation(session, call, request_id, principal), context, span)
 
 
 def _attributes(session: str, principal: str, request_id: str | int) -> dict[str, str]:
@@ -115,9 +115,3 @@ def _attributes(session: str, principal: str, request_id: str | int) -> dict[str
         "jsonrpc.request.id": str(request_id)[:ID_CHARACTERS],
         "enduser.id": principal[:ID_CHARACTERS],
     }
-
-
-def _telemetry(correlation: Correlation, context: TraceContext | None, span: Span | None) -> CallTelemetry:
-    if context is not None:
-        correlation = correlation._replace(trace_id=context.trace_id)
-    return CallTelemetry(correlation, context, span)

@@ -115,21 +115,19 @@ class Call:
         self.on_timeout = on_timeout
         self.finished = finished
         self.telemetry, self.inputs = telemetry, inputs
-        self.task: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None  # None also for what never waits
         self.outcome = self.stopped_by = ""
         self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
         self._asked: set[str] = set()
         self._requests = requests
-        self.loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = perf_counter()
         self._gate: ProgressGate | None = None
         self._flush: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._logged = 0
-        self.noted_at = float("-inf")
+        self._logged, self.noted_at = 0, float("-inf")
         self._questions: set[asyncio.Task[Any]] = set()
 
     def watch(self, grace: float = 0.0) -> None:
@@ -208,7 +206,8 @@ class Call:
         """Send the one answer; a second one is dropped."""
         if self.outcome:
             return
-        self.flush_progress()
+        if self._gate is not None:
+            self.flush_progress()
         self.outcome = outcome
         if self._deadline is not None:
             self._deadline.cancel()
@@ -348,10 +347,13 @@ class Call:
             self._questions.discard(task)
 
 
-async def attempt(call: Call, work: Callable[[Call, T], Awaitable[dict[str, Any]]], context: T) -> None:
+async def attempt(
+    call: Call, work: Callable[[Call, T], Awaitable[dict[str, Any]]], context: T, *, in_task: bool = True
+) -> None:
     """Run ``work`` and answer the call with its result, or with the error it ended in; the tool boundary."""
-    # Set here, not by the starter: a task cancelled before its first step never runs, and would not answer.
-    call.task = asyncio.current_task()
+    if in_task:
+        # Not by the starter: a task cancelled before its first step never runs, nor answers.
+        call.task = asyncio.current_task()
     call.telemetry.enter()
     try:
         if call.stopped_by:

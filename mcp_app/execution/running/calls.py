@@ -13,7 +13,7 @@ from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
 from mcp_app.execution.running.call_notes import note_answered
 from mcp_app.execution.running.context import Context
-from mcp_app.execution.running.first_step import begin
+from mcp_app.execution.running.first_step import begin, run
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
@@ -93,8 +93,9 @@ class Calls:
         work: Work,
         on_timeout: Callable[[], dict[str, Any]],
         inputs: Inputs | None = None,
+        waits: bool = True,
     ) -> Call:
-        """Begin to work on a request; its answer will come on its reply.
+        """Begin to work on a request; its answer will come on its reply, at once if its work never ``waits``.
 
         Raises InvalidRequest for an id that is still in flight in this session (RPC-03) and TooManyRequests
         when the principal already runs as many calls as allowed.
@@ -123,8 +124,11 @@ class Calls:
         request.reply.calls.append(call)
         self._sessions[session.id] = session
         self._running[principal.key] = running + 1
-        # The call keeps its task.
-        begin(attempt(call, work, Context(call, self._read)), call.loop)
+        code = attempt(call, work, Context(call, self._read), in_task=waits)
+        if waits:
+            begin(code, call.loop)  # The call keeps its task.
+        else:
+            run(code)
         return call
 
     def _admit(self, session: Negotiated, principal: Principal, request_id: str | int) -> int:

@@ -13,7 +13,7 @@ from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, Validat
 from mcp_app.catalogue.definitions.content import CannotAsk, ToolError
 from mcp_app.catalogue.definitions.definition import ToolFunction
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.execution.running.call import UNWILLING_SECONDS, Call
+from mcp_app.execution.running.call import INPUT, UNWILLING_SECONDS, Call
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.exceptions import Cancelled, Suspended
 from mcp_app.execution.running.json_values import settle
@@ -59,7 +59,7 @@ class Runner:
                 return await function.call(**keywords)
             return await self._invoke_in_thread(function, keywords, call)
         finally:
-            if call.suspended:
+            if call.stopped_by == INPUT:
                 raise Suspended
 
     async def _invoke_in_thread(self, function: ToolFunction, keywords: dict[str, Any], call: Call) -> Any:

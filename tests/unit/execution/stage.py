@@ -88,6 +88,7 @@ class Stage:
         principal: Principal = LOOPBACK,
         on_timeout: Callable[[], dict[str, Any]] = lambda: {"content": [], "isError": True},
         inputs: Inputs | None = None,
+        waits: bool = True,
     ) -> Call:
         """Begin a call; its reply is ``call.reply``."""
         return self.calls.start(
@@ -99,6 +100,7 @@ class Stage:
             work=work,
             on_timeout=on_timeout,
             inputs=inputs,
+            waits=waits,
         )
 
     async def said(self, call: Call, grace: float = 3600.0) -> list[dict[str, Any]]:

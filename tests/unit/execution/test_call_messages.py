@@ -41,6 +41,32 @@ async def test_progress_increases_and_names_the_token(stage: Stage) -> None:
     ]
 
 
+async def test_what_never_waits_is_answered_at_once_behind_what_it_sent(stage: Stage) -> None:
+    async def work(call: Call, context: Context) -> dict[str, Any]:
+        context.progress(1)
+        context.info("on the way")
+        return result()
+
+    call = stage.start(work, waits=False)
+    assert (call.outcome, call.task, stage.calls.running) == ("ok", None, 0)
+    said = await stage.said(call)
+    assert [message.get("method") for message in said] == [
+        "notifications/progress",
+        "notifications/message",
+        None,
+    ]
+    assert said[-1] == DONE
+
+
+async def test_what_never_waits_can_fail_and_stops_nobody_else(stage: Stage) -> None:
+    async def work(call: Call, context: Context) -> dict[str, Any]:
+        raise ValueError
+
+    call = stage.start(work, waits=False)
+    assert call.outcome == "error"
+    assert (await stage.said(call))[0]["error"]["code"] == -32603
+
+
 @pytest.mark.requirement("PROG-01")
 async def test_without_a_token_progress_is_not_sent(stage: Stage) -> None:
     async def work(call: Call, context: Context) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 import uvloop
 
-from mcp_app.execution.running.first_step import begin
+from mcp_app.execution.running.first_step import begin, run
 
 variable: ContextVar[str] = ContextVar("variable", default="")
 
@@ -192,3 +192,43 @@ def test_uvloop_makes_the_first_step_at_once_and_the_others_in_its_turns() -> No
 
     uvloop.run(main())
     assert said == ["first", "caller", "second"]
+
+
+async def test_what_never_waits_runs_to_its_end_without_a_task() -> None:
+    found: list[Any] = []
+
+    async def work() -> None:
+        found.append(asyncio.current_task())
+
+    def outside() -> None:
+        run(work())
+        over.set_result(list(found))
+
+    over = loop_future()
+    asyncio.get_running_loop().call_soon(outside)
+    assert await over == [None]
+
+
+async def test_context_variables_do_not_flow_back_from_what_never_waits() -> None:
+    found: list[str] = []
+
+    async def work() -> None:
+        found.append(variable.get())
+        variable.set("inner")
+
+    variable.set("outer")
+    run(work())
+    assert (found, variable.get()) == (["outer"], "outer")
+
+
+async def test_what_was_not_to_wait_is_told_so() -> None:
+    said: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(0)
+        except RuntimeError as error:
+            said.append(str(error))
+
+    run(work())
+    assert said == ["What never waits did wait."]
