@@ -16,14 +16,17 @@ LONGEST: Final = 200
 # The first text of an answer that was cut, and so is no JSON any more.
 _FIRST_TEXT: Final = re.compile(r'"(?:text|message)"\s*:\s*("(?:[^"\\]|\\.){0,600})')
 # Quoted values; then within a word addresses, ids and what has a digit in it. Each begins where a word does
-# and is read once, so that no text takes longer than its length.
-_QUOTED: Final = re.compile(r'"[^"\n]{0,300}"|(?<!\w)\'[^\'\n]{0,300}\'(?!\w)|`[^`\n]{0,300}`')
+# and is read once, so that no text takes longer than its length. Alternatives that all begin with a character
+# are searched by it; a look behind comes after the quote for that.
+_QUOTED: Final = re.compile(r'"[^"\n]{0,300}"|\'(?<!\w\')[^\'\n]{0,300}\'(?!\w)|`[^`\n]{0,300}`')
 _VARIES: Final = re.compile(
     r"\b[a-z]{2,10}://\S+"
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
     r"|(?<!\w)\w*\d\w*(?:[-.:]\w+)*"
 )
 QUOTES: Final = frozenset("\"'`")
+# What may stand before or after a word without being part of an address or a number.
+MARKS: Final = ".,:;!?()[]…"
 VARIED: Final = "…"
 
 
@@ -74,5 +77,8 @@ def without_what_varies(words: str) -> str:
     if not QUOTES.isdisjoint(words):
         words = _QUOTED.sub(VARIED, words)
     # Most words are plain; a search in each of them would be most of what an error costs the log writer.
-    kept = [word if word.isalpha() else _VARIES.sub(VARIED, word) for word in words.split()]
+    kept = [
+        word if word.isalpha() or word.strip(MARKS).isalpha() else _VARIES.sub(VARIED, word)
+        for word in words.split()
+    ]
     return " ".join(kept)[:LONGEST]
