@@ -47,6 +47,16 @@ class Group:
         """What failed."""
         return self.row.tool or self.row.method
 
+    @property
+    def count(self) -> str:
+        """How often it failed, as a number is written."""
+        return f"{self.row.count:,}"
+
+    @property
+    def outcome(self) -> str:
+        """How it failed, as the log shows it."""
+        return self.row.outcome.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorList:
