@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import redis as redis_py
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django.fixtures import Settings as DjangoSettings
 
 from mcp_app.doctor import Installation, Level, redis
 from mcp_app.doctor.examination import Check
@@ -73,7 +73,7 @@ def test_without_redis_there_is_nothing_to_look_at() -> None:
 
 
 def test_two_projects_on_one_database_are_an_error_and_a_new_secret_key_is_no_other_project(
-    clean_redis: str, settings: SettingsWrapper
+    clean_redis: str, settings: DjangoSettings
 ) -> None:
     settings.SECRET_KEY = "the first project signs with this key"
     assert projects.note(clean_redis) == 0
