@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,7 @@ MOST_FIRST_MS = 50.0
 MOST_CPU_US = 25.0
 MOST_WAITED_MS = 20.0
 Measured = dict[str, list[streams.Idle]]
+Running = Iterator[tuple[int, int, Callable[[], float]]]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,24 +41,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--era", default="", help="only streams whose name has this in it")
     parser.add_argument("--no-peer", action="store_true", help="measure our server alone")
     wanted = parser.parse_args(arguments)
-    count = streams.allow_open_files(wanted.streams)
-    eras = {era: kind for era, kind in ERAS.items() if wanted.era in era}
+    eras = [era for era in ERAS if wanted.era in era]
+    return 0 if measure(wanted.streams, wanted.rounds, eras, peer=not wanted.no_peer) else 1
+
+
+def measure(wanted: int, rounds: int, eras: Iterable[str] = ERAS, *, peer: bool = True) -> bool:
+    """Tell changes to so many streams of each server, in each era; True when every target is met."""
+    count = streams.allow_open_files(wanted)
     met = True
-    for era, kind in eras.items():
+    for era in eras:
         measured: Measured = {}
-        for _ in range(wanted.rounds):
+        for _ in range(rounds):
             # Each round meets new processes, one at a time: thousands of idle streams are work, too.
-            for server in (ours, typescript)[: 1 if wanted.no_peer else 2]:
+            for server in (ours, typescript)[: 2 if peer else 1]:
                 try:
                     with server() as (port, pid, change):
-                        idle = uvloop.run(streams.measure(port, pid, count, change, kind))
+                        idle = uvloop.run(streams.measure(port, pid, count, change, ERAS[era]))
                 except NodeUnavailable as missing:
                     emit(server=server.__name__, not_measured=str(missing))
                     continue
                 measured.setdefault(server.__name__, []).append(idle)
                 report(era, server.__name__, idle)
         met = judge(era, measured) and met
-    return 0 if met else 1
+    return met
 
 
 def emit(**facts: object) -> None:
@@ -91,9 +97,6 @@ def judge(era: str, measured: Measured) -> bool:
 
 def _median(rounds: list[streams.Idle], figure: str) -> float:
     return statistics.median(idle.median(figure) for idle in rounds)
-
-
-Running = Iterator[tuple[int, int, Callable[[], float]]]
 
 
 @contextmanager

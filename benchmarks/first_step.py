@@ -2,7 +2,8 @@
 
 The processor time of one call, by the HTTP parser's short cut and by plain ASGI, as any other server calls
 us. In each round the checkouts take turns, and in each of them the kinds of tools; each is compared with the
-async tool that never waits. Nothing goes over a socket, so the shares are lower than those clients see.
+async tool that never waits. Nothing goes over a socket, so the shares are lower than those clients see
+(``python -m benchmarks.tools.run`` has these).
 ``--profile`` counts the function calls of each instead, and names them if ``BENCH_NAMES`` is set.
 """
 
@@ -21,7 +22,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -254,20 +256,11 @@ def compare(checkouts: list[Path], rounds: int, environment: dict[str, str], *op
         print(json.dumps(facts), flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--beside", type=Path, help="a checkout of another commit, measured in turns")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--turns", type=int, default=60)
-    parser.add_argument("--profile", action="store_true", help="count function calls instead")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    wanted = parser.parse_args()
-    if wanted.child:
-        child(wanted)
-        return
+@contextmanager
+def installation() -> Iterator[dict[str, str]]:
+    """The environment of an empty installation: a folder, and a Redis on the last core."""
     from mcpsite.redis_server import RedisServer
 
-    checkouts = [HERE, *([wanted.beside.resolve()] if wanted.beside else [])]
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})  # For Redis; what is measured has the first core.
     with tempfile.TemporaryDirectory(prefix="mcp-bench-") as folder:
@@ -285,13 +278,30 @@ def main() -> None:
                 "BENCH_CORE": str(cores[0]),
             }
             environment.pop("DATABASE_URL", None)
-            options = ("--turns", str(wanted.turns))
-            if wanted.profile:
-                run(HERE, environment, "--profile", *options)
-            else:
-                compare(checkouts, wanted.rounds, environment, *options)
+            yield environment
         finally:
             server.stop()
+            os.sched_setaffinity(0, set(cores))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--beside", type=Path, help="a checkout of another commit, measured in turns")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=60)
+    parser.add_argument("--profile", action="store_true", help="count function calls instead")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    wanted = parser.parse_args()
+    if wanted.child:
+        child(wanted)
+        return
+    checkouts = [HERE, *([wanted.beside.resolve()] if wanted.beside else [])]
+    options = ("--turns", str(wanted.turns))
+    with installation() as environment:
+        if wanted.profile:
+            run(HERE, environment, "--profile", *options)
+        else:
+            compare(checkouts, wanted.rounds, environment, *options)
 
 
 if __name__ == "__main__":

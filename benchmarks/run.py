@@ -14,11 +14,12 @@ from pathlib import Path
 
 import uvloop
 
-from benchmarks import exposing, floor, identity, load, scenarios, streams
+from benchmarks import exposing, fan_out, floor, identity, load, scenarios, streams, threads
 from benchmarks.background import run as background
 from benchmarks.console import run as console
-from benchmarks.processes import cores
+from benchmarks.processes import ROOT, cores
 from benchmarks.servers import SIZES, Servers
+from benchmarks.tools import run as tools
 from tests.live import cpu_seconds
 
 CONNECTIONS = 32
@@ -238,6 +239,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--background-rounds", type=int, default=5)
     parser.add_argument("--background-seconds", type=float, default=3.0)
     parser.add_argument("--identity-rounds", type=int, default=9)
+    parser.add_argument("--tool-rounds", type=int, default=5)
+    parser.add_argument("--thread-rounds", type=int, default=2)
+    parser.add_argument("--fan-out-rounds", type=int, default=1)
+    parser.add_argument("--fan-out-streams", type=int, default=5000)
     parser.add_argument("--console-rounds", type=int, default=3)
     parser.add_argument("--console-seconds", type=float, default=5.0)
     wanted = parser.parse_args(arguments)
@@ -257,6 +262,9 @@ def main(arguments: list[str] | None = None) -> int:
             servers.stop()
             if pins:
                 os.sched_setaffinity(0, set(pins))
+    met = tools.measure(wanted.tool_rounds, wanted.seconds) and met
+    met = threads.measure_all([ROOT], wanted.thread_rounds, wanted.seconds) and met
+    met = fan_out.measure(wanted.fan_out_streams, wanted.fan_out_rounds) and met
     met = exposing.measure() and met
     met = identity.measure(wanted.identity_rounds, wanted.seconds) and met
     met = background.measure(wanted.background_rounds, wanted.background_seconds) and met

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from django.contrib.contenttypes.models import ContentType
+
 from mcp_app import Context, tool
 
 
@@ -29,6 +31,20 @@ async def echo_later(text: str) -> str:
 @tool
 def echo_in_thread(text: str) -> str:
     """Answer the same text; synchronous."""
+    return text
+
+
+@tool
+def query_in_thread(text: str) -> str:
+    """Answer the same text after one indexed query; synchronous."""
+    ContentType.objects.values_list("model", flat=True).get(pk=1)
+    return text
+
+
+@tool
+async def query_later(text: str) -> str:
+    """Answer the same text after one indexed query, awaited."""
+    await ContentType.objects.filter(pk=1).values_list("model", flat=True).afirst()
     return text
 
 

@@ -1,0 +1,51 @@
+"""Bare ASGI applications: each does the work of one kind of tool, then answers like the floor.
+
+The pool has as many threads as ours. Each of its threads keeps its connection to the database; so does the
+one thread to which Django hands queries that are awaited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import django
+
+from benchmarks import floor
+
+django.setup()
+
+from django.contrib.contenttypes.models import ContentType  # noqa: E402 - a model needs Django set up
+
+POOL = ThreadPoolExecutor(8)
+
+
+def _plain() -> str:
+    return "hello"
+
+
+def _query() -> str:
+    return ContentType.objects.values_list("model", flat=True).get(pk=1)
+
+
+def _in_pool(function: Callable[[], str]) -> Callable[[], Awaitable[Any]]:
+    return lambda: asyncio.get_running_loop().run_in_executor(POOL, function)
+
+
+async def _awaited_query() -> None:
+    await ContentType.objects.filter(pk=1).values_list("model", flat=True).afirst()
+
+
+def _after(work: Callable[[], Awaitable[Any]]) -> Callable[..., Awaitable[None]]:
+    async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await work()
+        await floor.application(scope, receive, send)
+
+    return application
+
+
+pool = _after(_in_pool(_plain))
+pool_query = _after(_in_pool(_query))
+awaited_query = _after(_awaited_query)

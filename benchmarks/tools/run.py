@@ -1,0 +1,150 @@
+"""Measures the kinds of tools that people write, over sockets: ``python -m benchmarks.tools.run``.
+
+Every server is alone on the first core while it is under load; its clients are on the second. The queries go
+to SQLite, the same file for all (``python -m benchmarks.threads`` has PostgreSQL). In each round all rows
+take turns; a ratio is the median of the rounds' ratios, each of rates measured within seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvloop
+
+from benchmarks import floor, load, scenarios
+from benchmarks.processes import Process, cores, free_port, uvicorn
+from benchmarks.servers import empty_log_queue, pin
+from tests.live import LiveServer, cpu_seconds
+
+CONNECTIONS = 32
+NEVER_WAITS = "async, never waits"
+TOOLS = {
+    NEVER_WAITS: "echo",
+    "async, awaits": "echo_later",
+    "async with Context": "echo_in_task",
+    "sync": "echo_in_thread",
+    "sync, one query": "query_in_thread",
+    "async ORM": "query_later",
+}
+BARE = {
+    "bare pool": "pool",
+    "bare pool, one query": "pool_query",
+    "bare async ORM": "awaited_query",
+}
+# Of which row's rate each kind of tool shall reach at least so much.
+TARGETS = {
+    "async, awaits": (NEVER_WAITS, 0.65),
+    "async with Context": (NEVER_WAITS, 0.65),
+    "sync": ("bare pool", 0.55),
+    "sync, one query": ("bare pool, one query", 0.7),
+    "async ORM": ("bare async ORM", 0.8),
+}
+
+
+@dataclass
+class Row:
+    """One kind of tool or bare application and, round by round, what was measured."""
+
+    script: Callable[[], load.Script]
+    port: int
+    pid: int
+    rates: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+
+    def once(self, seconds: float) -> None:
+        scripts = [self.script() for _ in range(CONNECTIONS)]
+        measured = uvloop.run(load.drive(self.port, scripts, seconds, lambda: cpu_seconds(self.pid)))
+        self.rates.append(measured.per_second)
+        self.costs.append(measured.cpu_microseconds)
+
+
+def emit(**facts: object) -> None:
+    """One JSON object on a line of its own."""
+    print(json.dumps(facts), flush=True)
+
+
+def measure(rounds: int, seconds: float) -> bool:
+    """All rounds; True when every target is met."""
+    pins = cores()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcp-bench-")))
+        server = stack.enter_context(LiveServer(1, settings="benchmarks.hops.settings", env={"DEMO": "off"}))
+        if pins is not None and server.redis.process is not None:
+            pin(server.processes[0].pid, pins[0])
+            pin(server.redis.process.pid, pins[1])
+        rows = {name: _tool(server, tool) for name, tool in TOOLS.items()}
+        for name, application in BARE.items():
+            rows[name] = stack.enter_context(_bare(folder, application, server.environment))
+        if pins is not None:
+            os.sched_setaffinity(0, {pins[1]})
+            stack.callback(os.sched_setaffinity, 0, set(pins))
+        for number in range(rounds + 1):
+            for row in rows.values():
+                row.once(seconds)
+                empty_log_queue(server)
+                if not number:  # The first round only warms.
+                    row.rates.clear()
+                    row.costs.clear()
+    return judge(rows)
+
+
+def _tool(server: LiveServer, tool: str) -> Row:
+    port = server.ports[0]
+    message = {**scenarios.ECHO, "params": {**scenarios.ECHO["params"], "name": tool}}
+    return Row(lambda: scenarios.repeated(port, message, scenarios.check_echo), port, server.processes[0].pid)
+
+
+@contextmanager
+def _bare(folder: Path, application: str, environment: dict[str, str]) -> Iterator[Row]:
+    port, pins = free_port(), cores()
+    command = uvicorn(f"benchmarks.tools.bare:{application}", port, lifespan="off")
+    process = Process(command, folder / f"{application}.log", environment, pins[0] if pins else None)
+    process.start()
+    try:
+        process.wait_for_port(port)
+        yield Row(lambda: scenarios.fixed(port, scenarios.ECHO, floor.BODY), port, process.pid)
+    finally:
+        process.stop()
+
+
+def judge(rows: dict[str, Row]) -> bool:
+    """Print the rows, and each ratio beside what is demanded of it."""
+    for name, row in rows.items():
+        emit(work=name, server="ours" if name in TOOLS else "bare", rounds=len(row.rates),
+             median_per_second=round(statistics.median(row.rates)),
+             median_cpu_us=round(statistics.median(row.costs), 1),
+             of_never_waits=round(ratio_of(row, rows[NEVER_WAITS]), 2))  # fmt: skip
+    all_met = True
+    for name, (base, at_least) in TARGETS.items():
+        ratio = ratio_of(rows[name], rows[base])
+        emit(
+            target=f"{name}, against: {base}", ratio=round(ratio, 2), at_least=at_least, met=ratio >= at_least
+        )
+        all_met = all_met and ratio >= at_least
+    return all_met
+
+
+def ratio_of(over: Row, under: Row) -> float:
+    """The median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(over.rates, under.rates, strict=True))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.7)
+    wanted = parser.parse_args(arguments)
+    return 0 if measure(wanted.rounds, wanted.seconds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
