@@ -2,7 +2,8 @@
 
 Every server is alone on the first core while it is under load; its clients are on the second. The queries go
 to SQLite, the same file for all (``python -m benchmarks.threads`` has PostgreSQL). In each round all rows
-take turns; a ratio is the median of the rounds' ratios, each of rates measured within seconds.
+take turns; a ratio is the median of the rounds' ratios, each of what was measured within seconds. ``busy``
+is the share of its core that a server used: well below 1, the clients were the limit, not the server.
 """
 
 from __future__ import annotations
@@ -119,23 +120,26 @@ def _bare(folder: Path, application: str, environment: dict[str, str]) -> Iterat
 def judge(rows: dict[str, Row]) -> bool:
     """Print the rows, and each ratio beside what is demanded of it."""
     for name, row in rows.items():
+        rate, cost = statistics.median(row.rates), statistics.median(row.costs)
         emit(work=name, server="ours" if name in TOOLS else "bare", rounds=len(row.rates),
-             median_per_second=round(statistics.median(row.rates)),
-             median_cpu_us=round(statistics.median(row.costs), 1),
-             of_never_waits=round(ratio_of(row, rows[NEVER_WAITS]), 2))  # fmt: skip
+             median_per_second=round(rate), median_cpu_us=round(cost, 1),
+             busy=round(rate * cost / 1e6, 2))  # fmt: skip
     all_met = True
     for name, (base, at_least) in TARGETS.items():
-        ratio = ratio_of(rows[name], rows[base])
-        emit(
-            target=f"{name}, against: {base}", ratio=round(ratio, 2), at_least=at_least, met=ratio >= at_least
-        )
-        all_met = all_met and ratio >= at_least
+        by_rate, by_cost = ratios_of(rows[name], rows[base])
+        # Where the clients cannot keep a server busy, its rate says too little about it.
+        met = min(by_rate, by_cost) >= at_least
+        emit(target=f"{name}, against: {base}", ratio=round(by_rate, 2),
+             ratio_by_processor_time=round(by_cost, 2), at_least=at_least, met=met)  # fmt: skip
+        all_met = all_met and met
     return all_met
 
 
-def ratio_of(over: Row, under: Row) -> float:
-    """The median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(over.rates, under.rates, strict=True))
+def ratios_of(over: Row, under: Row) -> tuple[float, float]:
+    """How fast one is, as a share of the other: by the rates, and by the processor time of the servers."""
+    by_rate = statistics.median(a / b for a, b in zip(over.rates, under.rates, strict=True))
+    costs = [a / b for a, b in zip(under.costs, over.costs, strict=True) if b]
+    return by_rate, statistics.median(costs) if costs else by_rate
 
 
 def main(arguments: list[str] | None = None) -> int:
