@@ -68,7 +68,8 @@ async def measure(rounds: int, seconds: float) -> Rates:
             tool = ToolFunction(function, is_async=False, context_name=None, bind=lambda _: {})
 
             def by_runner(tool: ToolFunction = tool) -> Awaitable[Any]:
-                call: Any = SimpleNamespace(threads=(), suspended=False)
+                # What the runners of all checkouts look at.
+                call: Any = SimpleNamespace(threads=(), suspended=False, stopped_by=None)
                 return runner.invoke(tool, {}, call, call)
 
             def by_pool(function: Callable[[], str] = function) -> Awaitable[Any]:
