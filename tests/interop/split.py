@@ -33,17 +33,25 @@ class Split:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        first = await reader.read(CHUNK)
-        onward, back = await asyncio.open_connection("127.0.0.1", self._ports[first.startswith(b"GET ")])
-        back.write(first)
-        pumps = [asyncio.create_task(_pump(reader, back)), asyncio.create_task(_pump(onward, writer))]
+        ends, pumps = [writer], []
         try:
+            first = await reader.read(CHUNK)
+            port = self._ports[first.startswith(b"GET ")]
+            onward, back = await asyncio.open_connection("127.0.0.1", port)
+            ends.append(back)
+            back.write(first)
+            pumps = [asyncio.create_task(_pump(reader, back)), asyncio.create_task(_pump(onward, writer))]
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # The loop ends now, and with it what nobody has read.
+            for end in ends:
+                end.transport.abort()
+            raise
         finally:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            for end in (writer, back):
+            for end in ends:
                 end.close()
 
     async def _close(self) -> None:

@@ -66,7 +66,8 @@ class Runner:
         run = in_transaction if function.is_atomic else _in_thread
         work = self._threads.start(run, function.call, keywords)
         # All of it: a tool in a thread may read a resource that has one of its own.
-        call.threads = (*(each for each in call.threads if not each.done()), work)
+        begun = call.threads
+        call.threads = (*[each for each in begun if not each.done()], work) if begun else (work,)
         try:
             return await work.outcome()
         except asyncio.CancelledError:

@@ -300,7 +300,7 @@ class Threads:
         self._waiting[work] = None
         self._wanted.put(True)
         # Afterwards: a new thread that found nothing to do would count itself as idle.
-        if not is_taken_up:
+        if not is_taken_up and (self._away or len(self._threads) < self._limit):
             self._grow()
 
     def _grow(self) -> None:

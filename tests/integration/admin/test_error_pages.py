@@ -103,7 +103,8 @@ def test_the_first_page_names_the_newest_errors_and_counts_the_others(root: Clie
 
 
 def test_hostile_words_are_shown_as_text(root: Client, seeded: Seed) -> None:
-    drain(failed(ALL_HOSTILE, target=ALL_HOSTILE))
+    # The message log cuts a target at the length of its column.
+    drain(failed(ALL_HOSTILE, target=ALL_HOSTILE[:200]))
     group = ErrorGroup.objects.get()
     for address in (
         page("message", "errors"),
