@@ -10,6 +10,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 STATUS_LINES = b"HTTP/1.1 "
 CONTENT_LENGTH = b"\r\ncontent-length: "
 HEADER_SECONDS = 10.0
+# How long a process that stops waits for the first request of a connection.
+ARRIVAL_SECONDS = 1.0
 HEADER_BYTES = 32 * 1024
 # More than /mcp takes, which refuses in words of its own.
 HEADER_FIELDS = 128
@@ -119,6 +121,8 @@ class BoundedConnection(HttpToolsProtocol):
     # Whether headers ended or body arrived in the bytes that are being parsed.
     moved = False
     keep_alive = False
+    # The process stops: a request that arrives until then is answered, and its connection ends.
+    leaves_at: float | None = None
     # The request whose turn it is to be answered.
     active: RequestResponseCycle | None = None
     joined: JoinedWrites
@@ -168,7 +172,8 @@ class BoundedConnection(HttpToolsProtocol):
         if self.cycle is not cycle:
             # An answer that comes before the end of its request is the last one: what follows on the
             # connection is the rest of an unwanted body.
-            self.keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
+            self.keep_alive = self.cycle.keep_alive and self.leaves_at is None
+            self.cycle.keep_alive = False
             self.joined.unread = self.moved = True
             self.since = None
 
@@ -211,9 +216,18 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_response_complete()
 
     def shutdown(self) -> None:
-        """The connection ends with the answer, whenever its request does."""
+        """The connection ends with the answer, whenever its request does.
+
+        A request that a client has just connected for is on its way: it is waited for a moment.
+        """
         self.keep_alive = False
-        super().shutdown()
+        is_on_its_way = self.since is not None and not self.joined.ending
+        if self.leaves_at is None:
+            self.leaves_at = self.loop.time() + ARRIVAL_SECONDS
+            if is_on_its_way:
+                self.loop.call_at(self.leaves_at, self.shutdown)
+        if not is_on_its_way or self.loop.time() >= self.leaves_at:
+            super().shutdown()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self.active = cycle

@@ -118,6 +118,7 @@ class QuickAnswers(BoundedConnection):
             and self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
             and not self.parser.should_upgrade()
+            and self.leaves_at is None
             and not self.transport.is_closing()
         )
 
