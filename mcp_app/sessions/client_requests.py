@@ -72,7 +72,8 @@ class ClientRequests:
         the client that the question is withdrawn (CAN-08); NoAnswer at once when it cannot be asked, and soon
         when it never confirms its session (LIFE-04).
         """
-        await self._confirmed(session)
+        if not session.initialized:
+            await self._confirmed(session)
         request_id = f"{method.partition('/')[0]}-{secrets.token_urlsafe(9)}"
         try:
             await self._streams.requests.open(session.id, request_id, int(self._seconds) + 60)

@@ -18,12 +18,10 @@ from mcp_app.protocol.capabilities import ClientCapabilities, known
 from mcp_app.protocol.messages.envelope import SERVER_INFO, Envelope
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import Session, bounded
+from mcp_app.sessions.session import MEMO_BYTES, Session, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
-# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
-MEMO_BYTES = 2048
 
 
 class Exchange(Negotiated):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -21,6 +22,8 @@ HTTP_SSE = "http+sse"
 MAX_CLIENT_TEXT = 200
 # The member of what a core task keeps of its session that names it.
 MADE_IN = "session"
+# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
+MEMO_BYTES = 2048
 
 
 class Session(Negotiated):
@@ -61,9 +64,9 @@ class Session(Negotiated):
             return
         self._learned = (version, client, capabilities)
         self.version = version
-        self.client_info = orjson.loads(client)
-        self.raw_capabilities = orjson.loads(capabilities)
-        self.capabilities = ClientCapabilities.parse(self.raw_capabilities, version)
+        # Most sessions are of few kinds of clients; a worker reads one for each of its calls.
+        read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
+        self.client_info, self.raw_capabilities, self.capabilities = read(version, client, capabilities)
 
     def stored(self) -> dict[str, str]:
         """See ``Negotiated.stored``."""
@@ -85,6 +88,15 @@ class TaskSession(Session):
         """See ``Negotiated.message``; it names the task (TASK4-09)."""
         fitted = super().message(method, params)
         return None if fitted is None else related(fitted, self._task_id)
+
+
+@lru_cache(maxsize=256)
+def _read(
+    version: str, client: str, capabilities: str
+) -> tuple[dict[str, Any], dict[str, Any], ClientCapabilities]:
+    """The client info and capabilities of a session; callers must not change the returned value."""
+    declared = orjson.loads(capabilities)
+    return orjson.loads(client), declared, ClientCapabilities.parse(declared, version)
 
 
 def task_home(session_id: str) -> str:

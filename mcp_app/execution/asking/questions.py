@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar, get_origin
 from urllib.parse import unquote
 
@@ -66,12 +67,13 @@ class Form:
     def __init__(self, kind: Any) -> None:
         """``kind``: a JSON Schema, a simple type, or a model, dataclass or TypedDict of simple types.
 
-        Raises ValueError for another type.
+        Raises ValueError for another type, and for a form that clients cannot show.
         """
         self._adapter: TypeAdapter[Any] | None = None
         self._simple = False
         if isinstance(kind, dict):
             self.schema = kind
+            elicitation.check_form(kind)
             return
         self._simple = _is_simple(kind)
         members: dict[str, Any] = {VALUE: (kind, ...)}
@@ -83,6 +85,7 @@ class Form:
                 f"A form needs a simple type, or a class with members of simple types, not {kind!r}."
             )
         self.schema = flatten(schema)
+        elicitation.check_form(self.schema)
 
     def read(self, content: dict[str, Any]) -> Any:
         """The typed value; raises ToolError when the content does not fit the type."""
@@ -95,6 +98,10 @@ class Form:
             where = ".".join(map(str, first["loc"])) or "the answer"
             raise ToolError(f"The answer does not fit the form: {where}: {first['msg']}.") from None
         return getattr(value, VALUE) if self._simple and isinstance(value, BaseModel) else value
+
+
+# A type's form is the same at each question, and its making takes longer than all else about the question.
+_form_of_class = lru_cache(maxsize=128)(Form)
 
 
 def flatten(schema: dict[str, Any]) -> dict[str, Any]:
@@ -125,8 +132,10 @@ def flatten(schema: dict[str, Any]) -> dict[str, Any]:
 
 def form(message: str, kind: Any) -> Question[Answer]:
     """A form to fill in; raises ValueError for one that clients cannot show."""
-    asked = Form({"type": "object", "properties": {}} if kind is None else kind)
-    elicitation.check_form(asked.schema)
+    if isinstance(kind, type):
+        asked = _form_of_class(kind)
+    else:
+        asked = Form({"type": "object", "properties": {}} if kind is None else kind)
     params = {"mode": "form", "message": str(message), "requestedSchema": asked.schema}
     return Question(
         "elicitation/create", params, ("elicitation_form",), lambda result: _answer(result, asked)

@@ -175,7 +175,7 @@ class Call:
 
     def raise_if_stopped(self) -> None:
         """Raise Cancelled if this call was cancelled, Suspended if its round is over."""
-        if self.suspended:
+        if self.stopped_by == INPUT:
             raise Suspended
         if self.outcome or self.stopped_by:
             raise Cancelled
@@ -293,15 +293,13 @@ class Call:
     async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Ask the client on the call's stream and wait for its answer, through whichever process.
 
-        Raises Cancelled if this call was cancelled.
+        ``params`` are those that its revision knows. Raises Cancelled if this call was cancelled.
         """
-        fitted = self.session.message(method, params)
-        if fitted is None:
-            raise InternalError(f"Revision {self.session.version} has no {method}.")
         with self._question():
-            self.flush_progress()
-            fitted = joined(fitted, self.telemetry.context)
-            return await self._requests.ask(self.session, method, fitted, self._put, self._asked)
+            if self._gate is not None:
+                self.flush_progress()
+            params = joined(params, self.telemetry.context)
+            return await self._requests.ask(self.session, method, params, self._put, self._asked)
 
     async def wait_for_next_round(self) -> Any:
         """End with the questions in ``inputs``; those asked in the same turn of the loop go along."""

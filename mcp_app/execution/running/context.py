@@ -312,8 +312,9 @@ class Context:
         if reason := unaskable.get():
             raise RuntimeError(reason)
         key = self._inputs.key_of(question.method, key)
-        client, method, version = self.client, question.method, self.protocol_version
-        if missing := [capability for capability in question.needed if not client.can(capability)]:
+        session, method = self._call.session, question.method
+        version, declared = session.version, session.capabilities
+        if missing := [capability for capability in question.needed if not getattr(declared, capability)]:
             words = ", ".join(missing).replace("_", " ")
             text = f"The client does not support {method}: it did not declare {words}."
             raise CannotAsk(text, question.needed)
@@ -325,7 +326,7 @@ class Context:
                 raise ToolError(f"{self._call.method} cannot ask on revision {version}.")
             return await self._look_up(question, params, key)
         try:
-            return question.read(await self._call.ask(method, question.params))
+            return question.read(await self._call.ask(method, params))
         except ClientFailed as error:
             raise ToolError(_refused(method, error.code, error.message)) from None
         except NoAnswer as error:

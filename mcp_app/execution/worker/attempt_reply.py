@@ -99,7 +99,8 @@ class AttemptReply:
         call = self._call
         failpoints.reach("before-append")
         try:
-            await self._tell_of_shed()
+            if self._shed.count:
+                await self._tell_of_shed()
             await self._store(encoded, kind)
         except StreamFinished:
             self.abandoned = True  # A newer attempt writes this stream, or its session is over.
@@ -120,8 +121,7 @@ class AttemptReply:
         )
 
     async def _tell_of_shed(self) -> None:
-        if self._shed.count:
-            await self._shed.tell(restored(self._call.session_id, self._call.session_fields), self._store)
+        await self._shed.tell(restored(self._call.session_id, self._call.session_fields), self._store)
 
     async def _finish(self, encoded: bytes, outcome: str) -> bool:
         if self._pump is not None:
@@ -158,8 +158,9 @@ class AttemptReply:
             self.abandoned = True
             return False
         failpoints.reach("after-store")
-        with suppress(StreamsError):
-            await self._tell_of_shed()
+        if self._shed.count:
+            with suppress(StreamsError):
+                await self._tell_of_shed()
         if await append_answer(self._streams, self._call, encoded):
             self._published.add(self._call.id)
         return True

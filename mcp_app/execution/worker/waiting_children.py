@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,7 @@ from mcp_app.streams.gateway import Streams
 
 SLOTS = 4096
 TOO_MANY = "Too many calls wait for answers of their clients already. Try again when some were answered."
-_PID = struct.Struct("=I")
+_PID_BYTES = 4
 
 
 class WaitingChildren:
@@ -30,34 +29,28 @@ class WaitingChildren:
     """
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, SLOTS * _PID.size)
+        self._pids = memoryview(mmap.mmap(-1, SLOTS * _PID_BYTES)).cast("I")
 
     def begin(self, slot: int, most: int) -> bool:
         """This process waits from now on; False when ``most`` of the worker's wait already."""
-        if slot >= SLOTS or sum(map(bool, self._pids())) >= most:
+        if slot >= SLOTS or sum(map(bool, self._pids)) >= most:
             return False
-        self._write(slot, os.getpid())
+        self._pids[slot] = os.getpid()
         return True
 
     def end(self, slot: int) -> None:
         """This process waits no longer."""
-        self._write(slot, 0)
+        self._pids[slot] = 0
 
     def count(self, children: Mapping[int, int]) -> int:
         """How many of the ``children`` (pid by slot) wait; forgets those that are gone."""
         waiting = 0
-        for slot, pid in enumerate(self._pids()):
+        for slot, pid in enumerate(self._pids):
             if pid and children.get(slot) == pid:
                 waiting += 1
             elif pid:
-                self._write(slot, 0)
+                self._pids[slot] = 0
         return waiting
-
-    def _pids(self) -> list[int]:
-        return [pid for (pid,) in _PID.iter_unpack(self._memory[:])]
-
-    def _write(self, slot: int, pid: int) -> None:
-        _PID.pack_into(self._memory, slot * _PID.size, pid)
 
 
 class Place:

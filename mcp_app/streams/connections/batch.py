@@ -93,7 +93,7 @@ class Batch:
 
     def command(self, *arguments: Argument) -> asyncio.Future[Any]:
         """One command; the result is its reply (bytes, int, list or None)."""
-        return self._put(pack_one(*arguments), 0)
+        return self._put(pack_one(arguments), 0)
 
     def many(self, commands: Sequence[tuple[Argument, ...]]) -> asyncio.Future[list[Any]]:
         """Several commands at once, not atomic; the result lists their replies, the first error is raised."""
@@ -124,7 +124,7 @@ class Batch:
             elif error is not None:
                 log.info("Redis was not told something: %s", error)
 
-        packed = pack_one("EVALSHA", script.digest, len(keys), *keys, *arguments)
+        packed = pack_one(("EVALSHA", script.digest, len(keys), *keys, *arguments))
         self._tell(self._put(packed, 0, urgent=False), told)
 
     def _tell(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:

@@ -46,18 +46,13 @@ def fault(reply: Exception) -> StreamsError:
     return StreamsError(f"Redis refused a command: {text}")
 
 
-# Its own annotation says a tuple of exactly one element.
-_pack: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
-
-
-def pack_one(*arguments: str | int | bytes) -> bytes:
-    """One command as it travels."""
-    return _pack(arguments)
+# One command as it travels. The library's own annotation says a tuple of exactly one element.
+pack_one: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 def pack(commands: Sequence[tuple[str | int | bytes, ...]]) -> bytes:
     """Commands as they travel."""
-    return b"".join(_pack(command) for command in commands)
+    return b"".join(map(pack_one, commands))
 
 
 class _Connection(asyncio.Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from mcp_app.catalogue.definitions.content import CannotAsk
 from mcp_app.execution.running.call import Call, Cancelled
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
@@ -310,14 +311,16 @@ async def test_async_code_must_not_block_on_a_question(stage: Stage) -> None:
     assert await stage.said(stage.start(work)) == [DONE]
 
 
-async def test_a_revision_without_the_question_is_a_fault_of_ours(streams: Streams) -> None:
-    stage = Stage(streams, session_with(version="2025-03-26"))
+async def test_a_question_that_the_revision_cannot_carry_is_not_sent(streams: Streams) -> None:
+    several = {"type": "array", "items": {"type": "string", "enum": ["tea", "milk"]}}
 
     async def work(call: Call, context: Context) -> dict[str, Any]:
-        return await call.ask("elicitation/create", {"message": "?", "requestedSchema": {}})
+        with pytest.raises(CannotAsk, match="choice of several values"):
+            await context.aelicit("Which?", {"type": "object", "properties": {"drinks": several}})
+        return result()
 
-    (answer,) = await stage.said(stage.start(work))
-    assert answer["error"]["code"] == -32603
+    stage = Stage(streams, session_with(version="2025-06-18"))
+    assert await stage.said(stage.start(work)) == [DONE]
 
 
 async def test_a_cancel_wins_over_the_fault_of_withdrawing_the_question(stage: Stage) -> None:
