@@ -2,6 +2,7 @@
 
 A web process and a worker's child live in this one process, on an embedded Redis and SQLite. Each path is
 taken several times; what counts is what every time entered, so that timers which fire meanwhile do not.
+Nor do comprehensions: they are part of their function, whether or not this version of Python calls them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ HEADERS = [
 SCOPE = {"type": "http", "method": "POST", "path": "/mcp", "client": ("127.0.0.1", 9)}
 
 Entered = set[CodeType]
+COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 class Recorder:
@@ -40,22 +42,28 @@ class Recorder:
     def __init__(self) -> None:
         self.on = False
         self.within = ""
+        self.during: threading.Event | None = None
         self.web: Entered = set()
         self.rest: Entered = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        if self.on and event == "call" and frame.f_code.co_filename.startswith(OURS):
-            if threading.current_thread().name != "web":
+        if not self.on or event != "call" or not _is_ours(frame.f_code):
+            return
+        if threading.current_thread().name != "web":
+            if self.during is None or self.during.is_set():
                 self.rest.add(frame.f_code)
-            elif not self.within or any(code.co_qualname == self.within for code in _stack(frame)):
-                self.web.add(frame.f_code)
+        elif not self.within or any(code.co_qualname == self.within for code in _stack(frame)):
+            self.web.add(frame.f_code)
 
-    def record(self, path: Callable[[], Any], within: str = "") -> tuple[Entered, Entered]:
+    def record(
+        self, path: Callable[[], Any], within: str = "", during: threading.Event | None = None
+    ) -> tuple[Entered, Entered]:
         """What ``path`` enters every time: in the loop of the web process, and elsewhere.
 
-        With ``within``, of the loop only what that function enters itself, or what it calls.
+        With ``within``, of the loop only what that function enters itself, or what it calls. With ``during``,
+        elsewhere only what is entered while it is set.
         """
-        self.within = within
+        self.within, self.during = within, during
         path()  # What is made at the first use is no part of the path.
         webs, rests = [], []
         for _ in range(ROUNDS):
@@ -66,6 +74,10 @@ class Recorder:
             webs.append(self.web)
             rests.append(self.rest)
         return set.intersection(*webs), set.intersection(*rests)
+
+
+def _is_ours(code: CodeType) -> bool:
+    return code.co_filename.startswith(OURS) and code.co_name not in COMPREHENSIONS
 
 
 def _stack(frame: FrameType | None) -> Iterator[CodeType]:
@@ -234,6 +246,9 @@ def _newest() -> Any:
 
 
 def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]]:
+    from benchmarks.hops.mcp import asking
+
+    _connect()
     paths = Paths(web, worker)
     rows: list[tuple[str, Entered]] = []
     for name, path in (
@@ -246,11 +261,31 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
     rows.append(("of these, to accept it", set.union(*recorder.record(paths.accept, "Background.accept"))))
     _make(web, "report")
     rows.append(("worker: run with 2 progress reports", recorder.record(paths.work)[1]))
-    _make(web, "ask")
-    answered, asked = recorder.record(paths.question)
-    rows.append(("worker: run with a question", asked))
+    for name, during in (("worker: run with a question", None), ("of these, to ask it", asking)):
+        _make(web, "ask")
+        answered, asked = recorder.record(paths.question, during=during)
+        rows.append((name, asked))
     rows.append(("the answer to that question", answered))
     return rows
+
+
+def _connect() -> None:
+    """Open the connections of all threads that query: which of them works on a call is chance."""
+    from mcp_app import database
+
+    together = threading.Barrier(database.THREADS)
+
+    def touch() -> None:
+        together.wait(10)
+        Call.objects.exists()
+
+    from mcp_app.models import Call
+
+    threads = [threading.Thread(target=database.query, args=(touch,)) for _ in range(database.THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _make(web: Web, tool: str) -> None:
