@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app import database_clock
-from mcp_app.admin.charts import Bar, Chart, bars, ceiling, touches
+from mcp_app.admin.charts import Chart, bars, ceiling, touches
 from mcp_app.admin.figures.page import Choice
 from mcp_app.admin.markup import number_text
 from mcp_app.admin.timeline import Row, row
@@ -23,7 +23,9 @@ from mcp_app.sessions.counting.error_groups import messages_of, new_since
 NEW: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)
 BIN: Final = timedelta(hours=6)
-MOST_SHOWN: Final = 100
+PAGE: Final = 50
+# More groups than there may be.
+LAST_PAGE: Final = 100
 MOST_MESSAGES: Final = 10
 ORDERS: Final = {
     "": ("Newest first", "-first_at"),
@@ -39,7 +41,7 @@ class Group:
     row: ErrorGroup
     url: str
     is_new: bool
-    bars: list[Bar]
+    curve: str
     in_week: int
 
     @property
@@ -65,8 +67,9 @@ class ErrorList:
     groups: list[Group]
     views: list[Choice]
     orders: list[Choice]
-    more: int
     only_new: bool
+    earlier: str = ""
+    later: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +83,37 @@ class ErrorPage:
 
 
 def error_list(request: HttpRequest) -> ErrorList:
-    """Groups that are new since yesterday, or all, in the order asked for."""
+    """One page of the groups that are new since yesterday, or of all, in the order asked for."""
     now = database_clock.utcnow()
     only_new, order = request.GET.get("show") != "all", request.GET.get("order", "")
     order = order if order in ORDERS else ""
+    show, page = "new" if only_new else "all", _page(request.GET.get("p", ""))
     rows = new_since(now - NEW) if only_new else ErrorGroup.objects.all()
-    shown = list(rows.order_by(ORDERS[order][1], "pk")[: MOST_SHOWN + 1])
-    hours = _hours([each.pk for each in shown[:MOST_SHOWN]], now)
+    found = list(rows.order_by(ORDERS[order][1], "pk")[(page - 1) * PAGE : page * PAGE + 1])
+    shown = found[:PAGE]
+    hours = _hours([each.pk for each in shown], now)
     return ErrorList(
-        [_group(each, hours[each.pk], now) for each in shown[:MOST_SHOWN]],
-        [_choice(title, name, order, (name != "all") == only_new)
+        [_group(each, hours[each.pk], now) for each in shown],
+        [_choice(title, name, order, name == show)
          for name, title in (("new", "New since yesterday"), ("all", "All"))],
-        [_choice(title, "new" if only_new else "all", name, name == order)
-         for name, (title, _) in ORDERS.items()],
-        max(len(shown) - MOST_SHOWN, 0),
+        [_choice(title, show, name, name == order) for name, (title, _) in ORDERS.items()],
         only_new,
+        earlier=_url(show, order, page - 1) if page > 1 else "",
+        later=_url(show, order, page + 1) if len(found) > PAGE else "",
     )  # fmt: skip
 
 
+def _page(asked: str) -> int:
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 4 else 1
+    return min(max(number, 1), LAST_PAGE)
+
+
 def _choice(title: str, show: str, order: str, chosen: bool) -> Choice:
-    return Choice(title, "?" + urlencode({"show": show, "order": order}), chosen)
+    return Choice(title, _url(show, order), chosen)
+
+
+def _url(show: str, order: str, page: int = 1) -> str:
+    return "?" + urlencode({"show": show, "order": order, **({"p": page} if page > 1 else {})})
 
 
 def _hours(digests: list[str], now: datetime) -> dict[str, dict[datetime, int]]:
@@ -116,8 +130,10 @@ def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Grou
     for at, count in hours.items():
         bins[min(max(int((at - now + WEEK) / BIN), 0), len(bins) - 1)] += count
     drawn = bars([("bad", bins)], ceiling(max(bins)))
+    # One shape for all bars: a page has many of them.
+    curve = "".join(f"M{bar.x} {bar.y}h{bar.width}v{bar.height}h-{bar.width}z" for bar in drawn)
     url = reverse("admin:mcp_app_message_error", args=[group.pk])
-    return Group(group, url, group.first_at >= now - NEW, drawn, sum(bins))
+    return Group(group, url, group.first_at >= now - NEW, curve, sum(bins))
 
 
 def error_page(group: ErrorGroup) -> ErrorPage:

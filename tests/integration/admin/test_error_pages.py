@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from mcp_app.admin.figures import errors
 from mcp_app.admin.verdict import NEWEST_ERRORS
 from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Session, Tool
 from mcp_app.sessions.log_writer import drain_once
@@ -54,6 +55,17 @@ def test_the_list_has_what_is_new_since_yesterday_and_on_request_all(root: Clien
     assert groups(root, show="all") == [new, former]
     assert groups(root, show="all", order="count") == [former, new]
     assert groups(root, show="all", order="nonsense") == [new, former]
+
+
+def test_a_long_list_has_pages(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "PAGE", 2)
+    drain(*[failed(words, target=f"tool{at}") for at, words in enumerate(["one", "two", "three"])])
+    pages = [groups(root, p=str(number)) for number in (1, 2, 3)]
+    assert [len(each) for each in pages] == [2, 1, 0]
+    assert len({each for found in pages for each in found}) == 3
+    first = root.get(page("message", "errors")).context["errors"]
+    assert (first.earlier, groups(root, p="nonsense")) == ("", pages[0])
+    assert root.get(page("message", "errors") + first.later).context["errors"].later == ""
 
 
 def test_the_page_of_a_group_tells_since_when_how_often_and_what_and_shows_its_messages(
