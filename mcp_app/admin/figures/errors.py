@@ -113,7 +113,8 @@ def _choice(title: str, show: str, order: str, chosen: bool) -> Choice:
 
 
 def _url(show: str, order: str, page: int = 1) -> str:
-    return "?" + urlencode({"show": show, "order": order, **({"p": page} if page > 1 else {})})
+    query = {"show": show, "order": order, **({"p": str(page)} if page > 1 else {})}
+    return "?" + urlencode(query)
 
 
 def _hours(digests: list[str], now: datetime) -> dict[str, dict[datetime, int]]:
