@@ -55,22 +55,24 @@ class KeptConnections:
 
     def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """What ``function`` returns or raises; its queries wait as long as it takes."""
-        self._look_before()
+        if self._open:
+            self._look_before()
         unresponsive.be_patient(patient=True)
         try:
             return function(*args, **kwargs)
         finally:
             unresponsive.be_patient(patient=False)
-            self._clear_up()
+            if self._open:
+                self._clear_up()
 
-    def seconds_left(self) -> float | None:
-        """How long they may stay open unused; None when none of them has an end."""
+    def seconds_left(self) -> float:
+        """How long they may stay open unused; -1 when none of them has an end."""
         ends = [
             each.close_at
             for each in self._open.values()
             if each.connection is not None and each.close_at is not None
         ]
-        return max(0.0, min(ends) - time.monotonic()) if ends else None
+        return max(0.0, min(ends) - time.monotonic()) if ends else -1
 
     def close_old(self) -> None:
         """Close those whose time is over."""

@@ -1,7 +1,9 @@
 """The bounded threads of one process for synchronous code; must not know what runs in them.
 
 Work is handed over in containers of which each operation is one step, so neither side waits for a lock of the
-other. What has ended is handed back by waking the event loop once for all of it.
+other. One thread at a time is woken, and wakes the next if there is more to do: what takes no time is done by
+the first before the second is awake. What has ended is handed back by waking the event loop once for all of
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from itertools import count
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from weakref import WeakSet
 
@@ -169,11 +170,14 @@ class _Thread(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._threads = threads
         self.is_busy = False
+        # Held but for the moment in which the thread is woken.
+        self.bell = threading.Lock()
+        self.bell.acquire()
 
     def run(self) -> None:
         """Called by the thread."""
         connections = KeptConnections()
-        while (work := self._threads.next(connections)) is not None:
+        while (work := self._threads.next(self, connections)) is not None:
             self.is_busy = True
             work.run(connections)
             self.is_busy = False
@@ -202,10 +206,10 @@ class Threads:
         self._returns: _Returns | None = None
         # In the order in which it came; taken out by the thread that runs it, or by who no longer wants it.
         self._waiting: OrderedDict[Work, None] = OrderedDict()
-        # True for each work that waits, and False for each thread that has to end.
-        self._wanted: SimpleQueue[bool] = SimpleQueue()
-        # As many as threads wait that nobody has called yet, at most.
-        self._idle: deque[None] = deque()
+        # Those that wait for work. The last to come is the first to go: its connections are the freshest.
+        self._idle: list[_Thread] = []
+        # Whether one was woken that has not looked for work yet; it will see what comes until then.
+        self._is_rung = False
         _all.add(self)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> Work:
@@ -256,31 +260,47 @@ class Threads:
     async def close(self) -> None:
         """Take no more work and close the kept connections; a thread that does not end is left behind."""
         self._is_closed = True
-        for _ in self._threads:
-            self._wanted.put(False)
+        while self._idle:
+            self._idle.pop().bell.release()
         if waiting := [thread for thread in self._threads if not thread.is_busy]:
             # A connection left open would keep a test's database from being dropped.
             await asyncio.to_thread(_join, waiting, CLOSING_SECONDS)
 
-    def next(self, connections: KeptConnections) -> Work | None:
-        """What the calling thread has to run, None when it has to end; closes old connections meanwhile."""
-        is_idle = False
+    def next(self, thread: _Thread, connections: KeptConnections) -> Work | None:
+        """What ``thread``, which calls this, has to run next; None when it has to end."""
         while True:
             try:
-                is_wanted = self._wanted.get(is_idle, connections.seconds_left() if is_idle else None)
-            except Empty:
-                if is_idle:
-                    connections.close_old()
-                else:
-                    self._idle.append(None)
-                    is_idle = True
-                continue
-            if not is_wanted:
-                return None
-            try:
-                return self._waiting.popitem(last=False)[0]
-            except KeyError:  # It was withdrawn.
-                is_idle = False
+                work = self._waiting.popitem(last=False)[0]
+            except KeyError:
+                if self._is_closed:
+                    return None
+                self._wait(thread, connections)
+            else:
+                if self._waiting:
+                    self._ring()
+                return work
+
+    def _wait(self, thread: _Thread, connections: KeptConnections) -> None:
+        """Until there may be work for ``thread``, which calls this; closes old connections meanwhile."""
+        self._idle.append(thread)
+        # What came just before could not wake it.
+        if self._waiting or self._is_closed:
+            with suppress(ValueError):  # Somebody is about to wake it.
+                self._idle.remove(thread)
+                return
+        while not thread.bell.acquire(timeout=connections.seconds_left()):
+            connections.close_old()
+        # Before it looks: what comes from now on wakes another.
+        self._is_rung = False
+
+    def _ring(self) -> None:
+        """Wake a thread, unless one is being woken or all of them are busy."""
+        if self._is_rung or not self._idle:
+            return
+        with suppress(IndexError):  # Another thread was faster.
+            thread = self._idle.pop()
+            self._is_rung = True
+            thread.bell.release()
 
     def on_retired(self, thread: _Thread, work: Work) -> None:
         """A thread has ended with a work whose place others may have."""
@@ -294,14 +314,12 @@ class Threads:
         _join([thread for thread in self._threads if thread.is_busy and thread is not own], None)
 
     def _put(self, work: Work) -> None:
-        is_taken_up = bool(self._idle)
-        if is_taken_up:
-            self._idle.pop()
         self._waiting[work] = None
-        self._wanted.put(True)
-        # Afterwards: a new thread that found nothing to do would count itself as idle.
-        if not is_taken_up and (self._away or len(self._threads) < self._limit):
+        if len(self._waiting) > len(self._idle) + self._is_rung and (
+            self._away or len(self._threads) < self._limit
+        ):
             self._grow()
+        self._ring()
 
     def _grow(self) -> None:
         if len(self._threads) < self._most(self._away):
