@@ -22,7 +22,7 @@ from django.template.loader import get_template
 from django.utils.module_loading import import_string
 
 from mcp_app import conf, optional_parts
-from mcp_app.auth.site import company_login_lacks, offers_oauth
+from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -96,6 +96,8 @@ def _credentials() -> Iterator[CheckMessage]:
         )
     if settings.login_issuer:
         yield from _company_login(settings)
+    if settings.second_factor != "optional" and (lacks := second_factor_lacks()):
+        yield Error("SECOND_FACTOR is required, and nobody can have one.", hint=lacks, id="mcp_app.E030")
     if settings.auth == "required" and not settings.api_keys and not offers_oauth():
         yield Warning(
             "No client can connect: API_KEYS is off, and no login is offered.",

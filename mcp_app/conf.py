@@ -25,6 +25,7 @@ MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 # As long as a row can hold an issuer.
 MAX_ADDRESS = 255
 AUTH = ("loopback", "required", "external")
+SECOND_FACTOR = ("optional", "staff", "everybody")
 # RFC 6749 section 3.3. Names of scopes stand in challenges, between quotes.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
@@ -62,6 +63,8 @@ class Settings:
     login_client_secret: str = field(default="", repr=False)
     login_name: str = ""
     login_scopes: tuple[str, ...] = ("openid", "profile", "email")
+    # Who must have a second factor: nobody ("optional"), "staff" or "everybody".
+    second_factor: str = "optional"
     # Networks that are not public and may be reached.
     egress_allow: tuple[str, ...] = ()
     connect_page: bool = True
@@ -246,6 +249,7 @@ def load(values: dict[str, Any]) -> Settings:
             raise ImproperlyConfigured(f"settings.MCP has no key {key!r}. Known keys: {known}.")
         converted[name] = _convert(name, value, hints[name])
     _check_chosen("AUTH", (converted.get("auth", "required"),), AUTH)
+    _check_chosen("SECOND_FACTOR", (converted.get("second_factor", SECOND_FACTOR[0]),), SECOND_FACTOR)
     _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
     _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
     _weights(converted.get("background_weights", ()))

@@ -39,4 +39,5 @@ CONSOLE: Final = Part("The live console", "console", "django.contrib.admin", ("c
 API: Final = Part("The REST API", "api", "rest_framework", ("rest_framework", "drf_spectacular"))
 PROVIDER: Final = Part("AUTH = 'external'", "oauth", "mcp_app", ("jwt",))
 COMPANY_LOGIN: Final = Part("The company login", "sso", "allauth.socialaccount", ("allauth",))
+SECOND_FACTOR: Final = Part("The second factor", "sso", "allauth.mfa", ("allauth", "qrcode"))
 WEB_TOOLS: Final = Part("web_scrape", "server", "mcp_app.contrib.web_tools", ("selectolax", "markdownify"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
@@ -26,6 +26,7 @@ REMEDIES = {
     "LOGIN_CLIENT_SECRET": "the secret that the provider gave with it",
     "LOGIN_NAME": "what people call the provider, for example Example Inc.",
     "LOGIN_SCOPES": "scopes separated by commas, for example openid,profile,email,groups",
+    "SECOND_FACTOR": "optional, staff or everybody",
     "EGRESS_ALLOW": "networks separated by commas, for example 10.0.0.0/8",
 }
 
@@ -51,6 +52,7 @@ class ProviderEnvironment(BaseSettings):
     login_client_secret: str = Field("", repr=False)
     login_name: str = ""
     login_scopes: Names = ("openid", "profile", "email")
+    second_factor: Literal["optional", "staff", "everybody"] = "optional"
     egress_allow: Names = ()
 
     @field_validator("oauth_scopes", "oauth_groups", mode="before")

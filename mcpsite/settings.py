@@ -26,6 +26,7 @@ ROOT_URLCONF = "mcpsite.urls"
 ASGI_APPLICATION = "mcpsite.asgi.application"
 
 _HAS_COMPANY_LOGIN = find_spec("allauth") is not None
+_HAS_SECOND_FACTOR = _HAS_COMPANY_LOGIN and find_spec("qrcode") is not None
 INSTALLED_APPS = [
     # First, so that `runserver` is Daphne's; only there, for Twisted costs each process 0.5 s and 30 MB.
     *(["daphne"] if "runserver" in sys.argv[1:2] else []),
@@ -43,6 +44,7 @@ INSTALLED_APPS = [
     "oauth2_provider",
     # Where it is installed: the library of the company login.
     *(("allauth.account", "allauth.socialaccount") if _HAS_COMPANY_LOGIN else ()),
+    *(("allauth.mfa",) if _HAS_SECOND_FACTOR else ()),
     "mcp_app",
     "mcp_app.oauth",
     "mcpsite",  # For its commands `up` and `prepare`.
@@ -62,6 +64,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     *(["allauth.account.middleware.AccountMiddleware"] if _HAS_COMPANY_LOGIN else []),
+    "mcp_app.oauth.second_factor.pending.SecondFactorMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -140,7 +143,12 @@ CSRF_TRUSTED_ORIGINS = [ENVIRONMENT.public_url] if ENVIRONMENT.public_url else [
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 # S22: guessing passwords locks an address for a while, whatever names are tried. By address and not by name,
 # or anybody could lock an administrator out.
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    # Before whatever checks passwords: a right one is not enough for who has a second factor.
+    "mcp_app.oauth.second_factor.gate.Gate",
+    "django.contrib.auth.backends.ModelBackend",
+]
 AXES_LOCKOUT_PARAMETERS = ["ip_address"]
 AXES_FAILURE_LIMIT = 10
 AXES_COOLOFF_TIME = timedelta(minutes=10)
@@ -208,6 +216,8 @@ OAUTH2_PROVIDER = {
 }
 # The library of the company login: this decides who somebody is, and leaves the library's tables empty.
 SOCIALACCOUNT_ADAPTER = "mcp_app.oauth.company.views.Adapter"
+# That of the second factor: secrets are sealed.
+MFA_ADAPTER = "mcp_app.oauth.second_factor.library.Adapter"
 OAUTH2_PROVIDER_APPLICATION_MODEL = "mcp_oauth.Client"
 OAUTH2_PROVIDER_GRANT_MODEL = "mcp_oauth.AuthorizationCode"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "mcp_oauth.AccessToken"  # noqa: S105 - the name of a model

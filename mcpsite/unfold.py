@@ -55,7 +55,17 @@ def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
     }
 
 
+def _account(_: HttpRequest) -> list[dict[str, Any]]:
+    """What the menu of one's own account leads to, besides the password."""
+    from mcp_app.auth.site import second_factor_lacks
+
+    if second_factor_lacks():
+        return []
+    return [{"title": "Second factor", "link": reverse_lazy("mcp_oauth:second_factor")}]
+
+
 UNFOLD: dict[str, Any] = {
+    "ACCOUNT": {"navigation": _account},
     "SITE_TITLE": "MCP server",
     "SITE_HEADER": "MCP server",
     "SITE_SYMBOL": "hub",

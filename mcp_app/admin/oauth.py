@@ -15,7 +15,7 @@ from mcp_app.admin.base import ReadOnlyAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
-from mcp_app.auth.site import company_login_lacks
+from mcp_app.auth.site import company_login_lacks, second_factor_lacks
 from mcp_app.oauth.connections import disable, enable, end
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept
@@ -29,6 +29,8 @@ def undress() -> None:
     labels = ["oauth2_provider", "mcp_oauth"]
     if not company_login_lacks():
         labels += ["account", "socialaccount"]
+    if not second_factor_lacks():
+        labels.append("mfa")
     for label in labels:
         for model in apps.get_app_config(label).get_models():
             if admin.site.is_registered(model):

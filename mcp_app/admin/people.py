@@ -1,13 +1,48 @@
-"""Owns giving Django's own user and group pages the skin; a project's own pages are left alone."""
+"""Owns giving Django's own user and group pages the skin; on a user's page a lost second factor is removed.
+
+A project's own pages are left alone.
+"""
 
 from __future__ import annotations
 
-from django.contrib import admin
+from typing import Any
+
+from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
+from django.http import HttpRequest
 
-from mcp_app.admin.base import HAS_UNFOLD
+from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
+from mcp_app.auth.site import second_factor_lacks
+from mcp_app.oauth.second_factor.gate import has_factor
+from mcp_app.text import marked
+
+
+class FactorRemoval(ModelAdmin[Any]):
+    """Whoever may set somebody's password may also take their second factor away: devices get lost."""
+
+    change_form_template = "mcp_admin/user_form.html"
+
+    def has_second_factor_permission(self, request: HttpRequest) -> bool:
+        """As for the password."""
+        return bool(request.user.has_perm("auth.change_user"))
+
+    def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """Whether there is one, and the button for who may."""
+        user = self.get_object(request, object_id)
+        kept = user is not None and has_factor(user)
+        removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
+        return {"second_factor": kept, "removable": removable}
+
+    @object_button("second-factor", "second_factor")
+    def remove_second_factor(self, request: HttpRequest, user: Any) -> None:
+        """Have the next login need the password alone, or another device set up where one is required."""
+        from mcp_app.oauth.second_factor import factors
+
+        if factors.remove(user, actor=request.user):
+            text = f"The second factor of {marked(user.get_username())} was removed."
+            self.message_user(request, text, messages.SUCCESS)
 
 
 def dress() -> None:
@@ -18,12 +53,11 @@ def dress() -> None:
     media = type("Media", (), {"js": ("mcp_app/admin.js",)})
     skinned_user = type(
         "UserAdmin",
-        (UserAdmin, UnfoldAdmin),
+        (FactorRemoval, UserAdmin, UnfoldAdmin),
         {
             "form": UserChangeForm,
             "add_form": UserCreationForm,
             "change_password_form": AdminPasswordChangeForm,
-            "Media": media,
         },
     )
     skinned_group = type("GroupAdmin", (GroupAdmin, UnfoldAdmin), {"Media": media})

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
-from mcp_app.auth.site import offers_company_login
+from mcp_app.auth.site import offers_company_login, second_factor_lacks
 from mcp_app.oauth.connections import end
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.metadata import only_when_offered
@@ -82,4 +82,5 @@ def apps(request: HttpRequest) -> HttpResponse:
         }
         for each in live
     ]
-    return page(request, "mcp_oauth/apps.html", {"rows": rows, "done": "done" in request.GET})
+    context = {"rows": rows, "done": "done" in request.GET, "second_factor": not second_factor_lacks()}
+    return page(request, "mcp_oauth/apps.html", context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from mcp_app.oauth import consent, endpoints, metadata, pages
-from mcp_app.optional_parts import COMPANY_LOGIN
+from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 
 app_name = "mcp_oauth"
 
@@ -26,4 +26,12 @@ if COMPANY_LOGIN.is_there():
     urlpatterns += [
         path("accounts/company/login/", company.Leave.as_view(), name="company_login"),
         path("accounts/company/callback/", company.come_back, name="company_callback"),
+    ]
+if SECOND_FACTOR.is_there():
+    from mcp_app.oauth.second_factor import pages as second_factor
+
+    urlpatterns += [
+        path("accounts/second-factor/", second_factor.own, name="second_factor"),
+        path("accounts/second-factor/code/", second_factor.code, name="second_factor_code"),
+        path("accounts/second-factor/set-up/", second_factor.set_up, name="second_factor_set_up"),
     ]

@@ -15,6 +15,7 @@ from tests.admin_seed import PASSWORD
 from tests.browser.conftest import DRAWN, picture, sign_in
 from tests.browser.test_oauth import question
 from tests.live import LiveServer
+from tests.unit.oauth.second_factor.app import App
 
 # Somebody with two connected programs, and an administrator; one client is verified.
 ROWS = """
@@ -188,6 +189,69 @@ def test_an_administrator_can_read_the_pages_of_identity(
         visitor.goto(name, path)
     visitor.page.context.close()
     assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
+
+
+@pytest.fixture(scope="module")
+def two_factors() -> Iterator[LiveServer]:
+    """A server that requires a second factor, and one person without."""
+    pytest.importorskip("qrcode", reason="requirements-sso.txt is not installed")
+    with LiveServer(web_processes=1, env={"MCP_AUTH": "required", "SECOND_FACTOR": "everybody"}) as running:
+        yield running
+
+
+def test_a_person_can_read_the_pages_of_a_second_factor(
+    two_factors: LiveServer, chromium: Browser, axe: str, look: tuple[str, int]
+) -> None:
+    name = f"ada-{look[0]}-{look[1]}"
+    two_factors.shell(
+        "from django.contrib.auth import get_user_model\n"
+        f"get_user_model().objects.create_superuser({name!r}, password={PASSWORD!r})"
+    )
+    base = two_factors.url.removesuffix("/mcp")
+    visitor = reader(chromium, base, axe, look)
+    page = visitor.page
+    log_in(visitor, name)
+    visitor.read("factor-set-up")
+    secret = page.locator("code").inner_text().replace(" ", "")
+    app = App(secret)
+    page.get_by_role("textbox", name="Code").fill(app.wrong())
+    page.get_by_role("button", name="Set up").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    visitor.read("factor-not-set-up")
+    page.get_by_role("textbox", name="Code").fill(app.code(-1))
+    page.get_by_role("button", name="Set up").click()
+    expect(page.get_by_role("status")).to_be_visible()
+    visitor.read("factor-codes")
+    codes = page.locator("li code").all_inner_texts()
+    page.get_by_role("link", name="I kept them").click()
+    expect(page.get_by_role("heading", name="Connected apps")).to_be_visible()
+    visitor.goto("factor", "/accounts/second-factor/")
+    page.context.clear_cookies()
+    log_in(visitor, name)
+    visitor.read("factor-code")
+    page.get_by_role("textbox", name="Code").fill(app.wrong())
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    visitor.read("factor-wrong")
+    page.get_by_role("textbox", name="Code").fill(codes[0])
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Connected apps")).to_be_visible()
+    visitor.goto("factor-of-a-user", f"{base}/admin/auth/user/?q={name}")
+    page.get_by_role("link", name=name).first.click()
+    expect(page.get_by_role("button", name="Remove the second factor")).to_be_visible()
+    visitor.read("factor-in-the-admin")
+    page.get_by_role("button", name="Remove the second factor").click()
+    expect(page.get_by_text("was removed")).to_be_visible()
+    page.context.close()
+    assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
+
+
+def log_in(visitor: Reader, name: str) -> None:
+    """Give user name and password."""
+    visitor.page.goto(f"{visitor.base}/accounts/login/")
+    visitor.page.get_by_label("User name").fill(name)
+    visitor.page.get_by_label("Password").fill(PASSWORD)
+    visitor.page.get_by_role("button", name="Log in").click()
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,10 @@ def test_the_settings_of_this_project_are_all_right() -> None:
             "id.example",
         ),
         (mcp(LOGIN_ISSUER="https://id.example"), "mcp_app.E001", "LOGIN_CLIENT_ID"),
+        (mcp(SECOND_FACTOR="sometimes"), "mcp_app.E001", "SECOND_FACTOR"),
+        ({**mcp(SECOND_FACTOR="staff"), "MFA_ADAPTER": "other"}, "mcp_app.E030", "SECOND_FACTOR"),
+        ({**mcp(SECOND_FACTOR="staff"), "AUTHENTICATION_BACKENDS": []}, "mcp_app.E030", "SECOND_FACTOR"),
+        ({**mcp(SECOND_FACTOR="everybody"), "MIDDLEWARE": []}, "mcp_app.E030", "SECOND_FACTOR"),
         (
             mcp(LOGIN_ISSUER="https://id.example", LOGIN_CLIENT_ID="a", LOGIN_SCOPES=["profile"]),
             "mcp_app.E001",

@@ -19,9 +19,8 @@ from allauth.socialaccount.providers.base.constants import AuthError
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from django.conf import settings as django_settings
-from django.contrib.auth import login
 from django.contrib.auth.views import RedirectURLMixin
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views import View
@@ -35,6 +34,7 @@ from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_stor
 from mcp_app.auth.site import offers_company_login
 from mcp_app.oauth.company.provider import Endpoints, Session
 from mcp_app.oauth.consent import page
+from mcp_app.oauth.second_factor.pending import enter
 
 _AGAIN: Final = "Try again in a moment."
 
@@ -133,8 +133,7 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
         log.info("Somebody of the identity provider has no active user here: %r", claims.subject)
         reason = f"{_name()} knows you, but you have no account on this server. Ask its administrator."
         return _not_logged_in(request, reason, status=403)
-    login(request, user, django_settings.AUTHENTICATION_BACKENDS[-1])
-    return HttpResponseRedirect(state["next"])
+    return enter(request, user, django_settings.AUTHENTICATION_BACKENDS[-1], state["next"])
 
 
 def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from tests.integration.roles.table import Person, Way, ways
+from tests.integration.roles.ways_there_are import OF_CLIENTS
 
 SAVING: Final = ("_save", "_continue", "_addanother", "_saveasnew")
 # In a page's own data, or in JSON it fetches.
@@ -79,7 +80,7 @@ class Offers(HTMLParser):
 def refused(text: str, address: str, person: Person) -> Iterator[str]:
     """What a page offers to a person whom the table does not let do it."""
     for method, target, variant in sorted(Offers(text, address).found, key=str):
-        if target.startswith("/static/") or "SESSION" in target or target == "/console/ws":
+        if target.startswith(("/static/", *OF_CLIENTS)) or "SESSION" in target or target == "/console/ws":
             continue
         possible = [way for way in meant(method, target) if variant in (None, way.variant)]
         if not any(way.is_open_to(person) for way in possible):

@@ -103,7 +103,7 @@ def _tables() -> tuple[Any, ...]:
     shown = [*apps.get_app_config("mcp_app").get_models(include_auto_created=True)]
     shown += chain.from_iterable(
         apps.get_app_config(label).get_models(include_auto_created=True)
-        for label in ("auth", "admin", "mcp_oauth")
+        for label in ("auth", "admin", "mcp_oauth", "mfa")
     )
     return tuple(model for model in shown if not model._meta.proxy and model is not Permission)
 

@@ -237,6 +237,7 @@ class Requests:
                 {"username": "renamed", "is_active": "on", **joined}
             ),
             "POST /admin/auth/user/<id>/password/": _changing(twice),
+            "POST /admin/auth/user/<id>/second-factor/": _changing({}),
             "POST /admin/auth/user/<id>/delete/": _changing({"post": "yes"}),
             "POST /admin/auth/user/ action=delete_selected": _action("delete_selected", rows.user.pk),
             "POST /admin/auth/group/add/": _changing({"name": "new"}),

@@ -28,6 +28,7 @@ from mcp_app.models import (
 )
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import enter, kept
+from mcp_app.oauth.second_factor import factors
 from mcp_app.sessions.counting import error_groups
 from tests.admin_seed import PASSWORD, Seed, call, seed
 from tests.integration.roles.table import KINDS, OWN
@@ -67,6 +68,7 @@ def store() -> Rows:
     rows = Rows(seed())
     users = get_user_model().objects
     rows.user = users.create_user("somebody", password=PASSWORD)
+    factors.set_up(rows.user, "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", 1)
     rows.root = users.create_superuser("another-root", password=PASSWORD)
     rows.group = Group.objects.create(name="spare")
     _connection(rows)

@@ -242,3 +242,14 @@ def test_a_new_provider_is_asked_after_the_settings_changed(company: Company, se
         settings.MCP = {**settings.MCP, "LOGIN_ISSUER": other.issuer}
         moved = Company(other, company.browser)
         assert moved.leave()["client_id"] == US
+
+
+def test_who_has_a_second_factor_here_gives_it_after_the_company_login_too(company: Company) -> None:
+    pytest.importorskip("qrcode", reason="requirements-sso.txt is not installed")
+    from mcp_app.oauth.second_factor import factors
+
+    company.log_in()
+    factors.set_up(get_user_model().objects.get(), "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", 1)
+    company.browser.post("/accounts/logout/")
+    assert company.log_in()["Location"] == "/accounts/second-factor/code/"
+    assert not company.user

@@ -1,0 +1,34 @@
+"""``manage.py mcp_remove_second_factor NAME``: for an only administrator who lost the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from mcp_app.optional_parts import SECOND_FACTOR
+
+
+class Command(BaseCommand):
+    """Removes the second factor of one person; the audit trail says so."""
+
+    help = "Remove the second factor of a person who lost the device and the recovery codes."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Who."""
+        parser.add_argument("username")
+
+    def handle(self, *, username: str, **_: Any) -> None:
+        """Remove it."""
+        if not SECOND_FACTOR.is_there():
+            raise CommandError(SECOND_FACTOR.remedy())
+        from mcp_app.oauth.second_factor import factors
+
+        model: Any = get_user_model()
+        user = model._default_manager.filter(**{model.USERNAME_FIELD: username}).first()
+        if user is None:
+            raise CommandError(f"There is no user {username!r}.")
+        if not factors.remove(user, actor=None):
+            raise CommandError(f"{username} has no second factor.")
+        self.stdout.write(f"The second factor of {username} was removed.")

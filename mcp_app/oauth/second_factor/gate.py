@@ -1,0 +1,90 @@
+"""Owns who is not let in by a password alone; knows no library, so that nobody is while it is missing.
+
+It stands among the authentication backends, so no login of a project is a way around it: whoever asks Django
+to authenticate such a person gets an exception instead of a user.
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings as django_settings
+from django.contrib.auth import get_user_model, load_backend
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.http import HttpRequest
+
+from mcp_app import conf
+
+TABLE = "mfa_authenticator"
+
+
+class SecondFactorAsked(Exception):
+    """A password is right and not enough; ``backend`` is the path of what says that it is right."""
+
+    def __init__(self, user: Any, backend: str) -> None:
+        super().__init__("a second factor is asked for")
+        self.user, self.backend = user, backend
+
+
+class Gate:
+    """The backend that comes before those which check passwords; it lets nobody in."""
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None
+    ) -> None:
+        """Raise SecondFactorAsked for a right password, PermissionDenied for a wrong one; None to go on.
+
+        The password is checked once whatever happens: how long it takes must not tell who has a factor.
+        """
+        person = _named(username)
+        if person is None or not stops(person):
+            return
+        for path in django_settings.AUTHENTICATION_BACKENDS:
+            user = _passed_by(load_backend(path), request, username, password)
+            if user is not None:
+                raise SecondFactorAsked(user, path)
+        raise PermissionDenied
+
+
+def stops(user: Any) -> bool:
+    """Whether a password is not enough for this person."""
+    return is_required_of(user) or has_factor(user)
+
+
+def is_required_of(user: Any) -> bool:
+    """Whether the settings ask them for a second factor, set up or not."""
+    required = conf.get().second_factor
+    return required == "everybody" or (required == "staff" and bool(getattr(user, "is_staff", False)))
+
+
+def has_factor(user: Any) -> bool:
+    """Whether they have set one up, even if the library that could check it was uninstalled."""
+    if apps.is_installed("allauth.mfa"):
+        return bool(apps.get_model("mfa", "Authenticator").objects.filter(user_id=user.pk).exists())
+    with connection.cursor() as cursor:
+        if TABLE not in connection.introspection.table_names(cursor):
+            return False
+        key = user._meta.pk.get_db_prep_value(user.pk, connection)
+        cursor.execute(f"SELECT 1 FROM {TABLE} WHERE user_id = %s", [key])  # noqa: S608 - a constant
+        return cursor.fetchone() is not None
+
+
+def _named(username: str | None) -> Any:
+    model: Any = get_user_model()
+    try:
+        return model._default_manager.get_by_natural_key(username)
+    except model.DoesNotExist:
+        return None
+
+
+def _passed_by(backend: Any, request: Any, username: Any, password: Any) -> Any:
+    if isinstance(backend, Gate) or not hasattr(backend, "get_user"):
+        return None
+    try:
+        signature(backend.authenticate).bind(request, username=username, password=password)
+    except TypeError:
+        return None
+    return backend.authenticate(request, username=username, password=password)

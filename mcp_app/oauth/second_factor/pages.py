@@ -1,0 +1,164 @@
+"""The pages of the second factor: the code after the password, setting it up, what a person does with it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from allauth.core.internal.cryptokit import normalize_user_code
+from allauth.mfa.totp.internal.auth import generate_totp_secret
+from allauth.mfa.utils import decrypt, encrypt
+from django.contrib.auth.signals import user_login_failed
+from django.contrib.auth.views import redirect_to_login
+from django.db import IntegrityError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.safestring import mark_safe
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods
+
+from mcp_app.auth.site import offers_oauth, second_factor_lacks
+from mcp_app.execution.asking.sealing import Unsealed
+from mcp_app.oauth.consent import page
+from mcp_app.oauth.second_factor import factors
+from mcp_app.oauth.second_factor.gate import is_required_of
+from mcp_app.oauth.second_factor.library import Adapter
+from mcp_app.oauth.second_factor.pending import PASSED, Pending, finish, pending
+
+SECRET: Final = "mcp_second_factor_secret"  # noqa: S105 - a name in the session
+WRONG: Final = "This code is not right. Wait for the next one, or give a recovery code."
+_OWN: Final = "mcp_oauth:second_factor"
+
+
+@never_cache
+@sensitive_post_parameters("code")
+@require_http_methods(["GET", "POST"])
+def code(request: HttpRequest) -> HttpResponse:
+    """The second step of a login."""
+    held = pending(request)
+    if held is None:
+        return _over(request)
+    error, status = "", 200
+    if request.method == "POST":
+        outcome = factors.prove(held.user, _typed(request))
+        if outcome.proven:
+            finish(request, held)
+            return HttpResponseRedirect(held.following)
+        # Counted for the address, too, as wrong passwords are (S22).
+        credentials = {"username": held.user.get_username()}
+        user_login_failed.send(sender=__name__, credentials=credentials, request=request)
+        error, status = _refusal(outcome)
+    context = {"error": error, "account": held.user.get_username()}
+    return page(request, "mcp_oauth/second_factor_code.html", context, status=status)
+
+
+@never_cache
+@sensitive_post_parameters("code")
+@require_http_methods(["GET", "POST"])
+def set_up(request: HttpRequest) -> HttpResponse:
+    """A new app: of who is logged in, or of who may not log in without."""
+    held = pending(request)
+    user: Any = held.user if held else request.user
+    if not user.is_authenticated or second_factor_lacks():
+        return _over(request)
+    if factors.factor_of(user) is not None:
+        return HttpResponseRedirect(reverse("mcp_oauth:second_factor_code" if held else _OWN))
+    secret, error = _secret(request), ""
+    if request.method == "POST":
+        step = factors.right_step(secret, _typed(request))
+        if step is not None:
+            return _kept(request, held, user, secret, step)
+        error = "This code is not right. Is the clock of your device right?"
+    adapter = Adapter()
+    drawn = adapter.build_totp_svg(adapter.build_totp_url(user, secret)).partition("?>")[2]
+    context = {
+        "drawn": mark_safe(drawn),  # noqa: S308 - the library's picture of an address
+        "secret": " ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
+        "error": error,
+        "required": is_required_of(user),
+        "account": user.get_username(),
+    }
+    return page(request, "mcp_oauth/second_factor_set_up.html", context)
+
+
+@never_cache
+@sensitive_post_parameters("code")
+@require_http_methods(["GET", "POST"])
+def own(request: HttpRequest) -> HttpResponse:
+    """What a person does with their own: other recovery codes, or no second factor; by a code each."""
+    user: Any = request.user
+    if not user.is_authenticated:
+        return redirect_to_login(request.path, login_address())
+    row = factors.factor_of(user)
+    error, status = "", 200
+    if request.method == "POST" and row is not None:
+        outcome = factors.prove(user, _typed(request))
+        if outcome.proven:
+            return _done(request, user)
+        error, status = _refusal(outcome)
+    context = {
+        "row": row,
+        "left": factors.codes_left(user),
+        "required": is_required_of(user),
+        "error": error,
+        "done": "done" in request.GET,
+        "apps": offers_oauth(),
+    }
+    return page(request, "mcp_oauth/second_factor.html", context, status=status)
+
+
+def login_address() -> str:
+    """Where people log in here."""
+    return reverse("mcp_oauth:login" if offers_oauth() else "admin:login")
+
+
+def _done(request: HttpRequest, user: Any) -> HttpResponse:
+    if request.POST.get("do") == "codes":
+        return _shown(request, factors.new_codes(user), reverse(_OWN))
+    if request.POST.get("do") == "remove" and not is_required_of(user):
+        factors.remove(user, actor=user)
+        request.session.pop(PASSED, None)
+    return HttpResponseRedirect(reverse(_OWN) + "?done=1")
+
+
+def _kept(request: HttpRequest, held: Pending | None, user: Any, secret: str, step: int) -> HttpResponse:
+    try:
+        codes = factors.set_up(user, secret, step)
+    except IntegrityError:
+        # Two pages at once: the other one was first.
+        return HttpResponseRedirect(reverse("mcp_oauth:second_factor_code" if held else _OWN))
+    request.session.pop(SECRET, None)
+    if held is not None:
+        finish(request, held)
+    request.session[PASSED] = True
+    return _shown(request, codes, held.following if held else reverse(_OWN))
+
+
+def _shown(request: HttpRequest, codes: list[str], following: str) -> HttpResponse:
+    return page(request, "mcp_oauth/second_factor_codes.html", {"codes": codes, "following": following})
+
+
+def _secret(request: HttpRequest) -> str:
+    """The secret of this session that waits to be proven; sealed, for sessions are rows of the database."""
+    try:
+        secret: str = decrypt(request.session[SECRET])
+    except (KeyError, Unsealed):
+        secret = generate_totp_secret()
+        request.session[SECRET] = encrypt(secret)
+    return secret
+
+
+def _typed(request: HttpRequest) -> str:
+    return str(normalize_user_code(request.POST.get("code", "")[:40]))
+
+
+def _refusal(outcome: factors.Outcome) -> tuple[str, int]:
+    if not outcome.wait:
+        return WRONG, 200
+    return f"Too many wrong codes. Try again in {-(-outcome.wait // 60)} minutes.", 429
+
+
+def _over(request: HttpRequest) -> HttpResponse:
+    reason = "This login was over already, or waited for too long."
+    context = {"reason": reason, "login": login_address()}
+    return page(request, "mcp_oauth/not_logged_in.html", context, status=400)

@@ -1,0 +1,112 @@
+"""Owns a login between its two steps: who has given the password waits in the session, and is nobody yet."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings as django_settings
+from django.contrib.auth import REDIRECT_FIELD_NAME, get_user_model, login, logout
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import resolve_url
+from django.urls import reverse
+from django.utils.crypto import constant_time_compare
+from django.utils.deprecation import MiddlewareMixin
+from django.utils.http import url_has_allowed_host_and_scheme
+
+from mcp_app import conf
+from mcp_app.auth.site import second_factor_lacks
+from mcp_app.oauth.consent import page
+from mcp_app.oauth.second_factor.gate import SecondFactorAsked, has_factor, is_required_of, stops
+
+WAITING: Final = "mcp_second_factor"
+PASSED: Final = "mcp_second_factor_passed"
+WAIT_SECONDS: Final = 600
+
+log = logging.getLogger("mcp.auth")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Somebody whose password was right; ``following`` is where they are on the way to."""
+
+    user: Any
+    backend: str
+    following: str
+
+
+class SecondFactorMiddleware(MiddlewareMixin):
+    """Leads whoever the gate stopped to the second step, from whatever page they gave the password on."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        """End a login from before a second factor was required."""
+        if conf.get().second_factor == "optional":
+            return
+        user = request.user
+        if user.is_authenticated and is_required_of(user) and not request.session.get(PASSED):
+            logout(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answer the one exception that is not an error."""
+        if not isinstance(exception, SecondFactorAsked):
+            return None
+        return hold(request, exception.user, exception.backend, _following(request))
+
+
+def enter(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
+    """Log in somebody whom another than the password vouches for; their second factor is asked for, too."""
+    if stops(user):
+        return hold(request, user, backend, following)
+    login(request, user, backend)
+    return HttpResponseRedirect(following)
+
+
+def hold(request: HttpRequest, user: Any, backend: str, following: str) -> HttpResponse:
+    """Remember who came this far, and lead them on."""
+    if lacks := second_factor_lacks():
+        log.error("Nobody with a second factor can log in: %s", lacks)
+        reason = "Your second factor cannot be checked on this server now. Tell its administrator."
+        return page(request, "mcp_oauth/not_logged_in.html", {"reason": reason}, status=503)
+    if request.user.is_authenticated:
+        logout(request)
+    # Whoever knew the session's name before must not know it now.
+    request.session.cycle_key()
+    request.session[WAITING] = {
+        "user": str(user.pk),
+        "password": user.get_session_auth_hash(),
+        "backend": backend,
+        "following": following,
+        "until": int(time.time()) + WAIT_SECONDS,
+    }
+    step = "second_factor_code" if has_factor(user) else "second_factor_set_up"
+    return HttpResponseRedirect(reverse(f"mcp_oauth:{step}"))
+
+
+def pending(request: HttpRequest) -> Pending | None:
+    """Who waits in this session: not for long, and not past a change of the password or a deactivation."""
+    told = request.session.get(WAITING)
+    if not isinstance(told, dict) or told["until"] < time.time():
+        return None
+    model: Any = get_user_model()
+    user = model._default_manager.filter(pk=told["user"], is_active=True).first()
+    if user is None or not constant_time_compare(user.get_session_auth_hash(), told["password"]):
+        return None
+    return Pending(user, told["backend"], told["following"])
+
+
+def finish(request: HttpRequest, held: Pending) -> None:
+    """Log in who has proven both."""
+    request.session.pop(WAITING, None)
+    login(request, held.user, held.backend)
+    request.session[PASSED] = True
+
+
+def _following(request: HttpRequest) -> str:
+    wanted = request.POST.get(REDIRECT_FIELD_NAME, request.GET.get(REDIRECT_FIELD_NAME, ""))
+    if wanted and url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure()):
+        return wanted
+    if request.path == reverse("mcp_oauth:login"):
+        return reverse("mcp_oauth:apps")
+    return resolve_url(django_settings.LOGIN_REDIRECT_URL)

@@ -1,0 +1,1 @@
+"""The second factor, by the doors that people come through."""

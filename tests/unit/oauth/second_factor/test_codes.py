@@ -1,0 +1,218 @@
+"""Each code is good once, guessing ends soon, secrets are sealed, and every change is in the audit trail."""
+
+from __future__ import annotations
+
+import time
+from io import StringIO
+from typing import Any
+
+import pytest
+from allauth.mfa.models import Authenticator
+from axes.models import AccessAttempt
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+
+from mcp_app.models import AuditEvent
+from mcp_app.oauth.second_factor import factors
+from mcp_app.oauth.second_factor.gate import has_factor
+from tests.unit.oauth.second_factor.app import App
+from tests.unit.oauth.second_factor.conftest import CODE, OWN, PASSWORD, SET_UP, Visitor
+
+pytestmark = pytest.mark.postgres
+
+
+def trail() -> list[str]:
+    """What the audit trail has of second factors, oldest first."""
+    rows = AuditEvent.objects.filter(action__startswith="second_factor.").order_by("id")
+    return [row.action.partition(".")[2] for row in rows]
+
+
+def at_the_code(name: str = "ada", address: str = "192.0.2.1") -> Visitor:
+    """Somebody who has given the password."""
+    visitor = Visitor(name, address)
+    assert visitor.log_in()["Location"] == CODE
+    return visitor
+
+
+def test_a_code_is_good_once_in_every_process(person: Any, app: tuple[App, list[str]]) -> None:
+    code = app[0].code()
+    assert at_the_code().give(code)["Location"] == "/oauth/apps"
+    second = at_the_code()
+    second.give(code)
+    assert not second.user
+    assert at_the_code().give(app[0].code(1))["Location"] == "/oauth/apps"
+
+
+def test_the_code_that_set_the_app_up_is_spent(app: tuple[App, list[str]]) -> None:
+    visitor = at_the_code()
+    visitor.give(app[0].code(-1))
+    assert not visitor.user
+
+
+def test_a_code_may_be_typed_as_the_app_shows_it(app: tuple[App, list[str]]) -> None:
+    code = app[0].code()
+    assert at_the_code().give(f" {code[:3]} {code[3:]}")["Location"] == "/oauth/apps"
+
+
+def test_a_recovery_code_lets_in_once(app: tuple[App, list[str]]) -> None:
+    assert at_the_code().give(app[1][3])["Location"] == "/oauth/apps"
+    second = at_the_code()
+    second.give(app[1][3])
+    assert not second.user
+    assert second.give(app[1][4])["Location"] == "/oauth/apps"
+    assert "8 left" in second.browser.get(OWN).content.decode()
+    assert trail() == ["set_up", "recover", "recover"]
+
+
+def test_five_wrong_codes_end_the_guessing_from_every_address_and_the_right_one_is_not_heard_either(
+    app: tuple[App, list[str]],
+) -> None:
+    for number in range(factors.MAX_WRONG - 1):
+        assert at_the_code(address=f"192.0.2.{number}").give(app[0].wrong()).status_code == 200
+    fifth = at_the_code(address="198.51.100.1")
+    assert fifth.give(app[0].wrong()).status_code == 429
+    locked = fifth.give(app[0].code())
+    assert locked.status_code == 429
+    assert "Too many wrong codes. Try again in 1" in locked.content.decode()
+    assert fifth.give(app[1][0]).status_code == 429
+    assert not fifth.user
+    assert trail() == ["set_up", "lock"]
+
+
+def test_after_ten_minutes_codes_are_heard_again(person: Any, app: tuple[App, list[str]]) -> None:
+    visitor = at_the_code()
+    for _ in range(factors.MAX_WRONG):
+        visitor.give(app[0].wrong())
+    row = factors.factor_of(person)
+    assert row is not None
+    row.data["wrong"] = [at - factors.LOCK_SECONDS for at in row.data["wrong"]]
+    row.save()
+    assert visitor.give(app[0].code())["Location"] == "/oauth/apps"
+
+
+def test_the_right_password_does_not_lift_the_count_of_an_address(app: tuple[App, list[str]]) -> None:
+    for _ in range(4):
+        at_the_code().give(app[0].wrong())
+    assert AccessAttempt.objects.get().failures_since_start == 4
+
+
+def test_a_login_of_others_is_not_hit(app: tuple[App, list[str]]) -> None:
+    get_user_model().objects.create_user("bob", password=PASSWORD)
+    for number in range(factors.MAX_WRONG + 1):
+        at_the_code(address=f"192.0.2.{number}").give(app[0].wrong())
+    assert Visitor("bob").log_in()["Location"] == "/oauth/apps"
+
+
+def test_nothing_that_makes_codes_lies_open_in_the_database(person: Any) -> None:
+    visitor = Visitor("ada")
+    visitor.log_in()
+    secret = visitor.secret()
+    assert secret not in str([row.get_decoded() for row in Session.objects.all()])
+    app = App(secret)
+    codes = visitor.codes_of(visitor.give(app.code(), SET_UP))
+    kept = str([row.data for row in Authenticator.objects.all()])
+    assert secret not in kept
+    assert not any(code in kept for code in codes)
+
+
+def test_a_wrong_code_sets_nothing_up(person: Any) -> None:
+    visitor = Visitor("ada")
+    visitor.log_in()
+    app = App(visitor.secret())
+    assert "Is the clock of your device right?" in visitor.give(app.wrong(), SET_UP).content.decode()
+    assert not has_factor(person)
+    assert visitor.give(app.code(), SET_UP).status_code == 200
+    assert has_factor(person)
+
+
+def test_one_app_cannot_be_replaced_by_who_only_has_the_session(
+    person: Any, app: tuple[App, list[str]]
+) -> None:
+    visitor = at_the_code()
+    visitor.give(app[0].code())
+    before = factors.factor_of(person)
+    assert visitor.browser.get(SET_UP)["Location"] == OWN
+    assert visitor.give(app[0].code(1), SET_UP)["Location"] == OWN
+    for do in ("codes", "remove"):
+        visitor.give(app[0].wrong(), OWN, do=do)
+    after = factors.factor_of(person)
+    assert before is not None
+    assert after is not None
+    assert before.data["secret"] == after.data["secret"]
+    assert trail() == ["set_up"]
+
+
+def test_a_person_gets_other_recovery_codes_and_the_former_end(app: tuple[App, list[str]]) -> None:
+    visitor = at_the_code()
+    visitor.give(app[0].code())
+    fresh = visitor.codes_of(visitor.give(app[0].code(1), OWN, do="codes"))
+    assert not set(fresh) & set(app[1])
+    again = at_the_code()
+    again.give(app[1][0])
+    assert not again.user
+    again.give(fresh[0])
+    assert again.user
+    assert trail() == ["set_up", "new_codes", "recover"]
+
+
+def test_a_person_removes_it_by_a_code(person: Any, app: tuple[App, list[str]]) -> None:
+    visitor = at_the_code()
+    visitor.give(app[0].code())
+    visitor.give(app[1][0], OWN, do="remove")
+    assert not has_factor(person)
+    assert Visitor("ada").log_in()["Location"] == "/oauth/apps"
+    assert trail() == ["set_up", "recover", "remove"]
+
+
+def test_an_administrator_removes_that_of_who_lost_the_device(app: tuple[App, list[str]]) -> None:
+    bob = get_user_model().objects.create_user("bob", password=PASSWORD)
+    theirs = Visitor("bob")
+    theirs.log_in()
+    theirs.set_up()
+    visitor = at_the_code()
+    visitor.give(app[0].code())
+    page = visitor.browser.get(f"/admin/auth/user/{bob.pk}/change/").content.decode()
+    assert f"/admin/auth/user/{bob.pk}/second-factor/" in page
+    visitor.browser.post(f"/admin/auth/user/{bob.pk}/second-factor/")
+    assert not has_factor(bob)
+    row = AuditEvent.objects.get(action="second_factor.remove")
+    assert (row.actor_name, row.object_kind, row.object_key) == ("ada", "user", "bob")
+    assert (
+        "second factor set up"
+        not in visitor.browser.get(f"/admin/auth/user/{bob.pk}/change/").content.decode()
+    )
+
+
+def test_the_only_administrator_has_a_command(person: Any, app: tuple[App, list[str]]) -> None:
+    told = StringIO()
+    call_command("mcp_remove_second_factor", "ada", stdout=told)
+    assert told.getvalue() == "The second factor of ada was removed.\n"
+    assert not has_factor(person)
+    assert AuditEvent.objects.get(action="second_factor.remove").actor_name == "system"
+    for name in ("ada", "nobody"):
+        with pytest.raises(CommandError):
+            call_command("mcp_remove_second_factor", name)
+
+
+def test_a_secret_that_cannot_be_opened_lets_nobody_in(
+    settings: Any, person: Any, app: tuple[App, list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    visitor = at_the_code()
+    settings.MCP = {**settings.MCP, "STATE_KEYS": ["another secret of more than 32 characters"]}
+    visitor.give(app[0].code())
+    visitor.give(app[1][0])
+    assert not visitor.user
+    assert "cannot be read" in caplog.text
+    assert factors.remove(person, actor=None)
+
+
+def test_five_wrong_codes_are_counted_though_they_come_at_once(
+    person: Any, app: tuple[App, list[str]]
+) -> None:
+    row = factors.factor_of(person)
+    assert row is not None
+    row.data["wrong"] = [time.time()] * (factors.MAX_WRONG - 1)
+    row.save()
+    assert factors.prove(person, app[0].wrong()).wait
+    assert not factors.prove(person, app[0].code()).proven
