@@ -45,7 +45,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
     except (ImproperlyConfigured, ValueError) as wrong:
         hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
         return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
-    found = [*_judged(installation), *_times(), *_hosts(), *_credentials(), *_asgi(), *_folders()]
+    found = [*_judged(installation), *_hosts(), *_credentials(), *_asgi(), *_folders()]
     return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
 
 
@@ -62,15 +62,6 @@ def _judged(installation: Installation) -> Iterator[CheckMessage]:
         for finding in check(installation):
             if finding.level != Level.OK:
                 yield kind(f"{finding.text}.", hint=finding.remedy, id=name)
-
-
-def _times() -> Iterator[CheckMessage]:
-    if not django_settings.USE_TZ:
-        yield Error(
-            "USE_TZ is off: leases, sessions and the message log need times that are the same everywhere.",
-            hint="Set USE_TZ to True, which is Django's default; TIME_ZONE may be any.",
-            id="mcp_app.E021",
-        )
 
 
 def _hosts() -> Iterator[CheckMessage]:

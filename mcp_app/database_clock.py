@@ -12,9 +12,11 @@ from functools import cache, lru_cache
 from typing import Any
 
 from django.db import connection
-from django.db.models import DurationField, Value
+from django.db.models import DurationField, ExpressionWrapper, Value
 from django.db.models.functions import Now
 from django.db.models.sql import Query
+
+from mcp_app.aware_times import AwareDateTimeField, parameter
 
 # Django gives SQLite's time with three digits and stores times with six, and SQLite compares them as text. A
 # sum with a duration, be it 0, is always written as Django stores it.
@@ -28,7 +30,8 @@ def now(plus: float = 0.0) -> Any:
 
     When the statement begins, not its transaction: transactions may be long.
     """
-    return Now() + Value(timedelta(seconds=plus), output_field=DurationField())
+    later = Now() + Value(timedelta(seconds=plus), output_field=DurationField())
+    return ExpressionWrapper(later, output_field=AwareDateTimeField())
 
 
 def lease(plus: float = 0.0) -> Any:
@@ -38,7 +41,9 @@ def lease(plus: float = 0.0) -> Any:
     processes share one machine, and so that machine's monotonic clock, which cannot be set: there a lease is
     a time since the machine was started, written as a time of 1970.
     """
-    return Value(_since_start(plus)) if connection.vendor == "sqlite" else now(plus)
+    if connection.vendor != "sqlite":
+        return now(plus)
+    return Value(_since_start(plus), output_field=AwareDateTimeField())
 
 
 def lease_in_sql() -> str:
@@ -50,7 +55,7 @@ def lease_parameter(plus: float) -> Any:
     """The parameter of ``lease_in_sql``."""
     if connection.vendor != "sqlite":
         return seconds(plus)
-    return connection.ops.adapt_datetimefield_value(_since_start(plus))
+    return parameter(_since_start(plus), connection)
 
 
 def _since_start(plus: float) -> datetime:
@@ -90,7 +95,8 @@ def moment(said: Any) -> datetime:
 
 @cache
 def _converters(_vendor: str) -> list[Any]:
-    return list(connection.ops.get_db_converters(now()))
+    said = now()
+    return [*connection.ops.get_db_converters(said), *said.get_db_converters(connection)]
 
 
 def read() -> datetime:

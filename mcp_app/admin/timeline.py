@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import orjson
 from django import forms
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -22,6 +23,15 @@ PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000
 # More than a logged payload can hold once indented.
 LONGEST_SHOWN = 200_000
+
+
+class UtcField(forms.DateTimeField):
+    """What is entered is UTC, as in the links that lead here, whatever zone the project's pages are in."""
+
+    def to_python(self, value: Any) -> datetime | None:
+        with timezone.override(UTC):
+            found: datetime | None = super().to_python(value)
+        return found.replace(tzinfo=UTC) if found and timezone.is_naive(found) else found
 
 
 class TimelineForm(forms.Form):
@@ -43,8 +53,8 @@ class TimelineForm(forms.Form):
             *Message.Outcome.choices,
         ],
     )
-    since = forms.DateTimeField(required=False, label="From (UTC)")
-    until = forms.DateTimeField(required=False, label="To (UTC)")
+    since = UtcField(required=False, label="From (UTC)")
+    until = UtcField(required=False, label="To (UTC)")
     text = forms.CharField(required=False, max_length=200, label="Words in message or answer")
     order = forms.ChoiceField(required=False, choices=[("", "newest first"), ("oldest", "oldest first")])
     before = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)

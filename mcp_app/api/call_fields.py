@@ -8,6 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from mcp_app.api.base import Given
+from mcp_app.api.times import RowSerializer
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 
@@ -20,7 +21,7 @@ LISTED = (
 )  # fmt: skip
 
 
-class CallListed(serializers.ModelSerializer[Call]):
+class CallListed(RowSerializer[Call]):
     """A call without what was asked and answered."""
 
     message = serializers.SerializerMethodField()

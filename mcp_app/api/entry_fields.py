@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from mcp_app.api.times import RowSerializer
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN
 from mcp_app.catalogue.changing.row_checks import permission_exists
@@ -16,7 +17,7 @@ from mcp_app.models import CatalogueChange, Prompt, Resource, ResourceTemplate, 
 FACTS = ("source", "definition", "code_path", "missing", "drifted", "created_at", "updated_at", "updated_by")
 
 
-class ToolShown(serializers.ModelSerializer[Tool]):
+class ToolShown(RowSerializer[Tool]):
     """A tool; a preset says which tool it is made from."""
 
     preset_of: Any = serializers.SlugRelatedField(slug_field="name", read_only=True)
@@ -28,7 +29,7 @@ class ToolShown(serializers.ModelSerializer[Tool]):
         fields = ("id", *OWN[Tool], *DRESS, *LIMITS, "input_schema", "output_schema", "annotations", *FACTS)
 
 
-class PromptShown(serializers.ModelSerializer[Prompt]):
+class PromptShown(RowSerializer[Prompt]):
     """A prompt."""
 
     drifted = serializers.BooleanField(read_only=True)
@@ -39,7 +40,7 @@ class PromptShown(serializers.ModelSerializer[Prompt]):
         fields = ("id", *OWN[Prompt], *DRESS, *FACTS)
 
 
-class ResourceShown(serializers.ModelSerializer[Resource]):
+class ResourceShown(RowSerializer[Resource]):
     """A resource; of an uploaded file only its name is shown."""
 
     file = serializers.SerializerMethodField()
@@ -55,7 +56,7 @@ class ResourceShown(serializers.ModelSerializer[Resource]):
         return PurePath(str(resource.file.name)).name if resource.file else None
 
 
-class TemplateShown(serializers.ModelSerializer[ResourceTemplate]):
+class TemplateShown(RowSerializer[ResourceTemplate]):
     """A resource template."""
 
     drifted = serializers.BooleanField(read_only=True)
@@ -66,7 +67,7 @@ class TemplateShown(serializers.ModelSerializer[ResourceTemplate]):
         fields = ("id", "uri_template", "name", "mime_type", "annotations", *DRESS, *FACTS)
 
 
-class ChangeShown(serializers.ModelSerializer[CatalogueChange]):
+class ChangeShown(RowSerializer[CatalogueChange]):
     """One change of one entry: what it was, what it became."""
 
     actor: Any = serializers.StringRelatedField()
@@ -83,7 +84,7 @@ class UploadGiven(serializers.Serializer[Any]):
     base64 = serializers.CharField()
 
 
-class EntryGiven(serializers.ModelSerializer[Any]):
+class EntryGiven(RowSerializer[Any]):
     """Values for a service. Types are those of JSON, taken literally; whether they fit, the service says."""
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:

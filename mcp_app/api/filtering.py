@@ -9,6 +9,7 @@ from django.db.models import Q
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from mcp_app.api.times import DateTimeField
 from mcp_app.auth.services import key_states, login_name
 from mcp_app.models import Message, Source
 from mcp_app.protocol.call_state import TERMINAL, State
@@ -43,7 +44,7 @@ def _in_state(rows: Any, states: Mapping[str, Q], asked: Mapping[str, Any]) -> A
 
 
 def _moment(source: str) -> Any:
-    return serializers.DateTimeField(required=False, source=source)
+    return DateTimeField(required=False, source=source)
 
 
 def _choice(choices: Any, **more: Any) -> Any:

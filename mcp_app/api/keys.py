@@ -15,11 +15,12 @@ from mcp_app.api.base import ApiViewSet, Given
 from mcp_app.api.filtering import AuditFilter, KeyFilter
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
+from mcp_app.api.times import DateTimeField, RowSerializer
 from mcp_app.auth.services import MAX_NAME, issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey, AuditEvent
 
 
-class KeyShown(serializers.ModelSerializer[ApiKey]):
+class KeyShown(RowSerializer[ApiKey]):
     """A key without its secret."""
 
     user: Any = serializers.StringRelatedField()
@@ -46,7 +47,7 @@ class KeyGiven(Given):
     """What a new key is."""
 
     name = serializers.CharField(max_length=MAX_NAME)
-    expires_at = serializers.DateTimeField(allow_null=True, default=None)
+    expires_at = DateTimeField(allow_null=True, default=None)
     user = serializers.CharField(
         required=False, help_text="Whose rights it carries; oneself if left out. Superusers name anybody."
     )
@@ -106,7 +107,7 @@ def _owner(asking: Any, name: str | None) -> Any:
     return owner
 
 
-class EventShown(serializers.ModelSerializer[AuditEvent]):
+class EventShown(RowSerializer[AuditEvent]):
     """Who did what, when."""
 
     actor = serializers.CharField(source="actor_name")

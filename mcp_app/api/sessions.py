@@ -15,11 +15,12 @@ from mcp_app.api.filtering import MessageFilter, SessionFilter
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
+from mcp_app.api.times import RowSerializer
 from mcp_app.models import Message, Session
 from mcp_app.sessions.services import end_session_now
 
 
-class SessionShown(serializers.ModelSerializer[Session]):
+class SessionShown(RowSerializer[Session]):
     """A session; ``fields`` is what the server keeps of it."""
 
     user: Any = serializers.StringRelatedField()
@@ -66,7 +67,7 @@ class SessionViews(ApiViewSet):
         return self.retrieve(request, session.pk)
 
 
-class MessageListed(serializers.ModelSerializer[Message]):
+class MessageListed(RowSerializer[Message]):
     """A message without what it says."""
 
     session_id = serializers.CharField(allow_null=True)

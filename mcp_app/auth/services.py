@@ -16,6 +16,7 @@ from django.db.models import Q
 from mcp_app import conf, database_clock
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import LOOPBACK, Principal, below
+from mcp_app.aware_times import aware
 from mcp_app.models import ApiKey, audit
 from mcp_app.protocol.scopes import widened
 from mcp_app.streams.blocking.announce import announce
@@ -51,6 +52,7 @@ def issue_api_key(
 
     Raises ValidationError with field names, and PermissionDenied when ``actor`` may not give it to ``user``.
     """
+    expires_at = aware(expires_at)
     _check_new_key(user, name, expires_at, actor)
     secret = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import models
 
 from mcp_app import database_clock
+from mcp_app.aware_times import AwareDateTimeField
 
 
 class ApiKey(models.Model):
@@ -17,10 +18,10 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16, editable=False)
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
-    created_at = models.DateTimeField(auto_now_add=True)
-    expires_at = models.DateTimeField(null=True, blank=True, help_text="Empty: never.")
-    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
-    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = AwareDateTimeField(auto_now_add=True)
+    expires_at = AwareDateTimeField(null=True, blank=True, help_text="Empty: never.")
+    revoked_at = AwareDateTimeField(null=True, blank=True, editable=False)
+    last_used_at = AwareDateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering: ClassVar[Any] = ["-created_at"]
@@ -49,7 +50,7 @@ class ExternalIdentity(models.Model):
     )
     issuer = models.CharField(max_length=255)
     subject = models.CharField(max_length=255)
-    created_at = models.DateTimeField(auto_now_add=True)
+    created_at = AwareDateTimeField(auto_now_add=True)
     groups_at = models.BigIntegerField(null=True, editable=False)
 
     class Meta:

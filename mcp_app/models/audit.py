@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Never
 from django.conf import settings
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
+
 
 class AppendOnlyError(Exception):
     """The audit trail cannot be altered."""
@@ -27,7 +29,7 @@ class AppendOnlyQuerySet(models.QuerySet["AuditEvent"]):
 class AuditEvent(models.Model):
     """One administrative or security event."""
 
-    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    at = AwareDateTimeField(auto_now_add=True, db_index=True)
     actor = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
 from mcp_app.protocol.call_state import State
 
 
@@ -67,14 +68,14 @@ class Call(models.Model):
     start_tag = models.FloatField(
         db_default=0.0, help_text="Place in the fair order of waiting calls: the lowest is begun next."
     )
-    accepted_at = models.DateTimeField(db_index=True)
-    enqueued_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
-    lease_until = models.DateTimeField(null=True)
+    accepted_at = AwareDateTimeField(db_index=True)
+    enqueued_at = AwareDateTimeField(null=True)
+    started_at = AwareDateTimeField(null=True)
+    finished_at = AwareDateTimeField(null=True)
+    lease_until = AwareDateTimeField(null=True)
     worker = models.CharField(max_length=120, blank=True)
     cancel_reason = models.CharField(max_length=200, blank=True)
-    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_at = AwareDateTimeField(null=True)
     progress = models.FloatField(null=True)
     total = models.FloatField(null=True)
     message = models.TextField(blank=True)
@@ -92,11 +93,11 @@ class Call(models.Model):
         null=True, help_text="Users who had the calls that this one repeats made again, as JSON."
     )
 
-    approval_until = models.DateTimeField(null=True, help_text="Until when it may be approved.")
+    approval_until = AwareDateTimeField(null=True, help_text="Until when it may be approved.")
     four_eyes = models.BooleanField(default=False, help_text="Who asked may not approve.")
-    reminded_at = models.DateTimeField(null=True, help_text="When its client was last told that it waits.")
+    reminded_at = AwareDateTimeField(null=True, help_text="When its client was last told that it waits.")
     decision = models.CharField(max_length=10, choices=Decision.choices, blank=True)
-    decided_at = models.DateTimeField(null=True)
+    decided_at = AwareDateTimeField(null=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
@@ -106,8 +107,8 @@ class Call(models.Model):
         null=True, help_text="What is known of earlier rounds of questions, as JSON."
     )
 
-    task_until = models.DateTimeField(null=True, help_text="A task: until when its client may ask for it.")
-    progress_at = models.DateTimeField(null=True, help_text="When a task last told its client of progress.")
+    task_until = AwareDateTimeField(null=True, help_text="A task: until when its client may ask for it.")
+    progress_at = AwareDateTimeField(null=True, help_text="When a task last told its client of progress.")
 
     # What the database's clock said when this was read, in rows that were asked for with it.
     read_at: datetime | None = None

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
+
 
 class Source(models.TextChoices):
     """Where an entry comes from; only ``admin`` entries may have their definition edited."""
@@ -42,8 +44,8 @@ class Entry(models.Model):
     missing = models.BooleanField(
         default=False, editable=False, help_text="Code that defined this entry is no longer installed."
     )
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    created_at = AwareDateTimeField(auto_now_add=True)
+    updated_at = AwareDateTimeField(auto_now=True)
     updated_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,

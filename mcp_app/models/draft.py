@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
+
 
 class Draft(models.Model):
     """A saved change of one entry: the values that differ, their author, time and reason.
@@ -26,8 +28,8 @@ class Draft(models.Model):
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    created_at = AwareDateTimeField(auto_now_add=True)
+    updated_at = AwareDateTimeField(auto_now=True)
 
     class Meta:
         ordering: ClassVar[Any] = ["-updated_at", "-id"]

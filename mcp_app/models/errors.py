@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
+
 
 class ErrorGroup(models.Model):
     """Errors of one method, tool and outcome that say the same but for what varies.
@@ -20,8 +22,8 @@ class ErrorGroup(models.Model):
     outcome = models.CharField(max_length=12)
     words = models.CharField(max_length=200)
     example = models.TextField()
-    first_at = models.DateTimeField(db_index=True)
-    last_at = models.DateTimeField(db_index=True)
+    first_at = AwareDateTimeField(db_index=True)
+    last_at = AwareDateTimeField(db_index=True)
     first_id = models.BigIntegerField()
     last_id = models.BigIntegerField()
     count = models.BigIntegerField()
@@ -40,7 +42,7 @@ class ErrorHour(models.Model):
     group = models.ForeignKey(
         ErrorGroup, on_delete=models.CASCADE, related_name="hours", db_constraint=False, db_index=False
     )
-    at = models.DateTimeField(db_index=True)
+    at = AwareDateTimeField(db_index=True)
     count = models.IntegerField()
 
     class Meta:

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
+
 
 class CatalogueRevision(models.Model):
     """One row (pk 1): the newest revision, and the revision at which each list last changed."""
@@ -37,7 +39,7 @@ class CatalogueChange(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     why = models.CharField(max_length=500, blank=True)
-    at = models.DateTimeField(auto_now_add=True)
+    at = AwareDateTimeField(auto_now_add=True)
 
     class Meta:
         ordering: ClassVar[Any] = ["-id"]

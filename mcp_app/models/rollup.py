@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
 from mcp_app.observability.counts import BUCKETS
 
 # One column for each bucket of durations; the last has no upper bound.
@@ -20,7 +21,7 @@ class Rollup(models.Model):
     """
 
     span = models.PositiveIntegerField()
-    at = models.DateTimeField()
+    at = AwareDateTimeField()
     method = models.CharField(max_length=40)
     tool = models.CharField(max_length=128)
     outcome = models.CharField(max_length=12)
@@ -52,7 +53,7 @@ class CallerRollup(models.Model):
         PRINCIPAL = "principal", "principal"
 
     span = models.PositiveIntegerField()
-    at = models.DateTimeField()
+    at = AwareDateTimeField()
     kind = models.CharField(max_length=9, choices=Kind.choices)
     name = models.CharField(max_length=200)
     outcome = models.CharField(max_length=12)
@@ -78,7 +79,7 @@ for _column in BUCKET_COLUMNS:
 class LogMinute(models.Model):
     """Where the messages of one minute are in the log, which is in order of arrival and not quite of time."""
 
-    at = models.DateTimeField(primary_key=True)
+    at = AwareDateTimeField(primary_key=True)
     first_id = models.BigIntegerField()
     last_id = models.BigIntegerField()
 

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
+from mcp_app.aware_times import AwareDateTimeField
+
 
 class Session(models.Model):
     """A legacy session; the hot copy lives in Redis, this row is the record and the fallback.
@@ -25,9 +27,9 @@ class Session(models.Model):
     client_version = models.CharField(max_length=100, blank=True)
     fields = models.JSONField(default=dict, help_text="The session as the server keeps it.")
     address = models.CharField(max_length=64, blank=True)
-    created_at = models.DateTimeField(db_index=True)
-    last_seen_at = models.DateTimeField(db_index=True)
-    ended_at = models.DateTimeField(null=True, db_index=True)
+    created_at = AwareDateTimeField(db_index=True)
+    last_seen_at = AwareDateTimeField(db_index=True)
+    ended_at = AwareDateTimeField(null=True, db_index=True)
     end_reason = models.CharField(max_length=60, blank=True)
     messages_logged = models.PositiveBigIntegerField(
         default=0, help_text="Also those that retention removed."
@@ -66,7 +68,7 @@ class Message(models.Model):
         db_constraint=False,
         db_index=False,  # It leads an index below.
     )
-    at = models.DateTimeField()
+    at = AwareDateTimeField()
     direction = models.CharField(max_length=3, choices=Direction.choices)
     kind = models.CharField(max_length=12)
     method = models.CharField(max_length=120, blank=True)

@@ -9,6 +9,7 @@ from django.db import models
 from oauth2_provider.models import AbstractApplication, ApplicationManager
 
 from mcp_app import database_clock
+from mcp_app.aware_times import AwareDateTimeField
 from mcp_app.oauth.redirects import matches
 
 
@@ -31,9 +32,9 @@ class Client(AbstractApplication):
     )
     network = models.CharField(max_length=64, blank=True, editable=False)
     registration = models.CharField(max_length=64, blank=True, db_index=True, editable=False)
-    document_fetched_at = models.DateTimeField(null=True, blank=True, editable=False)
-    disabled_at = models.DateTimeField(null=True, blank=True, editable=False)
-    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    document_fetched_at = AwareDateTimeField(null=True, blank=True, editable=False)
+    disabled_at = AwareDateTimeField(null=True, blank=True, editable=False)
+    last_used_at = AwareDateTimeField(null=True, blank=True, editable=False)
 
     objects: ClassVar[Any] = ApplicationManager()
 
@@ -68,10 +69,10 @@ class Connection(models.Model):
     resource = models.CharField(max_length=255)
     scope = models.CharField(max_length=255)
     redirect_uri = models.TextField()
-    created_at = models.DateTimeField(auto_now_add=True)
-    last_used_at = models.DateTimeField(null=True, blank=True)
-    ends_at = models.DateTimeField()
-    revoked_at = models.DateTimeField(null=True, blank=True)
+    created_at = AwareDateTimeField(auto_now_add=True)
+    last_used_at = AwareDateTimeField(null=True, blank=True)
+    ends_at = AwareDateTimeField()
+    revoked_at = AwareDateTimeField(null=True, blank=True)
     end_reason = models.CharField(max_length=40, blank=True)
 
     class Meta:
@@ -92,7 +93,7 @@ class Secret(models.Model):
     """What a client was given to show again; only its digest is kept."""
 
     digest = models.CharField(max_length=64, unique=True)
-    expires_at = models.DateTimeField(db_index=True)
+    expires_at = AwareDateTimeField(db_index=True)
 
     class Meta:
         abstract = True
@@ -104,7 +105,7 @@ class AuthorizationCode(Secret):
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="codes")
     redirect_uri = models.TextField()
     code_challenge = models.CharField(max_length=128)
-    used_at = models.DateTimeField(null=True)
+    used_at = AwareDateTimeField(null=True)
 
     def __str__(self) -> str:
         return f"code {self.pk}"
@@ -124,7 +125,7 @@ class RefreshToken(Secret):
     """A refresh token, good once. ``successor`` is the pair it gave, sealed by the token itself."""
 
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="refresh_tokens")
-    used_at = models.DateTimeField(null=True)
+    used_at = AwareDateTimeField(null=True)
     successor = models.TextField(blank=True)
 
     def __str__(self) -> str:

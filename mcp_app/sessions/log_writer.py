@@ -22,6 +22,7 @@ from django.db.models import F, Value
 from django.db.models.functions import Greatest
 
 from mcp_app import database_clock
+from mcp_app.aware_times import AwareDateTimeField
 from mcp_app.forking import undivided
 from mcp_app.models import ApiKey, LogCursor, Message, Session
 from mcp_app.observability import rollup_cells as cells
@@ -206,7 +207,8 @@ def _seen(messages: Iterable[Message]) -> None:
     for session_id, number in logged.items():
         changes: dict[str, Any] = {"messages_logged": F("messages_logged") + number}
         if session_id in latest:
-            changes["last_seen_at"] = Greatest("last_seen_at", Value(latest[session_id]))
+            seen = Value(latest[session_id], AwareDateTimeField())
+            changes["last_seen_at"] = Greatest("last_seen_at", seen)
         Session.objects.filter(pk=session_id).update(**changes)
 
 

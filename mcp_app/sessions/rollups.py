@@ -13,6 +13,7 @@ from typing import Any, Final
 from django.db import connection
 
 from mcp_app import conf, database_clock
+from mcp_app.aware_times import parameter
 from mcp_app.models import LogMinute, Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.counts import OTHER
@@ -102,7 +103,7 @@ def _moment(seconds: int) -> datetime:
 
 
 def _stored(at: datetime) -> Any:
-    return connection.ops.adapt_datetimefield_value(at)
+    return parameter(at, connection)
 
 
 def _at(seconds: int) -> Any:

@@ -49,7 +49,6 @@ def test_the_settings_of_this_project_are_all_right() -> None:
         ({"DEBUG": True, **mcp(PUBLIC_URL="https://mcp.example.com")}, "mcp_app.W003", "mcp.example.com"),
         (REDIS, "mcp_app.W004", "CELERY_BROKER_TRANSPORT"),
         (mcp(LOOPBACK=False, AUTH="required", ALLOWED_HOSTS=[]), "mcp_app.W005", "421"),
-        ({"USE_TZ": False}, "mcp_app.E021", "USE_TZ"),
         (mcp(AUTH="external"), "mcp_app.E001", "OAUTH_ISSUER"),
         (mcp(OAUTH_ISSUER="https://id.example"), "mcp_app.W023", "id.example"),
         (

@@ -15,6 +15,7 @@ from typing import Any, Final
 from django.db import connection
 
 from mcp_app import conf, database_clock
+from mcp_app.aware_times import parameter
 from mcp_app.models import CallerRollup, Message, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.counts import BUCKETS, OTHER
@@ -137,7 +138,7 @@ def _moment(seconds: int) -> datetime:
 
 
 def _stored(seconds: int) -> Any:
-    return connection.ops.adapt_datetimefield_value(_moment(seconds))
+    return parameter(_moment(seconds), connection)
 
 
 @cache

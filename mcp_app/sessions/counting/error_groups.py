@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.models import Count
 from django.db.models.functions import Left
 
+from mcp_app.aware_times import parameter
 from mcp_app.models import ErrorGroup, ErrorHour, Message
 from mcp_app.observability.counts import METHODS, OTHER
 from mcp_app.observability.error_text import LONGEST_READ, said_in, without_what_varies
@@ -167,7 +168,7 @@ def purge() -> int:
 
 
 def _stored(at: datetime) -> Any:
-    return connection.ops.adapt_datetimefield_value(at)
+    return parameter(at, connection)
 
 
 class _Upsert(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -127,7 +127,7 @@ def test_the_table_is_a_file_too_and_no_formula_in_it(root: Client, counted: See
 
 def test_waiting_for_a_worker_is_told_of_tool_client_and_person(root: Client, counted: Seed) -> None:
     Call.objects.all().delete()
-    now = timezone.now()
+    now = datetime.now(UTC)
     for number in range(3):
         background_call(
             ORION, number, tool="echo", accepted_at=now - timedelta(seconds=9), attempt=1,
@@ -146,7 +146,7 @@ def test_workers_are_told_with_what_they_run_and_have_run(
 ) -> None:
     Call.objects.all().delete()
     Presence(clean_redis).renew("celery@one", ["celery"])
-    now = timezone.now()
+    now = datetime.now(UTC)
     began = (("one", "running"), ("one", "failed"), ("two", "completed"))
     for number, (machine, state) in enumerate(began):
         background_call(
@@ -217,10 +217,11 @@ def test_a_time_to_the_second_includes_that_second(root: Client, counted: Seed) 
     at = int(time.time()) - 100
     queue: Any = ListQueue(batch(line("at the end", at=at + 0.75, target="late")))
     drain_once(queue)
-    asked = {"target": "late", "until": f"{timezone.now() - timedelta(seconds=0):%Y-%m-%d}T23:59:59"}
+    asked = {"target": "late", "until": f"{datetime.now(UTC):%Y-%m-%d}T23:59:59"}
     assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == 1
-    moment = timezone.datetime.fromtimestamp(at, timezone.get_default_timezone())  # type: ignore[attr-defined]
     for second, rows in ((at, 1), (at - 1, 0)):
-        moment = timezone.datetime.fromtimestamp(second, timezone.get_default_timezone())  # type: ignore[attr-defined]
+        moment = datetime.fromtimestamp(second, UTC)
         asked["until"] = f"{moment:%Y-%m-%dT%H:%M:%S}"
-        assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == rows
+        # As the form says, and the links mean, it is UTC.
+        with timezone.override("Asia/Tokyo"):
+            assert len(root.get(page("message", "changelist"), asked).context["timeline"].rows) == rows

@@ -14,6 +14,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.auth.services import find_principal
 from mcp_app.models import ApiKey, AuditEvent
 from tests.admin_seed import Seed
@@ -81,7 +82,7 @@ def test_a_revoked_key_no_longer_works_and_stays_in_the_list(root: Client, seede
 def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
     answer = _issue(root, seeded.viewer, expires_at_0="2020-01-01", expires_at_1="00:00:00")
     assert "a key must expire in the future" in answer.content.decode()
-    later = timezone.now() + timedelta(days=2)
+    later = timezone.localtime(database_clock.utcnow() + timedelta(days=2))
     _issue(root, seeded.viewer, expires_at_0=f"{later:%Y-%m-%d}", expires_at_1=f"{later:%H:%M:%S}")
     assert abs(ApiKey.objects.get(name="new laptop").expires_at - later) < timedelta(seconds=2)
 

@@ -8,9 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
+from django.utils import timezone
 
 from mcp_app.catalogue.definitions.registry import registry
 from tests.integration.exposing.shop import LABEL, Customer, Order
@@ -66,10 +68,16 @@ def add_orders(count: int, people: dict[str, Any], start: int = 0) -> None:
             total=Decimal(number * 7 % 40) / 4,
             status=("open", "paid", "lost")[number % 3],
             due=None if number % 4 == 0 else date(2026, 1, 1) + timedelta(days=number % 5),
-            placed=None if number % 5 == 0 else datetime(2026, 1, 1, 12, 0, 0, number % 3, tzinfo=UTC),
+            placed=None if number % 5 == 0 else _placed(number),
             weight=None if number % 6 == 0 else (number % 4) / 3,
             rank=number % 3,
             extra={"words": [number]} if number % 2 else None,
         )
         for number in range(start, start + count)
     )
+
+
+def _placed(number: int) -> datetime:
+    """As the rows of a project have it, with a zone or in the project's own."""
+    at = datetime(2026, 1, 1, 12, 0, 0, number % 3, tzinfo=UTC)
+    return at if settings.USE_TZ else timezone.make_naive(at, timezone.get_default_timezone())

@@ -11,6 +11,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db import models
 from django.utils import timezone
@@ -98,7 +99,7 @@ class Column:
         try:
             found = self.field.to_python(given)
             if isinstance(found, dt.datetime):
-                found = _in_utc(found)
+                found = _storable(found)
             if isinstance(found, Decimal):
                 self.field.run_validators(found)
             if isinstance(found, int) and found not in _INTEGERS:
@@ -110,8 +111,12 @@ class Column:
         return found
 
 
-def _in_utc(moment: dt.datetime) -> dt.datetime:
+def _storable(moment: dt.datetime) -> dt.datetime:
     """A moment that a database can hold: the first and last day of the calendar are none in all zones."""
+    if not settings.USE_TZ:
+        # The project's rows have no zone, but mean its own.
+        zone = timezone.get_default_timezone()
+        return moment if timezone.is_naive(moment) else timezone.make_naive(moment, zone)
     if timezone.is_naive(moment):
         moment = timezone.make_aware(moment)
     return moment.astimezone(dt.UTC)

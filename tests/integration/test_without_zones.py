@@ -1,0 +1,78 @@
+"""A project may have switched USE_TZ off: what its people and our tables call a time is the same moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from mcp_app import database_clock
+from mcp_app.auth.services import find_api_key, issue_api_key
+from mcp_app.models import ApiKey
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# Leases and keys; pages and the API, which show and take times; rows of the project's own models.
+CHOSEN = (
+    "calls/test_tasks.py", "api/test_keys.py", "api/test_lists.py", "admin/test_figures.py",
+    "admin/test_keys.py",
+    "exposing/test_models.py", Path(__file__).name,
+)  # fmt: skip
+# In Berlin both are half past two in the night.
+TWICE = (datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 30, tzinfo=UTC))
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not settings.USE_TZ, reason="this is the process that it starts")
+def test_calls_keys_pages_and_lists_work_where_times_have_no_zone() -> None:
+    started = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    started.pop("TEST_DATA_DIR", None)
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", "-m", "not thorough"]
+    command += ["--ds=tests.without_zones", *(str(HERE / name) for name in CHOSEN)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=started, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout
+
+
+@pytest.mark.django_db
+@pytest.mark.postgres
+def test_the_hour_that_clocks_show_twice_is_stored_as_the_one_it_was() -> None:
+    ada = User.objects.create_user("ada")
+    for at in TWICE:
+        ApiKey.objects.create(user=ada, name=str(at.hour), secret_hash=str(at.hour), expires_at=at)
+    keys = ApiKey.objects.order_by("expires_at")
+    assert [key.expires_at for key in keys] == list(TWICE)
+    assert [key.expires_at.utcoffset() for key in keys] == [timedelta(0)] * 2
+    assert keys.get(expires_at__gt=TWICE[0]).name == "1"
+
+
+@pytest.mark.django_db
+@pytest.mark.postgres
+def test_what_the_database_writes_by_its_clock_is_now() -> None:
+    key, _ = issue_api_key(user=User.objects.create_user("ada"), name="desk")
+    ApiKey.objects.update(last_used_at=database_clock.now())
+    key.refresh_from_db()
+    assert key.last_used_at is not None
+    assert abs(key.last_used_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert abs(database_clock.read() - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.postgres
+def test_a_key_ends_when_the_code_of_the_project_says_so() -> None:
+    soon = timezone.now() + timedelta(minutes=1)
+    key, secret = issue_api_key(user=User.objects.create_user("ada"), name="desk", expires_at=soon)
+    found = find_api_key(secret)
+    assert found == key
+    assert timedelta(0) < ApiKey.objects.get().expires_at - datetime.now(UTC) < timedelta(minutes=2)
+    ApiKey.objects.update(expires_at=database_clock.now(-1))
+    assert find_api_key(secret) is None
