@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
@@ -16,7 +16,7 @@ from django.db import models
 from django.utils import timezone
 
 
-class AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
+class _AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
     """Django's field, except where USE_TZ is off; to migrations the same."""
 
     def deconstruct(self) -> Any:
@@ -39,6 +39,13 @@ class AwareDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
 
     def get_db_converters(self, connection: Any) -> list[Callable[..., Any]]:
         return [] if settings.USE_TZ else [_as_read]
+
+
+if TYPE_CHECKING:
+    # Type checkers know what Django's holds, with and without null.
+    AwareDateTimeField = models.DateTimeField
+else:
+    AwareDateTimeField = _AwareDateTimeField
 
 
 def aware(at: datetime | None) -> datetime | None:

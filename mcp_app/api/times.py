@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Any, ClassVar, TypeVar
 
@@ -25,7 +24,7 @@ class DateTimeField(serializers.DateTimeField):
 class RowSerializer(serializers.ModelSerializer[M]):
     """What shows rows of ours."""
 
-    serializer_field_mapping: ClassVar[Mapping[Any, Any]] = {
+    serializer_field_mapping: ClassVar[dict[Any, Any]] = {
         **serializers.ModelSerializer.serializer_field_mapping,
         AwareDateTimeField: DateTimeField,
     }
