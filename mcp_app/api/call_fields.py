@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from mcp_app.api.base import Given
-from mcp_app.api.times import RowSerializer
+from mcp_app.api.formats import RowSerializer
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 

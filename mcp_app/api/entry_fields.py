@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from mcp_app.api.times import RowSerializer
+from mcp_app.api.formats import RowSerializer
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN
 from mcp_app.catalogue.changing.row_checks import permission_exists

@@ -9,7 +9,7 @@ from django.db.models import Q
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from mcp_app.api.times import DateTimeField
+from mcp_app.api.formats import DateTimeField
 from mcp_app.auth.services import key_states, login_name
 from mcp_app.models import Message, Source
 from mcp_app.protocol.call_state import TERMINAL, State

@@ -1,21 +1,28 @@
-"""The bytes that come and go: strict, bounded JSON in, JSON that hides nothing out."""
+"""The bytes that come and go: strict, bounded JSON in, JSON that hides nothing out; times with their zone."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import IO, Any, ClassVar
+from datetime import tzinfo
+from typing import IO, Any, ClassVar, TypeVar
 
 from django.core.exceptions import ValidationError
+from django.db.models import Model
+from django.utils import timezone
+from rest_framework import serializers
 from rest_framework.exceptions import APIException, ParseError
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.utils.encoders import JSONEncoder
 
 from mcp_app import conf
+from mcp_app.aware_times import AwareDateTimeField
 from mcp_app.catalogue.schemas.strict_json import parse_json
 from mcp_app.catalogue.transfer import MAX_BYTES
 from mcp_app.text import replace_hidden
+
+M = TypeVar("M", bound=Model)
 
 
 class TooLarge(APIException):
@@ -91,3 +98,19 @@ class JsonRenderer(BaseRenderer):
             return b""
         text = json.dumps(data, cls=JSONEncoder, ensure_ascii=False, allow_nan=False, indent=2)
         return replace_hidden(text, lambda hidden: json.dumps(hidden)[1:-1]).encode() + b"\n"
+
+
+class DateTimeField(serializers.DateTimeField):
+    """The framework's, with a zone also where the project has switched USE_TZ off."""
+
+    def default_timezone(self) -> tzinfo:
+        return timezone.get_current_timezone()
+
+
+class RowSerializer(serializers.ModelSerializer[M]):
+    """What shows rows of ours."""
+
+    serializer_field_mapping: ClassVar[dict[Any, Any]] = {
+        **serializers.ModelSerializer.serializer_field_mapping,
+        AwareDateTimeField: DateTimeField,
+    }

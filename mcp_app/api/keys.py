@@ -13,9 +13,9 @@ from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet, Given
 from mcp_app.api.filtering import AuditFilter, KeyFilter
+from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
-from mcp_app.api.times import DateTimeField, RowSerializer
 from mcp_app.auth.services import MAX_NAME, issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey, AuditEvent
 

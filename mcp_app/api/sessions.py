@@ -12,10 +12,10 @@ from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet
 from mcp_app.api.filtering import MessageFilter, SessionFilter
+from mcp_app.api.formats import RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
-from mcp_app.api.times import RowSerializer
 from mcp_app.models import Message, Session
 from mcp_app.sessions.services import end_session_now
 
