@@ -102,7 +102,8 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.change_call"):
         return
     now = database_clock.utcnow()
-    silent = Call.objects.filter(state__in=ACTIVE, lease_until__lt=now - LEASE_IS_OVER)
+    over = database_clock.lease(-LEASE_IS_OVER.total_seconds())
+    silent = Call.objects.filter(state__in=ACTIVE, lease_until__lt=over)
     if number := silent[:MOST_COUNTED].count():
         text = _counted(number, "running call", "running calls") + " lost the worker and did not end"
         yield Reason(text, f"{_page('call')}?state=open")

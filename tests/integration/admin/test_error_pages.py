@@ -13,6 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from mcp_app import database_clock
 from mcp_app.admin.figures import errors
 from mcp_app.admin.verdict import NEWEST_ERRORS
 from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Session, Tool
@@ -143,8 +144,9 @@ def test_the_list_takes_as_many_queries_for_many_groups(root: Client, seeded: Se
 def test_background_calls_that_nobody_deals_with_are_named(root: Client, seeded: Seed) -> None:
     Call.objects.all().delete()
     now = timezone.now()
-    background_call("s", 1, state="running", lease_until=now - timedelta(minutes=5), accepted_at=now)
-    background_call("s", 2, state="running", lease_until=now + timedelta(minutes=5), accepted_at=now)
+    background_call("s", 1, state="running", lease_until=database_clock.lease(-300), accepted_at=now)
+    # As a worker writes it: on SQLite by another clock than that of all other times.
+    background_call("s", 2, state="running", lease_until=database_clock.lease(20), accepted_at=now)
     for number in (3, 4):
         background_call("s", number, state="accepted", accepted_at=now - timedelta(minutes=20))
     background_call("s", 5, state="accepted", accepted_at=now)
