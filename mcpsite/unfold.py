@@ -24,6 +24,18 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: st
     }
 
 
+def _page(title: str, icon: str, page: str) -> dict[str, Any]:
+    """One sidebar line to a page that is made of the message log."""
+    return {**_link(title, icon, "message"), "link": reverse_lazy(f"admin:mcp_app_{page}")}
+
+
+def _connect_is_served(request: HttpRequest) -> bool:
+    """Whether anybody may see how to connect."""
+    from mcp_app import conf
+
+    return conf.get().connect_page
+
+
 def _waiting() -> int:
     """How many calls wait for approval; called by the template, which shows nothing for 0."""
     from mcp_app.admin.calls.approval import waiting_count
@@ -117,6 +129,8 @@ UNFOLD: dict[str, Any] = {
                     _link("Calls", "bolt", "call"),
                     {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _waiting},
                     _link("Messages", "swap_horiz", "message"),
+                    _page("Figures", "bar_chart", "message_figures"),
+                    _page("Errors", "error", "message_errors"),
                 ],
             },
             {
@@ -138,11 +152,17 @@ UNFOLD: dict[str, Any] = {
                 "separator": True,
                 "items": [
                     {
+                        "title": "Connect a client",
+                        "icon": "power",
+                        "link": reverse_lazy("mcp_connect"),
+                        "permission": _connect_is_served,
+                    },
+                    {
                         "title": "Doctor",
                         "icon": "stethoscope",
                         "link": reverse_lazy("admin:mcp_app_doctor_changelist"),
                         "permission": lambda request: request.user.has_perm("mcp_app.run_doctor"),
-                    }
+                    },
                 ],
             },
         ],

@@ -224,6 +224,7 @@ class Mcp:
     server: dict[str, Any] = field(default_factory=dict)
     received: list[Any] = field(default_factory=list)
     next_id: int = 0
+    client_name: str = "raw"
 
     @classmethod
     def at(cls, port: int, host: str = "127.0.0.1", **more: Any) -> Mcp:
@@ -260,7 +261,7 @@ class Mcp:
         params = {
             "protocolVersion": version,
             "capabilities": capabilities or {},
-            "clientInfo": {"name": "raw", "version": "1"},
+            "clientInfo": {"name": self.client_name, "version": "1"},
         }
         answer = self.post(self.request_message("initialize", params))
         if answer.status != 200:

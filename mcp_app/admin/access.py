@@ -37,6 +37,11 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         model = ApiKey
         fields = ("user", "name", "expires_at")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "name" in self.fields:
+            self.fields["name"].widget.attrs["autofocus"] = True
+
     def issue(self) -> None:
         """Issue the key."""
         try:

@@ -110,7 +110,7 @@ class ModelAdmin(SkinAdmin[M]):
     def media(self) -> Media:
         """The skin's files and ours; all local."""
         return super().media + Media(
-            css={"all": ["mcp_app/admin.css"]}, js=["mcp_app/copy.js", "mcp_app/admin.js"]
+            css={"all": ["mcp_app/admin.css"]}, js=["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
         )
 
     def url_name(self, view: str) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import Model
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.markup import json_block, moment
-from mcp_app.text import visible
+from mcp_app.text import marked, visible
 
 Column = Callable[[Any, Model], SafeString]
 
@@ -18,6 +19,18 @@ Column = Callable[[Any, Model], SafeString]
 def text_column(description: str, field: str, *, ordering: Any = None, empty: str = "") -> Column:
     """A text of unknown origin, or a row whose name is one; ``empty`` stands for none."""
     return _column(description, ordering, lambda row: visible(getattr(row, field) or empty))
+
+
+def who_column() -> Column:
+    """Who a row is of: the name, where a list knows it, and the principal as its title."""
+
+    def shown(row: Any) -> SafeString:
+        name = getattr(row, "who", row.principal)
+        if name == row.principal:
+            return visible(name)
+        return format_html('<span title="{}">{}</span>', marked(row.principal), visible(name))
+
+    return _column("who", "principal", shown)
 
 
 def time_column(description: str, field: str, *, sortable: bool = True) -> Column:

@@ -50,7 +50,7 @@ def dress() -> None:
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-    media = type("Media", (), {"js": ("mcp_app/admin.js",)})
+    media = type("Media", (), {"js": ("mcp_app/admin.js", "mcp_app/keys.js")})
     skinned_user = type(
         "UserAdmin",
         (FactorRemoval, UserAdmin, UnfoldAdmin),

@@ -13,12 +13,12 @@ from django.urls import URLPattern, path
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
-from mcp_app.admin.columns import text_column, time_column
+from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
-from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers
 from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
@@ -77,7 +77,7 @@ class SessionAdmin(LongListAdmin[Session]):
         """What the client calls itself; it may say anything."""
         return visible(f"{session.client_name} {session.client_version}".strip() or "(no name)")
 
-    who = text_column("principal", "principal", ordering="principal")
+    who = who_column()
     where = text_column("address", "address", empty="-")
     created = time_column("created", "created_at")
     seen = time_column("last seen", "last_seen_at")
@@ -114,6 +114,7 @@ class SessionAdmin(LongListAdmin[Session]):
     def row_page(self, request: HttpRequest, session: Session) -> HttpResponse:
         """The session's facts and its timeline on one page."""
         may_read = request.user.has_perm("mcp_app.view_message")
+        name_callers([session])
         context = {
             **self.object_context(request, f"Session of {marked(session.client_name or '(no name)')[:60]}"),
             "session": session,
@@ -198,9 +199,11 @@ class MessageAdmin(RowPageAdmin[Message]):
         """The log as a timeline: a list that counts and pages by offset fails with millions of rows."""
         if not self.has_view_permission(request):
             raise PermissionDenied
+        found = timeline(request.GET)
+        name_callers(row.message for row in found.rows)
         context = {
             **self.object_context(request, "Messages"),
-            "timeline": timeline(request.GET),
+            "timeline": found,
             "methods": every_method(),
             "across_sessions": True,
             "opens_sessions": self.may_open(request, Session),
@@ -210,6 +213,7 @@ class MessageAdmin(RowPageAdmin[Message]):
 
     def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
         """One message whole: its facts, its request beside its answer."""
+        name_callers([message])
         context = {
             **self.object_context(request, f"Message {message.pk}"),
             "message": message,

@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 from django.apps import apps
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 from django.templatetags.static import static
@@ -15,7 +15,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
+from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
+from mcp_app.text import marked
 
 
 class JsonWidget(Textarea):
@@ -88,11 +90,18 @@ def _permission_choices() -> list[tuple[str, Any]]:
     for row in rows:
         app = row.content_type.app_label
         groups.setdefault(app, []).append((f"{app}.{row.codename}", f"{app}.{row.codename}"))
-    return [("", "every caller"), *groups.items()]
+    teams = Group.objects.order_by("name")
+    members = [(membership_of(team), f"members of {marked(team.name)}") for team in teams]
+    known = dict(members)
+    others = [
+        (f"Permissions of {app}", [row for row in named if row[0] not in known])
+        for app, named in groups.items()
+    ]
+    return [("", "every caller"), ("Members of a group", members), *others]
 
 
 class PermissionField(forms.ChoiceField):
-    """One of the permissions that exist, or none."""
+    """Members of a group, one of the permissions that exist, or none."""
 
     def __init__(self, *, current: str = "", **kwargs: Any) -> None:
         # A permission that code names but no migration made must stay choosable, or saving would drop it.

@@ -38,6 +38,7 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
             "admin": reverse("admin:mcp_app_message_change", args=[quote(line.pk)]) if line.pk else None,
             "call": _call_page(line, user),
             "replay": _replay_page(line, user),
+            "tool": _tool_page(line, user),
         },
     }
 
@@ -86,6 +87,14 @@ def _call_page(line: Line, user: Any) -> str | None:
         if str(orjson.loads(written))[:120] == line.request_id:
             return reverse("admin:mcp_app_call_change", args=[quote(call_id)])
     return None
+
+
+def _tool_page(line: Line, user: Any) -> str | None:
+    """The tool that was called."""
+    if line.method != "tools/call" or not user.has_perm("mcp_app.view_tool"):
+        return None
+    tool = Tool.objects.filter(name=line.target).values_list("pk", flat=True).first()
+    return reverse("admin:mcp_app_tool_change", args=[tool]) if tool is not None else None
 
 
 def _replay_page(line: Line, user: Any) -> str | None:

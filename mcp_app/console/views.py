@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_POST, require_safe
 
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.console import history
 from mcp_app.console.access import MESSAGES, SESSIONS
 from mcp_app.console.detail import detail, running_calls
@@ -23,9 +24,11 @@ from mcp_app.models import Session
 from mcp_app.observability.counts import every_method
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.services import end_session_now
+from mcp_app.text import marked
 
 View = Callable[..., HttpResponseBase]
 LONGEST_ID = 64
+MOST_NAMES = 100
 
 
 def _for(*permissions: str) -> Callable[[View], View]:
@@ -69,6 +72,16 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"rows": rows, "more": more})
 
 
+@_for()
+@require_safe
+def names(request: HttpRequest) -> HttpResponse:
+    """Who they are that rows and lines name by numbers: ``ada, key laptop``."""
+    if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
+        raise PermissionDenied
+    found = principal_names(request.GET.getlist("who")[:MOST_NAMES])
+    return JsonResponse({marked(who): marked(name) for who, name in found.items()})
+
+
 @_for(MESSAGES)
 @require_safe
 def messages(request: HttpRequest) -> HttpResponse:
@@ -81,7 +94,8 @@ def messages(request: HttpRequest) -> HttpResponse:
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
     """The messages of one session, live; also of one that was opened a moment ago and is not stored yet."""
     row = Session.objects.filter(pk=session_id).first()
-    return _messages(request, "Live session", session_id[:LONGEST_ID], row)
+    client = marked(row.client_name[:60]) if row is not None else ""
+    return _messages(request, f"Session of {client}" if client else "Session", session_id[:LONGEST_ID], row)
 
 
 def _messages(request: HttpRequest, title: str, session_id: str, row: Session | None) -> HttpResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -14,7 +14,7 @@ from mcp_app import database_clock
 from mcp_app.admin.calls.askers import actors_of, asked_by
 from mcp_app.admin.markup import badge, span
 from mcp_app.execution.decisions import objection_to
-from mcp_app.models import Call
+from mcp_app.models import Call, Tool
 from mcp_app.protocol.call_state import State
 
 TONES: Final = {
@@ -63,6 +63,9 @@ class Shown:
     may_decide: bool
     objection: str
     asked_by: str
+    title: str
+    description: str
+    before: dict[str, int] | None
     approve_url: str
     refuse_url: str
 
@@ -82,6 +85,22 @@ def shown(call: Call, request: HttpRequest, site: str) -> Shown | None:
         may_decide=may_decide,
         objection=objection_to(call, request.user) if may_decide else "",
         asked_by=asked_by(call, actors_of([call])),
+        **_about(call, waits=waits),
         approve_url=urls[0],
         refuse_url=urls[1],
     )
+
+
+def _about(call: Call, *, waits: bool) -> dict[str, Any]:
+    """What the tool is, as clients see it, and how often its calls were approved and refused before."""
+    tool = Tool.objects.filter(name=call.tool).first() if waits else None
+    if tool is None:
+        return {"title": "", "description": "", "before": None}
+    definition = tool.definition if isinstance(tool.definition, dict) else {}
+    decided = Call.objects.filter(tool=call.tool, decision__in=("approved", "refused"))
+    words = list(decided.order_by("-decided_at").values_list("decision", flat=True)[:MOST_WAITING])
+    return {
+        "title": tool.title or str(definition.get("title") or ""),
+        "description": tool.description or str(definition.get("description") or ""),
+        "before": {word: words.count(word) for word in ("approved", "refused")} if words else None,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.contrib import admin
@@ -20,9 +20,10 @@ from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, argum
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.services import login_name
+from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State
-from mcp_app.text import visible
+from mcp_app.text import marked, visible
 
 LINE_CHARACTERS = 200
 MOST_WATCHED = 500
@@ -60,7 +61,6 @@ class DecisionFilter(admin.SimpleListFilter):
 class ApprovalAdmin(DecidingAdmin):
     """The waiting calls: caller, tool, times; approved or refused here or on the call's page."""
 
-    list_display = ("tool_name", "asker", "shown_arguments", "since", "waited", "left", "shown_decision")
     list_display_links = None
     list_filter = (DecisionFilter, "accepted_at")
     list_select_related = ("user", "decided_by")
@@ -79,6 +79,35 @@ class ApprovalAdmin(DecidingAdmin):
             .annotate(stored_length=Length("arguments"))
             .annotate(short=Case(is_short, default=Value(""), output_field=TextField()))
         )
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        """The columns; the last one decides, for who may."""
+        columns = ("tool_name", "asker", "shown_arguments", "since", "waited", "left", "shown_decision")
+        return (*columns, self._decide_column(request)) if self.has_decide_permission(request) else columns
+
+    def _decide_column(self, request: HttpRequest) -> Callable[[Approval], SafeString]:
+        @admin.display(description="decide")
+        def decide(call: Approval) -> SafeString:
+            if call.state != State.APPROVAL_NEEDED:
+                return SafeString("")
+            objection = objection_to(call, request.user)
+            address = self.with_filters(request, self.page_url("approve", call))
+            approve = format_html(
+                '<button class="mcp-button mcp-primary" type="submit" formnovalidate'
+                ' formaction="{}" aria-label="{}">Approve</button> ',
+                f"{address}{'&' if '?' in address else '?'}from_queue=1",
+                f"Approve {marked(call.tool)}",
+            )
+            # A refusal has a reason, which is written on the page of the call.
+            refuse = format_html(
+                '<a class="mcp-button" href="{}#mcp-reason" aria-label="{}">Refuse…</a>',
+                self.call_url(call.pk), f"Refuse {marked(call.tool)}",
+            )  # fmt: skip
+            if objection:
+                return format_html('<span class="mcp-dim">{}</span> {}', objection, refuse)
+            return format_html('<span class="mcp-buttons mcp-tight">{}{}</span>', approve, refuse)
+
+        return decide
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """What ends first stands first; of what is decided, the newest."""

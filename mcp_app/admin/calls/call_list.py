@@ -31,9 +31,10 @@ from mcp_app.admin.calls.call_page import (
     waited,
 )
 from mcp_app.admin.calls.queues import box
-from mcp_app.admin.columns import text_column, time_column
+from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
 from mcp_app.admin.markup import badge, span
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
@@ -162,7 +163,7 @@ class CallAdmin(LongListAdmin[Call]):
             return state
         return format_html("{} {}", state, badge("stopping", "warn"))
 
-    who = text_column("principal", "principal", ordering="principal")
+    who = who_column()
 
     @admin.display(description="session", ordering="session_id")
     def session_link(self, call: Call) -> SafeString:
@@ -283,6 +284,7 @@ class CallAdmin(LongListAdmin[Call]):
             "live_url": self.page_url("live", call),
             "outcome": self.shown_outcome(call),
             "content": content(call, whole=whole),
+            "who": principal_names([call.principal])[call.principal],
             "approval": shown_approval(call, request, self.admin_site.name),
             "longest_reason": LONGEST_REASON,
             "trace": read(orjson.loads(call.meta)),

@@ -59,6 +59,8 @@ class DecidingAdmin(RowPageAdmin[Approval]):
             self.message_user(request, marked(refused), messages.WARNING)
         else:
             self.message_user(request, f"The call was {_done(verb)}.", messages.SUCCESS)
+        if "from_queue" in request.GET:
+            return HttpResponseRedirect(self.back_to_list(request))
         return HttpResponseRedirect(self.call_url(call.pk))
 
     @admin.action(description="Approve selected calls", permissions=["decide"])

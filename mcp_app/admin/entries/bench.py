@@ -17,8 +17,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_app import conf
-from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, subject_of
+from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
 from mcp_app.connect.address import ENDPOINT, connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
@@ -31,7 +31,7 @@ NO_RUN: Final = "The log has no such run of this entry that you may read."
 Entry = Any
 
 
-class BenchAdmin(ModelAdmin[Any]):
+class BenchAdmin(CallersPages):
     """The pages of the bench, for every kind of entry."""
 
     kind: ClassVar[str]
@@ -82,6 +82,7 @@ class BenchAdmin(ModelAdmin[Any]):
             "key": self._key(entry),
             "kind": self.kind,
             "entry_url": self.page_url("change", entry),
+            "callers_url": self.callers_url(request, entry),
             "bench": self._page_data(request, entry),
             "notes": self._notes(request, entry),
             "hints": _hints(entry),

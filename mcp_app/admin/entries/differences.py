@@ -18,6 +18,8 @@ from mcp_app.text import json_text, marked, visible
 
 # A number or a hash that people need not see: another field says the same in words.
 _UNSAID: Final = frozenset({"definition_hash", "preset_of_id"})
+# What an entry that is defined in code takes from there while an administrator has not said it.
+IN_CODE: Final = ("title", "description")
 _EMPTY: Final[tuple[Any, ...]] = ("", None, [], {}, 0)
 MAX_INLINE: Final = 160
 _LABELS: Final = {
@@ -39,9 +41,13 @@ class FieldDifference:
 
 
 def field_differences(
-    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, in_code: Any = None
 ) -> list[FieldDifference]:
-    """The fields in which two states of an entry differ; of one that came or went, all that say something."""
+    """The fields in which two states of an entry differ; of one that came or went, all that say something.
+
+    ``in_code`` is the entry's definition where the states have none: an empty text means the code's own.
+    """
+    before, after = _as_served(before, in_code), _as_served(after, in_code)
     if before is None or after is None:
         state = after if after is not None else before or {}
         said = [name for name in state if name not in _UNSAID and _says_something(name, state[name])]
@@ -49,6 +55,14 @@ def field_differences(
     names = [*after, *(name for name in before if name not in after)]
     changed = [name for name in names if name not in _UNSAID and before.get(name) != after.get(name)]
     return [_changed(name, before.get(name), after.get(name)) for name in changed]
+
+
+def _as_served(state: Mapping[str, Any] | None, in_code: Any) -> Mapping[str, Any] | None:
+    definition = (state or {}).get("definition") or in_code
+    if state is None or not isinstance(definition, dict):
+        return state
+    texts = {name: text for name in IN_CODE if isinstance(text := definition.get(name), str)}
+    return {**state, **{name: text for name, text in texts.items() if state.get(name) == ""}}
 
 
 def faults(error: ValidationError) -> list[str]:

@@ -55,7 +55,7 @@ def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
     may_edit = may_edit_draft(request, draft, entry)
     return DraftCard(
         draft=draft,
-        fields=field_differences(before, after),
+        fields=field_differences(before, after, getattr(entry, "definition", None)),
         between=changes_since(entry, draft.revision) if entry is not None else [],
         faults=_faults(draft),
         seen=revisions.last_revision(entry) if entry is not None else 0,

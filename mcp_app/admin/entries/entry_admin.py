@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -14,11 +15,13 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.bench import BenchAdmin
+from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
@@ -218,7 +221,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         """What a caller needs."""
         if not entry.permission:
             return format_html('<span class="mcp-dim">{}</span>', "every caller")
-        return visible(entry.permission)
+        return visible(rule_of(entry))
 
     updated = time_column("updated", "updated_at")
 
@@ -322,6 +325,10 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         more: dict[str, Any] = {}
         if entry is not None:
             more["try_url"] = self.page_url("try", entry) if self.has_try_permission(request) else None
+            more["callers_url"] = self.callers_url(request, entry)
+            if preset := self.preset_of(request, entry):
+                fixed = {"preset_of": preset["tool"], "fixed_arguments": json.dumps(preset["fixed"])}
+                more["preset_url"] = f"{preset['url']}?{urlencode(fixed)}"
             more["hidden_in"] = _with_hidden_characters(entry)
             if entry.source != Source.ADMIN or not self.has_copy_permission(request):
                 more["show_save_and_add_another"] = False

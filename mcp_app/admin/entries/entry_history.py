@@ -169,7 +169,7 @@ class HistoryPages(ModelAdmin[Any]):
             **self.object_context(request, f"Roll back {marked(change.key)}"),
             "change": change,
             "plan": plan,
-            "fields": field_differences(plan.before, plan.after) if plan is not None else [],
+            "fields": _differences(plan, change) if plan is not None else [],
             "refused": refused,
             "told": [] if refused else told,
             "why": request.POST.get("why", ""),
@@ -184,3 +184,7 @@ class HistoryPages(ModelAdmin[Any]):
         if change_id >= 2**63:
             raise Http404
         return get_object_or_404(changes, pk=change_id)
+
+
+def _differences(plan: RollBack, change: CatalogueChange) -> list[FieldDifference]:
+    return field_differences(plan.before, plan.after, getattr(entry_now(change), "definition", None))

@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app import database_clock
-from mcp_app.admin.figures.names import principal_names
 from mcp_app.admin.figures.table import Head, Row, Table, heads, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
 from mcp_app.models import CallerRollup, Session
 from mcp_app.observability.counts import OTHER

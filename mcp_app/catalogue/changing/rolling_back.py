@@ -30,16 +30,14 @@ class RollBack:
     notes: tuple[str, ...]
 
 
-def roll_back(*, to: CatalogueChange, actor: Any, why: str, seen: int | None = None) -> Any:
+def roll_back(*, to: CatalogueChange, actor: Any, why: str = "", seen: int | None = None) -> Any:
     """Make the entry what it was after the change ``to`` (before it, if that deleted it); returns the entry.
 
-    Raises ValidationError when it would be invalid now or ``why`` is missing, ChangedMeanwhile when the
-    entry's newest revision is not the one ``seen``.
+    Raises ValidationError when it would be invalid now, ChangedMeanwhile when the entry's newest revision is
+    not the one ``seen``.
     """
     services.refuse_unless_publisher(actor)
     why = revisions.checked_why(why)
-    if not why:
-        raise ValidationError({"why": ["Say why: the reason is shown in the history."]})
     with transaction.atomic():
         revisions.lock()
         plan = plan_roll_back(to)

@@ -65,6 +65,45 @@ function declaredArguments(field) {
   }
 }
 
+// What in the text is no argument yet, and braces that stand alone, each with the way to mend it.
+function sayOfPlaceholders(notice, template, declared) {
+  const names = declaredArguments(declared) ?? [];
+  const named = [...template.value.matchAll(/\{\{[ \t]*([A-Za-z_]\w{0,63})[ \t]*\}\}/g)].map((found) => found[1]);
+  const missing = [...new Set(named)].filter((name) => !names.includes(name));
+  const single = [...new Set([...template.value.matchAll(/(?<!\{)\{([A-Za-z_]\w{0,63})\}(?!\})/g)].map((found) => found[1]))];
+  const said = JSON.stringify([missing, single]);
+  if (notice.dataset.said === said) return;
+  notice.dataset.said = said;
+  notice.replaceChildren();
+  const offer = (words, label, act) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "mcp-button";
+    button.textContent = label;
+    button.addEventListener("click", act);
+    const line = document.createElement("p");
+    line.append(words, " ", button);
+    notice.append(line);
+  };
+  if (single.length > 0) {
+    offer(`Single braces stay as they are: ${single.map((name) => `{${name}}`).join(", ")}.`, "Make them placeholders", () => {
+      template.value = template.value.replace(/(?<!\{)\{([A-Za-z_]\w{0,63})\}(?!\})/g, "{{$1}}");
+      template.dispatchEvent(new Event("input"));
+    });
+  }
+  if (missing.length > 0) {
+    offer(`Not declared as arguments: ${missing.join(", ")}.`, "Add them", () => {
+      let list = [];
+      try { list = JSON.parse(declared.value || "[]"); } catch { /* What is half typed is replaced. */ }
+      const added = missing.map((name) => ({ name, description: "", required: true }));
+      declared.value = JSON.stringify([...(Array.isArray(list) ? list : []), ...added], null, 2);
+      declared.dispatchEvent(new CustomEvent("written"));
+      declared.dispatchEvent(new Event("input"));
+    });
+  }
+  notice.hidden = !notice.hasChildNodes();
+}
+
 function startPreview(panel) {
   const template = document.getElementById("id_template");
   const declared = document.getElementById("id_arguments");
@@ -73,7 +112,11 @@ function startPreview(panel) {
   const output = panel.querySelector("[data-preview-output]");
   const values = new Map();
   let names = [];
-  const show = () => renderPrompt(template.value, values, output);
+  const notice = panel.querySelector("[data-preview-notice]");
+  const show = () => {
+    renderPrompt(template.value, values, output);
+    sayOfPlaceholders(notice, template, declared);
+  };
   const refresh = () => {
     const next = declaredArguments(declared);
     if (next !== null && next.join("\n") !== names.join("\n")) {
@@ -208,7 +251,42 @@ function showQueue(note, seen, waiting) {
   note.hidden = words.length === 0;
 }
 
+// What cannot be undone is asked for twice: the button says what the second press does, for a few seconds.
+const SURE_FOR = 5000;
+
+function askTwice(event) {
+  const button = event.target.closest("button[data-sure]");
+  if (!button || button.dataset.asked !== undefined) return;
+  event.preventDefault();
+  const words = button.textContent;
+  button.dataset.asked = "";
+  button.textContent = button.dataset.sure;
+  window.setTimeout(() => { delete button.dataset.asked; button.textContent = words; }, SURE_FOR);
+}
+
+// Beside the time at which a key ends: the usual ones, at one press.
+const USUAL_DAYS = [30, 90, 365];
+
+function offerDays(date, time) {
+  const box = document.createElement("span");
+  box.className = "mcp-buttons mcp-days";
+  for (const days of USUAL_DAYS) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "mcp-button";
+    button.textContent = days === 365 ? "in a year" : `in ${days} days`;
+    button.addEventListener("click", () => {
+      [date.value, time.value] = new Date(Date.now() + days * 86400000).toISOString().slice(0, 19).split("T");
+    });
+    box.append(button);
+  }
+  date.closest("p, div, fieldset").append(box);
+}
+
+document.addEventListener("click", askTwice);
 document.addEventListener("DOMContentLoaded", () => {
+  const [date, time] = [document.getElementById("id_expires_at_0"), document.getElementById("id_expires_at_1")];
+  if (date && time) offerDays(date, time);
   for (const note of document.querySelectorAll("[data-queue]")) watchQueue(note);
   for (const panel of document.querySelectorAll("[data-live]")) new LiveCall(panel);
   for (const button of document.querySelectorAll("[data-expand]")) {
@@ -228,6 +306,10 @@ document.addEventListener("DOMContentLoaded", () => {
   const once = document.querySelector("[data-replace-address]");
   if (once) window.history.replaceState(null, "", once.dataset.replaceAddress);
 });
+// The skin hides a page until it is drawn, and what is hidden gets no focus.
+window.addEventListener("load", () => window.setTimeout(() => {
+  if (document.activeElement === document.body) document.querySelector("form [autofocus]")?.focus();
+}));
 // Django's own lists of permissions have icons that are named and have no role; it makes them while it loads.
 window.addEventListener("load", () => window.setTimeout(() => {
   for (const icon of document.querySelectorAll(".help-tooltip[aria-label]")) icon.setAttribute("role", "img");

@@ -27,6 +27,7 @@ document.addEventListener("submit", (event) => {
 
 async function mount(textarea) {
   const { JSONEditor } = await import(textarea.dataset.jsonEditor);
+  const hadFocus = document.activeElement === textarea;
   const holder = document.createElement("div");
   holder.className = "mcp-json-editor";
   textarea.before(holder);
@@ -35,7 +36,7 @@ async function mount(textarea) {
   const paint = () => holder.classList.toggle("jse-theme-dark", isDark());
   paint();
   new MutationObserver(paint).observe(document.documentElement, { attributes: true, attributeFilter: ["class", "data-theme"] });
-  new JSONEditor({
+  const editor = new JSONEditor({
     target: holder,
     props: {
       mode: "text",
@@ -51,11 +52,38 @@ async function mount(textarea) {
       },
     },
   });
+  // What a script has written is read by a new editor: the old one has its place in a text that is gone.
+  textarea.addEventListener("written", () => { editor.destroy(); holder.remove(); start(textarea); }, { once: true });
+  name(holder, textarea);
+  // Tab goes on to the next field, as from any other: the editor would keep it for itself (WCAG 2.1.2).
+  holder.addEventListener("keydown", (event) => { if (event.key === "Tab") event.stopPropagation(); }, true);
+  if (hadFocus) holder.querySelector(".cm-content")?.focus();
 }
 
-for (const textarea of document.querySelectorAll("textarea[data-json-editor]")) {
+// What types and scrolls in the editor has the name of the field, and can be reached by key.
+function name(holder, textarea) {
+  const label = document.querySelector(`label[for="${textarea.id}"]`)?.textContent.replace(/[\s:*]+$/, "").trim() ?? "JSON";
+  const say = () => {
+    for (const typed of holder.querySelectorAll("[role=textbox]")) typed.setAttribute("aria-label", label);
+    for (const box of holder.querySelectorAll(".cm-scroller, .jse-contents")) box.tabIndex = 0;
+  };
+  say();
+  new MutationObserver(say).observe(holder, { childList: true, subtree: true });
+}
+
+function start(textarea) {
   mount(textarea).catch((error) => {
     textarea.hidden = false;
     console.error("The JSON editor could not be started; the plain field works.", error);
   });
 }
+
+// It is ten times the rest of the page: it comes when its field comes into sight, and until then the field does.
+const coming = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting) continue;
+    coming.unobserve(target);
+    start(target);
+  }
+});
+for (const textarea of document.querySelectorAll("textarea[data-json-editor]")) coming.observe(textarea);

@@ -253,7 +253,7 @@ def _back(entry: Any, number: int) -> str:
     return page("prompt", "roll_back", change.pk)
 
 
-def test_a_former_state_is_brought_back_after_a_look_and_a_reason(root: Client, seeded: Seed) -> None:
+def test_a_former_state_is_brought_back_after_a_look(root: Client, seeded: Seed) -> None:
     root.post(page("prompt", "add"), PROMPT | {"why": "we need it"})
     made = Prompt.objects.get(name="hello")
     root.post(page("prompt", "change", made.pk), PROMPT | {"title": "New"})
@@ -264,7 +264,6 @@ def test_a_former_state_is_brought_back_after_a_look_and_a_reason(root: Client, 
     asked = root.get(_back(made, 0))
     assert '<bdi class="mcp-text">New</bdi></del>' in asked.content.decode()
     seen = {"seen": asked.context["plan"].revision}
-    assert "Say why" in root.post(_back(made, 0), seen).content.decode()
     stale = root.post(_back(made, 0), {"seen": 0, "why": "broke"}).content.decode()
     assert "It was changed after you opened this page" in stale
     answer = root.post(_back(made, 0), seen | {"why": "broke"}, follow=True)

@@ -1,6 +1,7 @@
 // The pane beside the list: one message whole, what belongs to it, what can be done.
 
 import { lineOf, status } from "./line.js";
+import { named } from "./names.js";
 import { byId, clock, element, fetched, marked, span } from "./text.js";
 
 export class Detail {
@@ -12,6 +13,10 @@ export class Detail {
     this.pane.addEventListener("click", (event) => {
       const line = event.target.closest(".mcp-line");
       if (line) onChoose(line.dataset.key);
+    });
+    this.pane.addEventListener("keydown", (event) => {
+      const line = event.target.closest(".mcp-line");
+      if (line && event.target === line && event.key === "Enter") { event.stopPropagation(); onChoose(line.dataset.key); this.pane.focus(); }
     });
   }
 
@@ -39,16 +44,18 @@ export class Detail {
     head.append(element("span", "mcp-spring"));
     const shown = status(row);
     if (shown) head.append(shown);
-    const parts = [head, this.buttons(row, request, links), this.facts(row)];
+    const texts = element("div", "mcp-texts");
     for (const { title, text } of blocks) {
-      parts.push(element("h3", "", title));
-      const block = element("pre", "mcp-pre");
+      const [part, block] = [element("div"), element("pre", "mcp-pre")];
       block.tabIndex = 0;
-      parts.push(marked(text, block));
+      part.append(element("h3", "", title), marked(text, block));
+      texts.append(part);
     }
+    const parts = [head, this.buttons(row, request, links), texts, this.facts(row)];
     if (related.length > 0) {
       const list = element("ol", "mcp-lines-list");
       list.append(...related.map((other) => lineOf(other)));
+      for (const line of list.children) line.tabIndex = 0;
       parts.push(element("h3", "", "of the same request"), list);
     }
     this.pane.replaceChildren(...parts);
@@ -59,11 +66,11 @@ export class Detail {
   facts(row) {
     const list = element("dl", "mcp-facts");
     const facts = [["time (UTC)", clock(row.at)], ["kind", row.kind], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
-      ["principal", row.who], ["process", row.process], ["size", `${row.size} characters`]];
+      ["who", row.who], ["process", row.process], ["size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;
       const pair = element("div");
-      pair.append(element("dt", "", name), marked(text, element("dd")));
+      pair.append(element("dt", "", name), name === "who" ? named(text, element("dd")) : marked(text, element("dd")));
       list.append(pair);
     }
     return list;
@@ -95,6 +102,7 @@ export class Detail {
     });
     if (links.session && links.session !== window.location.pathname && this.root.dataset.page) link("Its session", links.session);
     if (links.call) link("Its call", links.call);
+    if (links.tool) link("Its tool", links.tool);
     if (links.admin) link("In the admin", links.admin);
     return box;
   }

@@ -1,5 +1,6 @@
 // One message as a line of a list.
 
+import { named } from "./names.js";
 import { badge, clock, element, marked, span } from "./text.js";
 
 const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", resumed: "warn" };
@@ -33,7 +34,7 @@ export function lineOf(row, { across = false } = {}) {
   time.title = time.dateTime;
   const words = element("span", "mcp-line-text");
   if (row.target) words.append(marked(row.target, element("b")), " ");
-  if (across) words.append(marked(row.who, element("span")), " ");
+  if (across) words.append(named(row.who, element("span")), " ");
   marked(row.summary, words);
   if (row.redacted) words.append(" ", element("span", "mcp-redacted", "redacted"));
   const bar = element("span", "mcp-took");

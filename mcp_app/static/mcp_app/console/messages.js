@@ -10,6 +10,9 @@ import { byId, fetched, show } from "./text.js";
 // What may wait while the page is paused; more than a list holds would be dropped at once.
 const MOST_HELD = 1000;
 const TYPING = 250;
+// The least height of the list, and what the page has below it.
+const LOWEST = 300;
+const BELOW = 34;
 
 class Messages {
   constructor(root) {
@@ -83,6 +86,19 @@ class Messages {
     byId("mcp-older").addEventListener("click", () => this.loadOlder());
     for (const box of [byId("mcp-lines"), byId("mcp-pins")]) box.addEventListener("click", (event) => this.clicked(event));
     document.addEventListener("keydown", (event) => this.key(event));
+    // What is above the list comes and goes (running calls, notes); the end of the list stays in sight.
+    const fit = () => this.fit();
+    new ResizeObserver(fit).observe(this.root);
+    window.addEventListener("resize", fit);
+  }
+
+  fit() {
+    const split = byId("mcp-split");
+    const top = split.getBoundingClientRect().top + window.scrollY;
+    const height = Math.max(LOWEST, window.innerHeight - top - BELOW);
+    if (window.matchMedia("(max-width: 1023px)").matches) split.style.removeProperty("height");
+    else if (split.style.height !== `${height}px`) split.style.height = `${height}px`;
+    if (this.list.following) this.list.toEnd();
   }
 
   clicked(event) {
@@ -97,13 +113,31 @@ class Messages {
   key(event) {
     if (event.target.closest("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/") { event.preventDefault(); byId("mcp-search").focus(); }
-    else if (event.key === "Escape") { this.detail.close(); this.chosen(); this.toAddress(); }
-    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-      const line = this.detail.key ? this.list.line(this.detail.key) : null;
-      let next = event.key === "ArrowDown" ? line?.nextElementSibling : line?.previousElementSibling;
-      while (next && !next.dataset.key) next = event.key === "ArrowDown" ? next.nextElementSibling : next.previousElementSibling;
-      if (next) { event.preventDefault(); next.scrollIntoView({ block: "nearest" }); this.choose(next.dataset.key); }
-    }
+    else if (event.key === "Escape" && this.detail.key) this.close();
+    else if (event.key === "Enter" && event.target === byId("mcp-scroll") && this.detail.key) byId("mcp-detail").focus();
+    else if (event.key === "p" && this.detail.key) this.pins.toggle(this.list.rows.get(this.detail.key) ?? this.pins.rows.get(this.detail.key));
+    else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !event.target.closest("#mcp-detail")) this.step(event);
+  }
+
+  // The line below or above the chosen one; at first the newest, which is the one in sight.
+  step(event) {
+    const way = event.key === "ArrowDown" ? "nextElementSibling" : "previousElementSibling";
+    const chosen = this.detail.key ? this.list.line(this.detail.key) : null;
+    let next = chosen ? chosen[way] : byId("mcp-lines").lastElementChild;
+    while (next && !next.dataset.key) next = chosen ? next[way] : next.previousElementSibling;
+    if (!next) return;
+    event.preventDefault();
+    this.choose(next.dataset.key);
+    next.scrollIntoView({ block: "nearest" });
+    byId("mcp-scroll").focus({ preventScroll: true });
+  }
+
+  close() {
+    const inside = byId("mcp-detail").contains(document.activeElement);
+    this.detail.close();
+    this.chosen();
+    this.toAddress();
+    if (inside) byId("mcp-scroll").focus({ preventScroll: true });
   }
 
   choose(key) {
@@ -114,6 +148,8 @@ class Messages {
   }
 
   chosen() {
+    byId("mcp-split").classList.toggle("mcp-open", Boolean(this.detail.key));
+    if (this.list.following) this.list.toEnd();
     for (const line of document.querySelectorAll(".mcp-line.mcp-chosen")) line.classList.remove("mcp-chosen");
     if (this.detail.key) this.list.line(this.detail.key)?.classList.add("mcp-chosen");
   }

@@ -1,5 +1,6 @@
 // The head of one session's page: whether it lives, what is open and running, and ending it.
 
+import { named } from "./names.js";
 import { badge, byId, element, fetched, marked, span } from "./text.js";
 
 const EVERY = 3000;
@@ -32,7 +33,11 @@ export class SessionHead {
   async look() {
     const { ok, data } = await fetched(this.root.dataset.now);
     if (!ok || data.session === null) return;
-    for (const node of this.root.querySelectorAll("[data-fact]")) node.textContent = data.session[node.dataset.fact] || (node.dataset.fact === "reason" ? "" : "-");
+    for (const node of this.root.querySelectorAll("[data-fact]")) {
+      const said = data.session[node.dataset.fact] || (node.dataset.fact === "reason" ? "" : "-");
+      if (node.dataset.fact === "who") named(said, node);
+      else node.textContent = said;
+    }
     if (data.session.ended) this.ended(data.session.reason);
     else byId("mcp-state").textContent = "open";
     this.calls = data.calls;

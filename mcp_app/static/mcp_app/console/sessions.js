@@ -1,12 +1,15 @@
 // The live list of sessions: opened ones appear and ended ones go by themselves.
 
 import { Connection } from "./connection.js";
+import { named } from "./names.js";
 import { badge, byId, element, fetched, marked, show, span } from "./text.js";
 
 const EVERY = 20000;
 const STALE = 10000;
 const GONE = 60000;
 const TYPING = 250;
+// As many as the style sheet shows before somebody asks for more.
+const AT_FIRST = 50;
 
 class Sessions {
   constructor(root) {
@@ -19,6 +22,7 @@ class Sessions {
       typing = window.setTimeout(() => this.read(), TYPING);
     });
     byId("mcp-state").addEventListener("change", () => this.read());
+    byId("mcp-more").addEventListener("click", () => { byId("mcp-rows").classList.add("mcp-all"); this.count(); });
     new Connection(root.dataset.socket, () => ({ watch: "sessions" }), (frame) => this.frame(frame));
     window.setInterval(() => this.tick(), 1000);
     // The truth is in the database: what a lost broadcast did not tell is found here.
@@ -109,7 +113,7 @@ class Sessions {
     [found.age, found.calls, found.streams, found.seen, found.at] = ["age", "calls", "streams", "last seen", "process"].map((each) => cell(each));
     found.line.replaceChildren(
       name, cell("protocol", element("bdi", "", row.version), " ", badge(row.era, row.era === "modern" ? "info" : "plain")),
-      cell("principal", marked(row.who, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
+      cell("who", named(row.who, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
       found.age, found.calls, found.streams, found.seen, found.at,
     );
     found.line.classList.toggle("mcp-gone", row.ended !== null);
@@ -152,6 +156,8 @@ class Sessions {
     const streams = [...this.live.values()].reduce((sum, { sessions }) => sum + Object.values(sessions).reduce((all, open) => all + open[1], 0), 0);
     byId("mcp-count").textContent = `${this.rows.size} sessions${this.more ? " and more: search for the others" : ""}, ${open} open, ${streams} event streams open`;
     byId("mcp-empty").hidden = this.rows.size > 0;
+    const left = byId("mcp-rows").classList.contains("mcp-all") ? 0 : Math.max(0, this.rows.size - AT_FIRST);
+    show(byId("mcp-more"), left ? `Show ${left} more` : "");
   }
 }
 

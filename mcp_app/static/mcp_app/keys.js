@@ -1,0 +1,68 @@
+// The keys of the admin's pages: `?` shows them.
+"use strict";
+
+(() => {
+  if (window.mcpKeys) return; // A page may have this script twice: from the skin and from its own list.
+  window.mcpKeys = true;
+  const EVERYWHERE = [
+    ["Tab, Shift+Tab", "to the next or former link, field or button"],
+    ["Enter, Space", "press what is reached"],
+    ["/", "to the search of this page"],
+    ["?", "show or close these keys"],
+  ];
+  const CONSOLE = [
+    ["↓, ↑", "choose a message, the newest first"],
+    ["Enter", "read the chosen message"],
+    ["p", "pin it"],
+    ["Esc", "close it"],
+  ];
+
+  function list(keys) {
+    const made = document.createElement("dl");
+    made.className = "mcp-keys-list";
+    for (const [key, words] of keys) {
+      const [name, said] = [document.createElement("dt"), document.createElement("dd")];
+      for (const [place, part] of key.split(", ").entries()) {
+        const cap = document.createElement("kbd");
+        cap.textContent = part;
+        if (place) name.append(" ");
+        name.append(cap);
+      }
+      said.textContent = words;
+      made.append(name, said);
+    }
+    return made;
+  }
+
+  function dialog() {
+    const found = document.getElementById("mcp-keys");
+    if (found) return found;
+    const [made, title, close] = ["dialog", "h2", "button"].map((tag) => document.createElement(tag));
+    made.id = "mcp-keys";
+    made.setAttribute("aria-labelledby", "mcp-keys-title");
+    title.id = "mcp-keys-title";
+    title.textContent = "Keys";
+    close.className = "mcp-button";
+    close.textContent = "Close";
+    close.addEventListener("click", () => made.close());
+    made.append(title, list(EVERYWHERE));
+    if (document.getElementById("mcp-lines")) made.append(list(CONSOLE));
+    made.append(close);
+    document.body.append(made);
+    return made;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea, [contenteditable=true], [role=textbox]")) return;
+    if (event.key === "?") {
+      event.preventDefault();
+      const shown = dialog();
+      if (shown.open) shown.close();
+      else shown.showModal();
+    } else if (event.key === "/" && !event.defaultPrevented) {
+      const search = document.querySelector("#searchbar, [role=search] input[type=search]");
+      if (search) { event.preventDefault(); search.focus(); }
+    }
+  });
+})();

@@ -1,0 +1,135 @@
+"""Who can use an entry: members of a group by one choice, a page that says who, names instead of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from mcp_app.auth.membership import group_of, membership_of
+from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.principal import below
+from mcp_app.catalogue.changing import services
+from mcp_app.execution.decisions import objection_to
+from mcp_app.models import Call, Tool
+from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed
+from tests.integration.admin.addresses import page
+from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
+
+pytestmark = pytest.mark.postgres
+
+
+def _restrict(root: Client, tool: Tool, permission: str, **more: str) -> Any:
+    data = COMMON | LIMITS | {"permission": permission} | more
+    return root.post(page("tool", "change", tool.pk), data, follow=True)
+
+
+def _callers(client: Client, entry: Any, **query: str) -> dict[str, tuple[bool, str]]:
+    answer = client.get(page("tool", "callers", entry.pk), query)
+    assert answer.status_code == 200
+    return {each.name: (each.can, each.why) for each in answer.context["callers"]}
+
+
+def test_a_tool_is_restricted_to_a_group_by_one_choice(root: Client, seeded: Seed) -> None:
+    editors = Group.objects.create(name="Editors & friends")
+    editors.user_set.add(seeded.viewer)
+    form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert "members of Editors &amp; friends" in form
+    _restrict(root, seeded.echo, membership_of(editors))
+    seeded.echo.refresh_from_db()
+    assert seeded.echo.permission == f"auth.member_of_editors_friends_{editors.pk}"
+    assert group_of(seeded.echo.permission) == editors
+    assert seeded.echo.permission in permissions_of(seeded.viewer)
+    assert seeded.echo.permission not in permissions_of(seeded.outsider)
+    # It is no permission of this server's administration: a token without that scope has it.
+    held: Any = below(frozenset({"mcp"}), permissions_of(seeded.viewer))
+    assert seeded.echo.permission in held
+    assert "members of Editors &amp; friends" in root.get(page("tool", "changelist")).content.decode()
+
+
+def test_a_draft_for_a_group_can_be_published(root: Client, seeded: Seed) -> None:
+    editors = Group.objects.create(name="Editors")
+    _restrict(root, seeded.echo, membership_of(editors), _draft="1")
+    assert editors.permissions.count() == 1
+    seeded.echo.refresh_from_db()
+    assert seeded.echo.permission == ""
+
+
+def test_groups_of_one_name_written_otherwise_are_told_apart() -> None:
+    first, second = Group(pk=3, name="The Team"), Group(pk=13, name="the-team")
+    assert membership_of(first) != membership_of(second)
+    assert membership_of(Group(pk=7, name="***")) == "auth.member_of__7"
+    assert len(membership_of(Group(pk=10**9, name="x" * 150))) < 100
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("said", ["", "auth.member_of_editors_1", "auth.x_99999999999999999999", "a.b_²"])
+def test_other_permissions_are_no_membership(said: str) -> None:
+    assert group_of(said) is None
+
+
+def test_the_page_of_callers_says_who_can_and_why_others_cannot(root: Client, seeded: Seed) -> None:
+    assert _callers(root, seeded.echo)["outsider"] == (True, "every caller can")
+    editors = Group.objects.create(name="Editors")
+    editors.user_set.add(seeded.viewer)
+    _restrict(root, seeded.echo, name := membership_of(editors))
+    found = _callers(root, seeded.echo)
+    assert found["viewer"] == (True, "by the group Editors")
+    assert found["root"] == (True, "superusers have every permission")
+    assert found["outsider"] == (False, f"lacks {name}; these groups have it: Editors")
+    assert list(_callers(root, seeded.echo, q="OUTS")) == ["outsider"]
+    seeded.viewer.is_active = False
+    seeded.viewer.save()
+    assert _callers(root, seeded.echo)["viewer"] == (False, "the account is not active")
+    services.set_enabled(entries=[seeded.echo], enabled=False, actor=None)
+    assert set(_callers(root, seeded.echo).values()) == {(False, "it is disabled")}
+
+
+def test_only_who_may_see_people_sees_callers_and_hostile_names_stay_text(
+    root: Client, viewer: Client, seeded: Seed
+) -> None:
+    assert viewer.get(page("tool", "callers", seeded.echo.pk)).status_code == 403
+    assert "Who can use it" not in viewer.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    Group.objects.create(name=ALL_HOSTILE[:150])
+    hostile = Tool.objects.get(source="upstream")
+    for view in ("callers", "change"):
+        text = root.get(page("tool", view, hostile.pk)).content.decode()
+        assert not [raw for raw in RAW_MARKUP if raw in text]
+    assert root.get(page("tool", "callers", 10**9)).status_code == 302
+
+
+def test_the_form_shows_the_texts_in_force_and_differences_are_from_them(root: Client, seeded: Seed) -> None:
+    text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert 'placeholder="Gives the same text back."' in text
+    _restrict(root, seeded.echo, "", description="Says it again.")
+    history = root.get(page("tool", "history", seeded.echo.pk)).content.decode()
+    assert "<del>" in history
+    assert "Gives the same text back." in history
+
+
+def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:
+    principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
+    type(seeded.session).objects.filter(pk=seeded.session.pk).update(principal=principal)
+    Call.objects.filter(pk=seeded.call.pk).update(principal=principal)
+    for address in (
+        page("session", "changelist"),
+        page("session", "change", seeded.session.pk),
+        page("call", "changelist"),
+        page("call", "change", seeded.call.pk),
+    ):
+        assert "root, key laptop" in root.get(address).content.decode(), address
+    names = root.get("/console/names.json", {"who": [principal, "loopback", "user:x/key:y"]}).json()
+    assert names == {principal: "root, key laptop", "loopback": "loopback", "user:x/key:y": "user:x/key:y"}
+
+
+def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:
+    call = seeded.undecided_call
+    queue = root.get(page("approval", "changelist")).content.decode()
+    address = page("approval", "approve", call.pk)
+    assert (f'formaction="{address}?' in queue) == (objection_to(call, seeded.root) == "")
+    answer = root.post(f"{address}?from_queue=1")
+    assert answer["Location"] == page("approval", "changelist")
+    call.refresh_from_db()
+    assert call.decision == "approved"
