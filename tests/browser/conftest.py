@@ -34,9 +34,9 @@ ARGUMENTS = [
 ]
 LOAD_SECONDS = 15.0
 LOOKS = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
-# Loaded, no longer hidden by the skin, and every JSON field has its editor.
+# Loaded, no longer hidden by the skin, and every JSON field in sight has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
-  && document.querySelectorAll("textarea[data-json-editor]").length
+  && document.querySelectorAll("textarea[data-json-editor][hidden]").length
   === document.querySelectorAll(".mcp-json-editor .jse-text-mode .cm-content").length"""
 
 # In every page before its own scripts: what its policy refused, and elements that were made of planted text,
@@ -100,6 +100,9 @@ class Visitor:
         # Leaving a page ends the look at a running call, at figures, or of the console, under way.
         if LOOKS.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
             return
+        # What is saved as a file leaves the page where it is.
+        if "/export/?" in request.url and request.failure == "net::ERR_ABORTED":
+            return
         # So it does with the streams of the test bench.
         if request.url.endswith("/mcp") and request.failure == "net::ERR_ABORTED":
             return
@@ -152,6 +155,7 @@ def picture(page: Page, name: str) -> None:
 
 def type_json(page: Page, field: str, text: str) -> None:
     """Write into the JSON editor of a field, as a person does."""
+    page.locator(f".mcp-json-field:has(#id_{field})").scroll_into_view_if_needed()
     editor = page.locator(f".mcp-json-field:has(#id_{field}) .cm-content")
     editor.click()
     page.keyboard.press("ControlOrMeta+a")

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests import node
 from tests.admin_seed import PASSWORD
+from tests.browser.axe import program, violations
 from tests.browser.conftest import DRAWN, picture, sign_in
 from tests.browser.test_oauth import question
 from tests.live import LiveServer
@@ -63,12 +64,6 @@ group = Group.objects.get(name="Editors")
 print(json.dumps({"client": unverified.pk, "entered": verified.pk, "off": off.pk, "connection": connection.pk,
                   "known": known.pk, "user": viewer.pk, "group": group.pk, "elsewhere": elsewhere.client_id}))
 """
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
-# Without ``preload``: the policy of our pages lets no script fetch a style sheet.
-LOOK = """async (rules) => (await axe.run(document, {
-  runOnly: { type: "tag", values: rules }, preload: false, resultTypes: ["violations"],
-})).violations.map(({ id, help, nodes }) => `${id}: ${help}: ` +
-  nodes.slice(0, 3).map(({ html, any }) => `${html.slice(0, 160)} ${any[0]?.message ?? ""}`).join(" | "))"""
 LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
 
 
@@ -79,11 +74,11 @@ def identity() -> Iterator[tuple[LiveServer, dict[str, Any]]]:
         yield running, json.loads(running.shell(ROWS).strip().splitlines()[-1])
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The program that looks; skips the test where it cannot be had."""
+@pytest.fixture(scope="module", autouse=True)
+def _axe() -> None:
+    """Skips these tests where the program that looks cannot be had."""
     try:
-        return (node.install("axe") / "axe-core" / "axe.min.js").read_text()
+        program()
     except node.NodeUnavailable as missing:
         pytest.skip(f"needs npm packages: {missing}")
 
@@ -98,9 +93,9 @@ def look(request: pytest.FixtureRequest) -> tuple[str, int]:
 class Reader:
     """Looks at one page after the other, and keeps what is wrong with each."""
 
-    def __init__(self, context: BrowserContext, base: str, axe: str, look: str) -> None:
+    def __init__(self, context: BrowserContext, base: str, look: str) -> None:
         self.page: Page = context.new_page()
-        self.base, self.axe, self.look = base, axe, look
+        self.base, self.look = base, look
         self.wrong: dict[str, list[str]] = {}
 
     def goto(self, name: str, path: str) -> None:
@@ -112,12 +107,11 @@ class Reader:
         """Look at the page that is open."""
         self.page.wait_for_function(DRAWN)
         picture(self.page, f"axe-{name}-{self.look}")
-        self.page.evaluate(self.axe)
-        if found := self.page.evaluate(LOOK, RULES):
+        if found := violations(self.page):
             self.wrong[name] = found
 
 
-def reader(chromium: Browser, base: str, axe: str, look: tuple[str, int], stored: Any = None) -> Reader:
+def reader(chromium: Browser, base: str, look: tuple[str, int], stored: Any = None) -> Reader:
     """Somebody's browser in one look."""
     scheme, width = look
     context = chromium.new_context(
@@ -127,14 +121,14 @@ def reader(chromium: Browser, base: str, axe: str, look: tuple[str, int], stored
         reduced_motion="reduce",
     )
     context.set_default_timeout(15_000)
-    return Reader(context, base, axe, f"{scheme}-{width}")
+    return Reader(context, base, f"{scheme}-{width}")
 
 
 def test_a_person_can_read_login_question_and_refusal(
-    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, axe: str, look: tuple[str, int]
+    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: tuple[str, int]
 ) -> None:
     server, rows = identity
-    visitor = reader(chromium, server.url.removesuffix("/mcp"), axe, look)
+    visitor = reader(chromium, server.url.removesuffix("/mcp"), look)
     page = visitor.page
     asked = question(server)
     visitor.goto("login", asked)
@@ -161,11 +155,11 @@ def test_a_person_can_read_login_question_and_refusal(
 
 
 def test_an_administrator_can_read_the_pages_of_identity(
-    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, axe: str, look: tuple[str, int]
+    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: tuple[str, int]
 ) -> None:
     server, rows = identity
     base = server.url.removesuffix("/mcp")
-    visitor = reader(chromium, base, axe, look, sign_in(chromium, base, "root"))
+    visitor = reader(chromium, base, look, sign_in(chromium, base, "root"))
     oauth, own, auth = "/admin/mcp_oauth", "/admin/mcp_app", "/admin/auth"
     for name, path in {
         "clients": f"{oauth}/client/",
@@ -269,9 +263,9 @@ def company() -> Iterator[LiveServer]:
 
 
 def test_a_person_can_read_the_login_by_a_company_and_why_it_failed(
-    company: LiveServer, chromium: Browser, axe: str, look: tuple[str, int]
+    company: LiveServer, chromium: Browser, look: tuple[str, int]
 ) -> None:
-    visitor = reader(chromium, company.url.removesuffix("/mcp"), axe, look)
+    visitor = reader(chromium, company.url.removesuffix("/mcp"), look)
     visitor.goto("company-login", "/oauth/apps")
     visitor.page.get_by_role("link", name="Sign in with").click()
     expect(visitor.page.get_by_role("alert")).to_contain_text("could not be asked")

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests import node
+from tests.browser.axe import program, violations
 from tests.browser.conftest import Visit, picture
 from tests.live import LiveServer
 
@@ -59,14 +61,42 @@ print(json.dumps({
             found[f"{model}-{name}"] = f"/admin/mcp_app/{model}/{pk}/change/"
         if model in ("tool", "prompt", "resource", "apikey"):
             found[f"{model}-add"] = f"/admin/mcp_app/{model}/add/"
-    found["tool-history"] = f"/admin/mcp_app/tool/{rows['tool'][0][1]}/history/"
-    return found
+    echo, own = f"/admin/mcp_app/tool/{rows['tool'][0][1]}", f"/admin/mcp_app/prompt/{rows['prompt'][0][1]}"
+    return found | {
+        "tool-history": f"{echo}/history/",
+        "tool-bench": f"{echo}/try/",
+        "tool-callers": f"{echo}/callers/",
+        "tool-deleted": "/admin/mcp_app/tool/deleted/",
+        "tool-import": "/admin/mcp_app/tool/import/",
+        "prompt-bench": f"{own}/try/",
+        "prompt-callers": f"{own}/callers/",
+        "prompt-delete": f"{own}/delete/",
+        "draft-list": "/admin/mcp_app/draft/",
+        "app": "/admin/mcp_app/",
+        "search": "/admin/search/?s=tools",
+        "password": "/admin/password_change/",
+        "console": "/console/",
+        "console-messages": "/console/messages/",
+        "console-session": f"/console/sessions/{0:032x}/",
+    }
+
+
+@pytest.fixture(scope="module")
+def axe() -> bool:
+    """Whether pages can be read by axe, whose package may be out of reach."""
+    try:
+        return bool(program())
+    except node.NodeUnavailable:
+        return False
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_broken(scheme: str, width: int, visit: Visit, pages: dict[str, str]) -> None:
+def test_no_page_is_broken_and_axe_finds_nothing(
+    scheme: str, width: int, visit: Visit, pages: dict[str, str], axe: bool
+) -> None:
     visitor = visit(scheme=scheme, width=width)
+    wrong: dict[str, list[str]] = {}
     for name, path in pages.items():
         page = visitor.goto(path)
         wide, window, pwned = page.evaluate(
@@ -76,6 +106,9 @@ def test_no_page_is_broken(scheme: str, width: int, visit: Visit, pages: dict[st
         assert wide <= window, f"{name} is {wide} px wide in a window of {window}"
         assert pwned is None, f"{name} executed stored text"
         assert visitor.trouble == [], name
+        if axe and (found := violations(page)):
+            wrong[name] = found
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

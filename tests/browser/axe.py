@@ -1,0 +1,30 @@
+"""What axe finds on a page: which rules of WCAG 2.2 A and AA are broken there."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from playwright.sync_api import Page
+
+from tests import node
+
+RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa"]
+# Without ``preload``: the policy of our pages lets no script fetch a style sheet.
+LOOK: Final = """async (rules) => (await axe.run(document, {
+  runOnly: { type: "tag", values: rules }, preload: false, resultTypes: ["violations"],
+})).violations.map(({ id, help, nodes }) => `${id}: ${help}: ` +
+  nodes.slice(0, 3).map(({ html, any }) => `${html.slice(0, 160)} ${any[0]?.message ?? ""}`).join(" | "))"""
+
+
+@cache
+def program() -> str:
+    """The text of axe; raises NodeUnavailable where npm packages cannot be had."""
+    return (node.install("axe") / "axe-core" / "axe.min.js").read_text()
+
+
+def violations(page: Page) -> list[str]:
+    """What is wrong with the page as it is now."""
+    page.evaluate(program())
+    found: list[str] = page.evaluate(LOOK, RULES)
+    return found

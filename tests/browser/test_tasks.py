@@ -1,0 +1,468 @@
+"""What operators come to do, from the first page of the admin and by what can be seen; presses are counted.
+
+Each is done by the mouse and by keys alone. No step uses an address.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.conftest import Visit, Visitor, opened_pages, peopled, sign_in
+from tests.browser.hands import Keys, Mouse
+from tests.live import LiveServer, eventually
+from tests.raw_http import Mcp
+
+SLOW: Final = 30_000
+MOST_IN_THE_MIDDLE: Final = 3
+# Of everything that is altered, one for each pair of hands.
+ROWS: Final = """
+import json
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group
+from mcp_app.auth.services import issue_api_key
+from mcp_app.catalogue.changing.services import save_tool_preset, update_entry
+from mcp_app.models import Tool
+root = get_user_model().objects.get(username="root")
+get_user_model().objects.create_user("eve", is_staff=True)
+Group.objects.create(name="Editors")
+echo, count = (Tool.objects.get(name=name) for name in ("echo", "count"))
+keys = {}
+for hand in ("mouse", "keys", "first"):
+    save_tool_preset(actor=root, name=f"waits_{hand}", preset_of=count, needs_approval=True)
+for hand in ("mouse", "keys"):
+    for verb in ("switch", "restrict", "approve", "former"):
+        save_tool_preset(actor=root, name=f"{verb}_{hand}", preset_of=echo, fixed_arguments={"text": "hi"})
+    save_tool_preset(actor=root, name=f"secret_{hand}", preset_of=echo, permission="auth.view_group")
+    former = Tool.objects.get(name=f"former_{hand}")
+    update_entry(entry=former, actor=root, description="as it was before")
+    update_entry(entry=former, actor=root, description="a mistake")
+    issue_api_key(user=root, name=f"lost {hand}", actor=root)
+_, secret = issue_api_key(user=root, name="desk", actor=root)
+print(json.dumps(secret))
+"""
+
+
+@dataclass
+class Operator:
+    """Somebody at the first page, what they work with, and what happens meanwhile at clients."""
+
+    visitor: Visitor
+    hands: Mouse
+    server: LiveServer
+    orion: Mcp
+    secret: str
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.page: Page = self.visitor.page
+        self.visitor.goto("/admin/")
+
+    @property
+    def mine(self) -> str:
+        """What tells the rows of these hands from those of the others."""
+        return self.hands.name
+
+    def link(self, name: str, exact: bool = True) -> Locator:
+        """A link that says so; of several the first that can be seen. Icons of the skin are words, too."""
+        words = rf"(^|\s){re.escape(name)}\s*$" if exact else re.escape(name)
+        return self.page.locator("a:visible", has_text=re.compile(words)).first
+
+    def button(self, name: str, exact: bool = True) -> Locator:
+        """A button that says so."""
+        return self.page.get_by_role("button", name=name, exact=exact).first
+
+    def press(self, what: Locator) -> None:
+        """Press it, and wait for the page that comes."""
+        self.page.evaluate("window.isLeft = true")
+        self.hands.press(what)
+        self.page.wait_for_function("!window.isLeft")
+        self.visitor.drawn()
+
+    def follow(self, *names: str) -> None:
+        """One link after the other."""
+        for name in names:
+            self.press(self.link(name))
+
+    def lines(self, words: str) -> Locator:
+        """The lines of the console that say so."""
+        return self.page.locator("#mcp-lines .mcp-line", has_text=words)
+
+    def offered(self) -> list[str]:
+        """The names of the tools that a client is offered now."""
+        return [tool["name"] for tool in self.orion.call("tools/list")["result"]["tools"]]
+
+    def client(self, name: str) -> Mcp:
+        """One more client, with a session of its own."""
+        return _client(self.server, name, self.secret)
+
+
+def _client(server: LiveServer, name: str, token: str) -> Mcp:
+    made = server.mcp(token=token)
+    made.client_name = name
+    made.initialize()
+    return made
+
+
+Work = Callable[[Operator], None]
+TASKS: Final[dict[str, tuple[int, Work]]] = {}
+
+
+def task(presses: int) -> Callable[[Work], Work]:
+    """A task, and how many presses it takes at most."""
+
+    def note(work: Work) -> Work:
+        TASKS[work.__name__] = presses, work
+        return work
+
+    return note
+
+
+@task(0)
+def see_whether_all_is_well(at: Operator) -> None:
+    verdict = at.page.locator("[data-part=verdict]")
+    expect(verdict).to_contain_text("Needs you")
+    expect(verdict).to_contain_text("for approval")
+    expect(verdict).to_contain_text("New error in calculate")
+
+
+@task(2)
+def find_why_a_session_failed(at: Operator) -> None:
+    at.follow("Live sessions", "Orion Desktop 1")
+    expect(at.page.locator("h1, title").filter(has_text="Orion Desktop").first).to_be_attached()
+    expect(at.page.locator("[data-fact=who]")).to_have_text("root, key desk")
+    expect(at.lines("Division by zero has no value.").first).to_be_visible(timeout=SLOW)
+
+
+@task(2)
+def follow_a_session_live(at: Operator) -> None:
+    at.follow("Live sessions", "Orion Desktop 1")
+    expect(at.page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+    for number in range(40):
+        at.orion.tool("echo", text=f"{at.mine} {number}")
+    newest = at.lines(f"{at.mine} 39")
+    expect(newest).to_be_visible(timeout=SLOW)
+    expect(newest).to_be_in_viewport()
+
+
+@task(3)
+def cancel_a_running_call(at: Operator) -> None:
+    asked = {"name": "count", "arguments": {"to": 600, "delay_seconds": 0.1}, "_meta": {"progressToken": "p"}}
+    with closing(at.client(f"Vega {at.mine}")) as vega, vega.open_call("tools/call", asked) as stream:
+        at.follow("Live sessions", f"Vega {at.mine} 1")
+        at.hands.press(at.page.locator("#mcp-running").get_by_role("button", name="Cancel"))
+        assert "error" in stream.messages(60)[-1]
+
+
+@task(4)
+def end_a_session(at: Operator) -> None:
+    with closing(at.client(f"Lyra {at.mine}")) as lyra:
+        at.follow("Live sessions", f"Lyra {at.mine} 1")
+        end = at.page.locator("#mcp-end")
+        at.hands.press(end)
+        expect(end).to_have_text("Really end it?")
+        at.hands.press(end)
+        expect(at.page.locator("#mcp-state")).to_have_text("ended")
+        assert lyra.post(lyra.request_message("ping")).status == 404
+
+
+@task(2)
+def find_slow_calls_of_a_tool(at: Operator) -> None:
+    at.follow("Live messages")
+    at.hands.write(at.page.locator("#mcp-search"), "tool:count ms:>1s kind:request")
+    expect(at.lines("count").first).to_be_visible(timeout=SLOW)
+    expect(at.lines("echo")).to_have_count(0)
+
+
+@task(2)
+def read_a_request_beside_its_answer(at: Operator) -> None:
+    at.follow("Live messages")
+    at.hands.pick_line(at.lines("Division by zero").last)
+    texts = at.page.locator(".mcp-texts > div")
+    expect(texts).to_have_count(2)
+    tops = [box["y"] for text in texts.all() if (box := text.bounding_box())]
+    assert tops[0] == tops[1]
+
+
+@task(4)
+def replay_a_call_in_the_bench(at: Operator) -> None:
+    at.follow("Live messages")
+    at.hands.pick_line(at.lines("Division by zero").last)
+    at.press(at.link("Replay"))
+    at.hands.press(at.button("Run"))
+    expect(at.page.locator("[data-bench-comparison]")).to_be_visible(timeout=SLOW)
+
+
+@task(6)
+def make_a_preset(at: Operator) -> None:
+    at.follow("Tools", "count", "Make a preset")
+    at.hands.write(at.page.locator("#id_name"), f"three_{at.mine}")
+    editor = at.page.locator(".mcp-json-field:has(#id_fixed_arguments) .cm-content")
+    at.hands.write(editor, '{"to": 3}')
+    at.press(at.button("Save"))
+    eventually(lambda: f"three_{at.mine}" in at.offered(), 20, "the preset is offered")
+
+
+@task(4)
+def write_a_prompt_with_arguments(at: Operator) -> None:
+    at.press(at.page.locator("a[href='/admin/mcp_app/prompt/add/']"))
+    at.hands.write(at.page.locator("#id_name"), f"greet_{at.mine}")
+    at.hands.write(at.page.locator("#id_template"), "Greet {{who}} in {{language}}.")
+    at.hands.press(at.button("Add them"))
+    at.press(at.button("Save"))
+
+    def arguments() -> list[str]:
+        found = at.orion.call("prompts/list")["result"]["prompts"]
+        mine = [each for each in found if each["name"] == f"greet_{at.mine}"]
+        return [argument["name"] for each in mine for argument in each.get("arguments", [])]
+
+    eventually(lambda: arguments() == ["who", "language"], 20, "the prompt is offered with its arguments")
+
+
+@task(4)
+def write_a_resource(at: Operator) -> None:
+    at.press(at.page.locator("a[href='/admin/mcp_app/resource/add/']"))
+    at.hands.write(at.page.locator("#id_uri"), f"docs://terms-{at.mine}")
+    at.hands.write(at.page.locator("#id_name"), "terms")
+    at.hands.write(at.page.locator("#id_text"), "Be kind.")
+    at.press(at.button("Save"))
+    _reads(at, f"docs://terms-{at.mine}", "Be kind.")
+
+
+@task(4)
+def upload_a_resource(at: Operator) -> None:
+    file = at.folder / "terms.txt"
+    file.write_text("Be kind, too.")
+    at.press(at.page.locator("a[href='/admin/mcp_app/resource/add/']"))
+    at.hands.write(at.page.locator("#id_uri"), f"docs://upload-{at.mine}")
+    at.hands.write(at.page.locator("#id_name"), "terms")
+    at.hands.upload(at.page.locator("#id_file"), file)
+    at.press(at.button("Save"))
+    _reads(at, f"docs://upload-{at.mine}", "Be kind, too.")
+
+
+def _reads(at: Operator, uri: str, text: str) -> None:
+    eventually(lambda: "result" in at.orion.call("resources/read", {"uri": uri}), 20, "the resource is there")
+    assert at.orion.call("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == text
+
+
+@task(2)
+def disable_a_tool(at: Operator) -> None:
+    assert f"switch_{at.mine}" in at.offered()
+    at.follow("Tools")
+    at.press(at.page.locator("tr", has_text=f"switch_{at.mine}").locator(".mcp-switch"))
+    expect(at.page.locator("body")).to_contain_text(f"Disabled: switch_{at.mine}.")
+    eventually(lambda: f"switch_{at.mine}" not in at.offered(), 20, "clients are not offered it")
+
+
+@task(5)
+def publish_a_draft_of_a_description(at: Operator) -> None:
+    name = {"mouse": "get_timestamp", "keys": "calculate"}[at.mine]
+    at.follow("Tools", name)
+    words = at.page.locator("#id_description")
+    in_code = words.get_attribute("placeholder") or ""
+    at.hands.write(words, f"In force by {at.mine}")
+    at.press(at.button("Save as draft"))
+    # What goes is what clients see now: the text in code.
+    expect(at.page.locator(".mcp-draft")).to_contain_text(in_code.splitlines()[0][:40])
+    at.press(at.button("Publish"))
+    _is_described(at, name, f"In force by {at.mine}")
+
+
+@task(5)
+def roll_back_a_description(at: Operator) -> None:
+    at.follow("Tools", f"former_{at.mine}", "History")
+    at.press(at.link("Roll back to this…"))
+    at.press(at.button("Roll back"))
+    _is_described(at, f"former_{at.mine}", "as it was before")
+
+
+def _is_described(at: Operator, name: str, words: str) -> None:
+    def description() -> str:
+        found = {tool["name"]: tool for tool in at.orion.call("tools/list")["result"]["tools"]}
+        return str(found[name]["description"])
+
+    eventually(lambda: description() == words, 20, f"clients read {words!r}")
+
+
+@task(4)
+def require_approval(at: Operator) -> None:
+    at.follow("Tools", f"approve_{at.mine}")
+    at.hands.press(at.page.locator("#id_needs_approval"))
+    at.press(at.button("Save"))
+    expect(at.page.locator("body")).to_contain_text("was changed successfully")
+
+
+@task(2)
+def approve_a_call(at: Operator) -> None:
+    asked = {"name": f"waits_{at.mine}", "arguments": {"to": 1}}
+    with closing(at.client("Deneb")) as deneb, deneb.open_call("tools/call", asked) as stream:
+        at.press(at.link("for approval", exact=False))
+        expect(at.page.locator("#result_list")).to_contain_text(f"waits_{at.mine}")
+        at.press(at.button(f"Approve waits_{at.mine}"))
+        expect(at.page.locator("body")).to_contain_text("The call was approved.")
+        assert "result" in stream.messages(60)[-1]
+
+
+@task(4)
+def restrict_a_tool_to_a_group(at: Operator) -> None:
+    at.follow("Tools", f"restrict_{at.mine}")
+    at.hands.choose(at.page.locator("#id_permission"), "members of Editors")
+    at.press(at.button("Save"))
+    row = at.page.locator("tr", has_text=f"restrict_{at.mine}")
+    expect(row).to_contain_text("members of Editors")
+
+
+@task(3)
+def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
+    at.follow("Tools", f"secret_{at.mine}", "Who can use it")
+    row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="eve", exact=True))
+    expect(row).to_contain_text("lacks auth.view_group")
+
+
+@task(3)
+def issue_a_key_that_ends(at: Operator) -> None:
+    at.press(at.link("Issue an API key"))
+    at.hands.write(at.page.locator("#id_name"), f"new {at.mine}")
+    at.hands.press(at.button("in 90 days"))
+    at.press(at.button("Save"))
+    expect(at.page.locator("#mcp-secret")).to_contain_text("mcp_")
+
+
+@task(4)
+def revoke_a_key(at: Operator) -> None:
+    at.follow("API keys", f"lost {at.mine}")
+    revoke = at.page.locator("[data-sure]")
+    at.hands.press(revoke)
+    expect(revoke).to_contain_text("Really revoke it?")
+    at.press(revoke)
+    expect(at.page.locator("body")).to_contain_text("was revoked")
+
+
+@task(5)
+def export_and_see_what_an_import_would_change(at: Operator) -> None:
+    at.follow("Tools")
+    with at.page.expect_download() as got:
+        at.hands.press(at.link("Export JSON"))
+    file = at.folder / "catalogue.json"
+    file.write_text(Path(got.value.path()).read_text().replace("a mistake", "no mistake"))
+    at.press(at.link("Import…"))
+    at.hands.upload(at.page.locator("input[type=file]"), file)
+    at.press(at.button("Show what would change"))
+    expect(
+        at.page.get_by_role("button", name="Import all of it").or_(at.page.get_by_text("All is as"))
+    ).to_be_visible()
+
+
+@task(1)
+def see_what_each_worker_does(at: Operator) -> None:
+    at.follow("Figures")
+    expect(at.page.get_by_role("heading", name="Workers")).to_be_visible()
+    expect(at.page.locator("[data-name='Running now']").first).to_be_visible()
+
+
+@task(2)
+def examine_the_installation(at: Operator) -> None:
+    at.follow("Examine the installation")
+    at.hands.press(at.button("Examine"))
+    expect(at.page.locator("[data-doctor-result]")).to_be_visible(timeout=SLOW)
+
+
+@task(2)
+def connect_a_program(at: Operator) -> None:
+    at.follow("Connect a client")
+    at.hands.press(at.link("Cursor"))
+    expect(at.page.locator("#cursor")).to_be_in_viewport()
+    expect(at.page.locator("#cursor a.mcp-primary")).to_be_visible()
+
+
+@task(2)
+def read_the_p95_of_this_week(at: Operator) -> None:
+    at.follow("Figures", "Last week")
+    row = at.page.locator("tr", has=at.page.get_by_role("rowheader", name="count", exact=True))
+    expect(row.locator("[data-name=p95]")).to_contain_text("s")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    """One server for all tasks, with what they are about."""
+    with peopled(web_processes=1) as live:
+        yield live
+
+
+@pytest.fixture(scope="module")
+def secret(server: LiveServer) -> str:
+    """The key of the clients; the rows are made with it."""
+    found: str = json.loads(server.shell(ROWS).strip().splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def orion(server: LiveServer, secret: str) -> Iterator[Mcp]:
+    """A client that has failed once, was slow once and asked for approval."""
+    with closing(_client(server, "Orion Desktop", secret)) as made:
+        made.tool("calculate", expression="1/0")
+        made.tool("count", to=3, delay_seconds=0.4)
+        with made.open_call("tools/call", {"name": "waits_first", "arguments": {"to": 2}}) as waits:
+            waits.cut()
+        made.tool("echo", text="stored")
+        stored = "from mcp_app.models import ErrorGroup; print(ErrorGroup.objects.count())"
+        eventually(lambda: server.shell(stored).strip().endswith("1"), 60, "the error is stored")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def visit_here(chromium: Browser, server: LiveServer, secret: str) -> Iterator[Visit]:
+    """Open a page as the superuser."""
+    base = f"http://127.0.0.1:{server.port}"
+    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
+        yield start
+
+
+@pytest.mark.parametrize("hands", [Mouse, Keys], ids=lambda hands: hands.name)
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_done_from_the_first_page(
+    name: str,
+    hands: type[Mouse],
+    server: LiveServer,
+    orion: Mcp,
+    secret: str,
+    visit_here: Visit,
+    tmp_path: Path,
+) -> None:
+    most, work = TASKS[name]
+    visitor = visit_here()
+    at = Operator(visitor, hands(visitor.page), server, orion, secret, tmp_path)
+    work(at)
+    # Keys reach a field that the mouse has to press; what is pressed is the same.
+    assert at.hands.presses <= most, f"{name} took {at.hands.presses} presses"
+    assert visitor.trouble == []
+    visitor.page.context.close()
+
+
+def test_half_of_the_tasks_take_three_presses_or_fewer() -> None:
+    assert len(TASKS) >= 24
+    assert median(presses for presses, _ in TASKS.values()) <= MOST_IN_THE_MIDDLE
+
+
+def test_the_keys_of_a_page_are_shown_by_a_question_mark(visit_here: Visit) -> None:
+    visitor = visit_here()
+    page = visitor.goto("/admin/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("to the search of this page")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    visitor.goto("/console/messages/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("choose a message")
+    page.keyboard.press("Escape")
+    assert visitor.trouble == []
