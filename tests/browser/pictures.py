@@ -42,7 +42,7 @@ from mcp_app.auth.services import issue_api_key
 from mcp_app.catalogue.changing.services import save_tool_preset
 from mcp_app.models import Tool
 from mcp_app.observability.rollup_cells import RollupCells
-from mcp_app.sessions.counting import rollups
+from mcp_app.sessions import rollups
 root = get_user_model().objects.get(username="root")
 ada = get_user_model().objects.create_user("ada")
 tally, chance = RollupCells(), random.Random(7)
