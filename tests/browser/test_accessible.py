@@ -194,7 +194,7 @@ def two_factors() -> Iterator[LiveServer]:
 
 
 def test_a_person_can_read_the_pages_of_a_second_factor(
-    two_factors: LiveServer, chromium: Browser, axe: str, look: tuple[str, int]
+    two_factors: LiveServer, chromium: Browser, look: tuple[str, int]
 ) -> None:
     name = f"ada-{look[0]}-{look[1]}"
     two_factors.shell(
@@ -202,7 +202,7 @@ def test_a_person_can_read_the_pages_of_a_second_factor(
         f"get_user_model().objects.create_superuser({name!r}, password={PASSWORD!r})"
     )
     base = two_factors.url.removesuffix("/mcp")
-    visitor = reader(chromium, base, axe, look)
+    visitor = reader(chromium, base, look)
     page = visitor.page
     log_in(visitor, name)
     visitor.read("factor-set-up")
