@@ -93,6 +93,10 @@ def _messages(message: Message) -> dict[str, str]:
         "messages with words": _log(text="a client asked"),
         "messages with words nobody said": _log(text="never said"),
         "messages of a tool with words nobody said": _log(text="never said", target="tool_7"),
+        "messages searched by a tool": _log(q="tool:tool_7"),
+        "messages searched by a client today": _log(q="client:cursor since:today"),
+        "messages searched by words nobody said": _log(q="never-said"),
+        "messages searched by all keys": _log(q="tool:tool_7 status:error user:user:1/key:1 ms:>1 since:9d"),
         "a message": f"{LOG}{message.pk}/change/",
     }
 
@@ -153,6 +157,8 @@ def _console(message: Message) -> dict[str, str]:
         "console, messages no key agrees on": _live(search="tool:tool_7 method:ping"),
         "console, messages with words nobody said": _live(search="never-said"),
         "console, messages slower than any": _live(search="ms:>100000s"),
+        "console, messages of a client since": _live(search="client:cursor since:2d"),
+        "console, messages until long ago": _live(search="until:9d status:error words"),
         "console, messages of a big session": _live(session=BIG),
         "console, messages of a big session that failed": _live(session=BIG, search="status:error"),
         "console, words nobody said in a big session": _live(session=BIG, search="never-said"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from django import forms
@@ -13,16 +13,25 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
+from mcp_app.admin.figures.names import principal_names
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
-from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, find
+from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
+from mcp_app.sessions.searching.language import LONGEST, parse, term_of
 from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000
 # More than a logged payload can hold once indented.
 LONGEST_SHOWN = 200_000
+# A field of a message, what it is called, and its key in a search.
+FACETS: Final = (
+    ("outcome", "Status", "status"),
+    ("method", "Method", "method"),
+    ("target", "Tool, prompt or resource", "target"),
+    ("principal", "Person", "user"),
+)
 
 
 class UtcField(forms.DateTimeField):
@@ -37,6 +46,7 @@ class UtcField(forms.DateTimeField):
 class TimelineForm(forms.Form):
     """What the log can be narrowed by; every field may be left empty."""
 
+    q = forms.CharField(required=False, max_length=LONGEST, label="Search")
     session = forms.CharField(required=False, max_length=64)
     method = forms.CharField(required=False, max_length=120)
     target = forms.CharField(required=False, max_length=200, label="Tool, prompt or resource")
@@ -67,9 +77,21 @@ class TimelineForm(forms.Form):
                 attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
             )
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
+        self.fields["q"].widget.attrs["placeholder"] = (
+            "tool:echo status:error user:ada client:cursor since:2h"
+        )
         self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
-        for field in self.fields.values():
-            field.widget.attrs["class"] = "mcp-input"
+        for shown in self.fields.values():
+            shown.widget.attrs["class"] = "mcp-input"
+
+    def clean_q(self) -> str:
+        """The search in the language of the console; what it means is beside it."""
+        text: str = self.cleaned_data["q"]
+        search = parse(text)
+        if search.problems:
+            raise forms.ValidationError(list(search.problems))
+        self.cleaned_data["search"] = search if search.terms else None
+        return text
 
     def clean_until(self) -> datetime | None:
         """To the end of the second, of which the field has no smaller part."""
@@ -94,6 +116,21 @@ class Row:
     answer: Pane | None
 
 
+class FacetValue(NamedTuple):
+    """A value of a field, how often it is among the newest that match, and the search that keeps it."""
+
+    title: str
+    count: int
+    url: str
+
+
+class Facet(NamedTuple):
+    """A field and its most frequent values."""
+
+    title: str
+    values: list[FacetValue]
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """One page of messages and the queries of the pages beside it."""
@@ -107,6 +144,19 @@ class Timeline:
     looked_at: int = 0
     until: datetime | None = None
     expected: Expected | None = None
+    tally: Tally | None = None
+    facets: list[Facet] = field(default_factory=list)
+
+    @property
+    def hits(self) -> str:
+        """How many messages fit, as far as they were counted."""
+        return str(self.tally) if self.tally and self.filtered else ""
+
+    @property
+    def live(self) -> str:
+        """The same search in the live console."""
+        search = self.form["q"].value()
+        return urlencode({"search": search}) if search else ""
 
     @property
     def further(self) -> str | None:
@@ -148,6 +198,8 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         asked["session"] = session
     newest_first = asked["order"] != "oldest"
     found = find(asked, before=asked["before"], after=asked["after"], newest_first=newest_first, size=size)
+    first = asked["before"] is None and asked["after"] is None
+    counted = tally(asked) if first else None
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
     return Timeline(
         form,
@@ -159,4 +211,25 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         looked_at=found.looked_at,
         until=found.until,
         expected=None if session else expected(asked, database_clock.utcnow()),
+        tally=counted,
+        facets=_facets(counted, kept) if counted else [],
     )
+
+
+def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
+    """The values of each field that would narrow the search further."""
+    found = []
+    names = principal_names([value for value, _ in counted.values["principal"]])
+    for name, title, key in FACETS:
+        values = [
+            FacetValue(
+                names.get(value, value) if name == "principal" else value,
+                count,
+                "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}),
+            )
+            for value, count in counted.values[name]
+            if (term := term_of(key, value))
+        ]
+        if len(values) > 1:
+            found.append(Facet(title, values))
+    return found

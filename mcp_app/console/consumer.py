@@ -12,9 +12,9 @@ from django.db import Error as DatabaseFault
 
 from mcp_app.console.access import MESSAGES, SESSIONS, may
 from mcp_app.console.feed import Feed
-from mcp_app.console.search import LONGEST, parse
 from mcp_app.console.viewer import FRAME_SECONDS, Stalled, Viewer
 from mcp_app.database import aquery
+from mcp_app.sessions.searching.language import LONGEST, parse
 from mcp_app.streams.base import StreamsError
 
 # How soon a right that was taken away, or a sign-out, ends the connection.

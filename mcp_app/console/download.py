@@ -10,8 +10,8 @@ import orjson
 
 from mcp_app.console.history import every
 from mcp_app.console.line import Line
-from mcp_app.console.search import Search
 from mcp_app.database import aquery
+from mcp_app.sessions.searching.language import Search
 
 MOST = 100_000
 TYPES = {"jsonl": "application/x-ndjson", "har": "application/json"}

@@ -13,10 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+from django.db import Error as DatabaseFault
 
-from mcp_app.console.line import lines_of
+from mcp_app.console.history import client_names, opened_clients
+from mcp_app.console.line import Line, lines_of
 from mcp_app.console.session_rows import opened_row
 from mcp_app.console.viewer import Viewer
+from mcp_app.database import aquery
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcp_app.text import marked
@@ -27,6 +30,7 @@ RETRY_SECONDS = 1.0
 # How often the presence of viewers is broadcast; processes consider it valid three times as long.
 SAY_SECONDS = 5.0
 MOST_PROCESSES = 1_000
+MOST_CLIENTS = 10_000
 AWAY = "Redis is away: nothing new can be shown until it is back."
 FULL = "No worker writes the message log down: nothing new can be shown until one does."
 
@@ -46,6 +50,8 @@ class Feed:
         self._noted = ""
         # How many lines each process had handed on after the last batch of it that was seen.
         self._counted: OrderedDict[str, int] = OrderedDict()
+        # Clients by session, for searches that ask for them.
+        self._clients: OrderedDict[str, str] = OrderedDict()
 
     async def join(self, viewer: Viewer) -> None:
         """Begin to hand on to a viewer; what comes from now on reaches it. Raises StreamsError."""
@@ -96,11 +102,11 @@ class Feed:
             self._note("", after=AWAY)
             for batch_id, encoded in batches:
                 self._position = batch_id
-                self._take(batch_id, encoded)
+                await self._take(batch_id, encoded)
                 # A batch may hold hundreds of lines; requests go first between two.
                 await asyncio.sleep(0)
 
-    def _take(self, batch_id: str, encoded: bytes) -> None:
+    async def _take(self, batch_id: str, encoded: bytes) -> None:
         try:
             batch = orjson.loads(encoded)
             missed = self._missed(batch)
@@ -112,6 +118,7 @@ class Feed:
             self._missed_by_all(1)
             return
         self._missed_by_all(missed)
+        await self._name(lines, opened_clients(batch))
         seen: dict[str, dict[str, Any]] = {}
         for line in lines:
             if line.session and line.direction == "in":
@@ -130,6 +137,21 @@ class Feed:
                         viewer.tell(kind, value)
             elif own := [each for each in ended if each["id"] == viewer.session]:
                 viewer.tell("ended", own)
+
+    async def _name(self, lines: list[Line], opened: dict[str, str]) -> None:
+        """Let each line say its client, if anybody looks for one."""
+        self._clients.update(opened)
+        if any(viewer.asks_for_client for viewer in self._viewers):
+            sessions = {line.session for line in lines if line.session}
+            if unknown := sessions - self._clients.keys():
+                try:
+                    self._clients.update(await aquery(client_names, unknown))
+                except DatabaseFault as error:
+                    log.warning("The clients of new messages are not known: %s", error)
+            for line in lines:
+                line.client = self._clients.get(line.session, "")
+        while len(self._clients) > MOST_CLIENTS:
+            self._clients.popitem(last=False)
 
     def _missed(self, batch: dict[str, Any]) -> int:
         """How many lines of a process came between its last batch and this one; a first batch misses none."""

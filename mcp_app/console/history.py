@@ -7,17 +7,19 @@ What is in both has one key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import orjson
 from django.db.models import QuerySet
 
 from mcp_app import conf
 from mcp_app.console.line import Line, Place, line_of, lines_of
-from mcp_app.console.search import Search
-from mcp_app.models import LogCursor, Message
+from mcp_app.models import LogCursor, Message, Session
+from mcp_app.sessions.log_pages import between
+from mcp_app.sessions.searching.language import Search
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
@@ -42,7 +44,7 @@ class History:
 
 def newest(search: Search, session: str = "") -> History:
     """The last lines that were logged, stored or not."""
-    waiting, note = _waiting()
+    waiting, note = _waiting(asks_for_client=search.asks_for_client)
     page = before(search, session, None)
     stored = {line.position for line in page.lines}
     chosen = [
@@ -57,7 +59,7 @@ def newest(search: Search, session: str = "") -> History:
 
 def before(search: Search, session: str, pk: int | None) -> History:
     """The stored lines before a row, or the last ones."""
-    base = _base(session)
+    base = _base(search, session)
     if pk is not None:
         base = base.filter(pk__lt=pk)
     floor = _floor(base) if _reads_rows(search, session) else None
@@ -72,7 +74,7 @@ def around(search: Search, session: str, key: str) -> History | None:
     row = stored(key)
     if row is None or (session and row.session_id != session):
         return None
-    base = _base(session)
+    base = _base(search, session)
     earlier = before(search, session, row.pk)
     after = base.filter(pk__gt=row.pk)
     ceiling = _ceiling(after) if _reads_rows(search, session) else None
@@ -146,8 +148,8 @@ def _reads_rows(search: Search, session: str) -> bool:
     return bool(session) or len(search.terms) > 1 or search.reads_rows
 
 
-def _base(session: str) -> QuerySet[Message]:
-    messages = Message.objects.all()
+def _base(search: Search, session: str) -> QuerySet[Message]:
+    messages = between(Message.objects.all(), search.begin, search.end)
     return messages.filter(session_id=session) if session else messages
 
 
@@ -160,7 +162,18 @@ def _ceiling(base: QuerySet[Message]) -> int | None:
     return base.order_by("pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
 
 
-def _waiting() -> tuple[list[Line], str]:
+def client_names(sessions: Iterable[str]) -> dict[str, str]:
+    """What the clients of these sessions call themselves, as far as they are stored."""
+    return dict(Session.objects.filter(pk__in=set(sessions)).values_list("pk", "client_name"))
+
+
+def opened_clients(batch: dict[str, Any]) -> dict[str, str]:
+    """The clients of the sessions that a batch says were opened."""
+    opened = (fact for fact in batch["facts"] if fact.get("fact") == "session.opened")
+    return {fact["session"]: fact["client_name"] for fact in opened}
+
+
+def _waiting(*, asks_for_client: bool) -> tuple[list[Line], str]:
     """The lines that are not in the database yet, and a note when they are not all known."""
     url = conf.get().redis_url
     if not url:
@@ -173,12 +186,14 @@ def _waiting() -> tuple[list[Line], str]:
     except StreamsUnavailable:
         return [], "Redis is away: what is not stored yet is not shown."
     after = _number(reached)
-    lines = [
-        line
-        for batch_id, encoded in batches
-        if _number(batch_id) > after
-        for line in lines_of(batch_id, orjson.loads(encoded))
-    ]
+    read = [(each, orjson.loads(encoded)) for each, encoded in batches if _number(each) > after]
+    lines = [line for batch_id, batch in read for line in lines_of(batch_id, batch)]
+    if asks_for_client:
+        names = client_names(line.session for line in lines if line.session)
+        for _, batch in read:
+            names.update(opened_clients(batch))
+        for line in lines:
+            line.client = names.get(line.session, "")
     return lines, "Messages wait to be stored; not all of them are shown." if many else ""
 
 

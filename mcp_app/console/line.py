@@ -26,6 +26,7 @@ class Line:
         "_text",
         "answer",
         "at",
+        "client",
         "direction",
         "kind",
         "method",
@@ -62,6 +63,8 @@ class Line:
         self.position = position
         self.pk = pk
         self.skipped = skipped
+        # Named only where a search asks for it: a line says its session.
+        self.client = ""
         self._encoded = b""
         self._text = ""
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app.console.line import Line
-from mcp_app.console.search import Search
+from mcp_app.sessions.searching.language import Search
 
 FRAME_SECONDS = 0.1
 FRAME_ROWS = 200
@@ -87,6 +87,11 @@ class Viewer:
     def watches_sessions(self) -> bool:
         """Whether it shows the list of sessions."""
         return self._sessions
+
+    @property
+    def asks_for_client(self) -> bool:
+        """Whether its lines must say which client they are of."""
+        return self._search is not None and self._search.asks_for_client
 
     @property
     def session(self) -> str:

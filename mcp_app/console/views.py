@@ -17,12 +17,13 @@ from mcp_app.console import history
 from mcp_app.console.access import MESSAGES, SESSIONS
 from mcp_app.console.detail import detail, running_calls
 from mcp_app.console.download import TYPES, written
-from mcp_app.console.search import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.console.session_rows import background_calls, session_row, session_rows
 from mcp_app.execution.services import cancel_request
 from mcp_app.models import Session
 from mcp_app.observability.counts import every_method
 from mcp_app.sessions.exchange import CLIENT_RECORD
+from mcp_app.sessions.log_pages import tally
+from mcp_app.sessions.searching.language import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.sessions.services import end_session_now
 from mcp_app.text import marked
 
@@ -141,7 +142,10 @@ def lines(request: HttpRequest) -> HttpResponse:
     else:
         found = history.newest(search, session_id)
     rows = b"[" + b",".join(line.encoded for line in found.lines) + b"]"
+    asked = {"search": search, "session": session_id}
+    newest = not before and not around and search.terms and not search.problems
     answer = {
+        "hits": str(tally(asked)) if newest else None,
         "older": found.older,
         "newer": found.newer,
         "note": found.note,

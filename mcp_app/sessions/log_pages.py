@@ -6,6 +6,7 @@ it hands out, and on no more than a window of that, so that no combination of fi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +16,15 @@ from django.db.models import Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Concat
 
 from mcp_app.models import LogMinute, Message, Session
+from mcp_app.sessions.searching.language import Search
 
 # How many messages one page looks at when several filters hold, and when words are looked for in their text.
 WINDOW: Final = 10_000
 TEXT_WINDOW: Final = 5_000
+# How many messages that fit are counted, and of which fields their values are told, the most frequent ones.
+COUNTED: Final = 2_000
+TOLD: Final = ("outcome", "method", "target", "principal")
+MOST_VALUES: Final = 6
 # The fields that have an index, the most telling ones first.
 LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "method")
 OTHERS: Final = ("direction",)
@@ -55,7 +61,7 @@ def find(
     if after is not None:
         candidates = candidates.filter(pk__gt=after)
     candidates = candidates.order_by("pk" if upwards else "-pk")
-    window = TEXT_WINDOW if asked.get("text") else WINDOW
+    window = _window(asked)
     edge = _edge(candidates, window, upwards=upwards) if rest else None
     if edge is not None:
         candidates = candidates.filter(pk__lte=edge) if upwards else candidates.filter(pk__gte=edge)
@@ -78,11 +84,75 @@ def find(
     return Found(messages, newer, older, window, Message.objects.values_list("at", flat=True).get(pk=edge))
 
 
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many messages fit, and how often each value is among them; ``whole``: all that fit were counted."""
+
+    hits: int
+    whole: bool
+    values: dict[str, list[tuple[str, int]]]
+
+    def __str__(self) -> str:
+        if not self.whole:
+            return f"At least {self.hits:,} messages match."
+        return "1 message matches." if self.hits == 1 else f"{self.hits:,} messages match."
+
+
+def tally(asked: dict[str, Any]) -> Tally:
+    """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are."""
+    candidates, rest = _narrowed(asked)
+    candidates = candidates.order_by("-pk")
+    edge = _edge(candidates, _window(asked), upwards=False) if rest else None
+    if edge is not None:
+        candidates = candidates.filter(pk__gte=edge)
+    for narrow in rest:
+        candidates = narrow(candidates)
+    rows = list(candidates.values_list(*TOLD)[: COUNTED + 1])
+    values = {
+        name: Counter(row[place] for row in rows[:COUNTED] if row[place]).most_common(MOST_VALUES)
+        for place, name in enumerate(TOLD)
+    }
+    return Tally(min(len(rows), COUNTED), edge is None and len(rows) <= COUNTED, values)
+
+
 Narrow = Callable[[QuerySet[Message]], QuerySet[Message]]
+
+
+def _window(asked: dict[str, Any]) -> int:
+    search: Search | None = asked.get("search")
+    return TEXT_WINDOW if asked.get("text") or (search and search.reads_text) else WINDOW
+
+
+def between(messages: QuerySet[Message], since: datetime | None, until: datetime | None) -> QuerySet[Message]:
+    """By their ids, those that may be of this time: the log is in order of arrival, not quite of time."""
+    if since:
+        first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
+        messages = messages if first is None else messages.filter(pk__gte=first)
+    if until:
+        last = LogMinute.objects.filter(at__lte=until).aggregate(Max("last_id"))["last_id__max"]
+        if last is not None:
+            messages = messages.filter(pk__lte=last)
+        elif LogMinute.objects.exists():
+            return messages.none()
+    return messages
+
+
+def _searched(asked: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for with what its search says in a way that an index can serve."""
+    search: Search | None = asked.get("search")
+    if search is None:
+        return asked
+    exact = dict(term.exact for term in reversed(search.terms) if term.exact)
+    return {**asked, **{name: value for name, value in exact.items() if not asked.get(name)}}
+
+
+def _holds(query: Q) -> Narrow:
+    return lambda found: found.filter(query)
 
 
 def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
     """Messages narrowed by what an index can do, and the filters that are left."""
+    asked = _searched(asked)
     given = [name for name in (*LEADING, *OTHERS) if asked.get(name)]
     if given and given[0] == "outcome" and asked["outcome"] == Message.Outcome.OK and "method" in given:
         given.remove("outcome")  # Most messages are in order: the method tells more.
@@ -100,17 +170,15 @@ def _narrowed(asked: dict[str, Any]) -> tuple[QuerySet[Message], list[Narrow]]:
     if client := asked.get("client"):
         rest.append(lambda found: found.alias(client=_CLIENT).filter(client=client))
     since, until = asked.get("since"), asked.get("until")
+    messages = between(messages, since, until)
     if since:
-        first = LogMinute.objects.filter(at__gte=_minute(since)).aggregate(Min("first_id"))["first_id__min"]
-        messages = messages if first is None else messages.filter(pk__gte=first)
         rest.append(lambda found: found.alias(time=_TIME).filter(time__gte=since))
     if until:
-        last = LogMinute.objects.filter(at__lte=until).aggregate(Max("last_id"))["last_id__max"]
-        if last is not None:
-            messages = messages.filter(pk__lte=last)
-        elif LogMinute.objects.exists():
-            return Message.objects.none(), []
         rest.append(lambda found: found.alias(time=_TIME).filter(time__lte=until))
+    if search := asked.get("search"):
+        messages = between(messages, search.begin, search.end)
+        served = [Q(**{name: asked[name]}) for name in (*LEADING, *OTHERS) if asked.get(name)]
+        rest += [_holds(term.query) for term in search.terms if term.query not in served]
     if text := asked.get("text"):
         within = Q(payload__icontains=text) | Q(answer__icontains=text)
         rest.append(lambda found: found.filter(within))

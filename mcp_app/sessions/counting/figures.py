@@ -20,7 +20,7 @@ MOST_NAMED: Final = 500
 TOOL: Final = "tool"
 # Which filter of the log narrows it to one of these.
 _FILTERS: Final = {TOOL: "target", **{kind: kind for kind in CallerRollup.Kind.values}}
-_OTHER_FILTERS: Final = ("session", "request_id", "direction", "text")
+_OTHER_FILTERS: Final = ("session", "request_id", "direction", "text", "q")
 
 
 @dataclass(frozen=True, slots=True)

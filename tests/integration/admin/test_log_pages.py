@@ -16,6 +16,7 @@ from mcp_app.models import LogCursor, LogMinute, Message
 from mcp_app.sessions import log_pages
 from mcp_app.sessions.log_pages import Found, find
 from mcp_app.sessions.log_writer import drain_once
+from mcp_app.sessions.searching.language import parse
 from tests.admin_seed import Seed, call
 from tests.integration.admin.addresses import page
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
@@ -72,6 +73,12 @@ ASKED: list[dict[str, Any]] = [
     {"until": NOON + timedelta(minutes=5), "method": "ping"},
     {"since": NOON + timedelta(days=1)},
     {"until": NOON - timedelta(days=1)},
+    {"search": "tool:echo"},
+    {"search": "status:error method:tools/call -user:ada"},
+    {"search": "since:2026-11-20T12:05Z until:2026-11-20T12:10Z words"},
+    {"search": "tool:echo", "target": "count"},
+    {"search": "client:tests ms:>1", "outcome": "ok"},
+    {"search": f"session:{SESSIONS[0]} dir:in status:tool_error"},
 ]
 
 
@@ -83,6 +90,8 @@ def naive(asked: dict[str, Any]) -> list[int]:
                 found = found.filter(at__gte=value)
             case "until":
                 found = found.filter(at__lte=value)
+            case "search":
+                found = value.narrow(found)
             case "text":
                 found = found.filter(Q(payload__icontains=value) | Q(answer__icontains=value))
             case _:
@@ -118,6 +127,8 @@ def test_all_pages_together_are_what_a_search_of_everything_finds(
     monkeypatch.setattr(log_pages, "WINDOW", window)
     monkeypatch.setattr(log_pages, "TEXT_WINDOW", window)
     store(traffic(random.Random(11), 150))
+    if "search" in asked:
+        asked = {**asked, "search": parse(asked["search"])}
     seen, pages = walk(asked, newest_first=newest_first)
     expected = naive(asked)
     assert seen == (expected[::-1] if newest_first else expected)
@@ -216,3 +227,30 @@ def test_times_are_turned_into_ids_so_that_no_page_looks_through_other_times() -
     pages = [each["sql"] for each in captured if "mcp_app_message" in each["sql"]]
     assert pages
     assert all(f"<= {last}" in sql for sql in pages)
+
+
+def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed(root: Client) -> None:
+    store(traffic(random.Random(3), 80))
+    everything = naive({"search": parse("tool:echo status:error")})
+    shown = root.get(page("message", "changelist"), {"q": "tool:echo status:error"}).context["timeline"]
+    assert [row.message.pk for row in shown.rows] == everything[::-1][:50]
+    assert shown.hits == f"{len(everything)} messages match."
+    (status,) = [facet for facet in shown.facets if facet.title == "Status"]
+    assert sum(value.count for value in status.values) == len(everything)
+    for value in status.values:
+        narrowed = root.get(page("message", "changelist") + value.url).context["timeline"]
+        assert narrowed.tally.hits == value.count
+
+
+def test_a_count_that_stops_says_so(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(traffic(random.Random(3), 80))
+    monkeypatch.setattr(log_pages, "COUNTED", 5)
+    shown = root.get(page("message", "changelist"), {"q": "dir:in"}).context["timeline"]
+    assert shown.hits == "At least 5 messages match."
+
+
+def test_a_search_that_means_nothing_is_explained_and_shows_nothing(root: Client) -> None:
+    store(traffic(random.Random(3), 20))
+    answer = root.get(page("message", "changelist"), {"q": "colour:red"})
+    assert answer.context["timeline"].rows == []
+    assert "There is no key “colour”" in answer.content.decode()

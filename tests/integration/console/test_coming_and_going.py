@@ -8,8 +8,8 @@ import orjson
 import redis
 
 from mcp_app.console.feed import Feed
-from mcp_app.console.search import Search
 from mcp_app.console.viewer import Viewer
+from mcp_app.sessions.searching.language import Search
 from mcp_app.streams import Streams
 from tests.unit.console.lines import encoded, fields
 

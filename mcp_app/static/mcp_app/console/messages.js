@@ -67,6 +67,7 @@ class Messages {
   }
 
   links() {
+    byId("mcp-stored").href = `${this.root.dataset.stored}?${new URLSearchParams({ q: this.search() })}`;
     for (const form of ["jsonl", "har"]) {
       const query = new URLSearchParams({ form, session: this.session, search: this.search() });
       byId(`mcp-${form}`).href = `${this.root.dataset.download}?${query}`;
@@ -229,6 +230,7 @@ class Messages {
       this.list.append(data.rows);
       this.setOlder(data.older);
       show(byId("mcp-note"), data.note);
+      show(byId("mcp-hits"), data.hits ?? "");
     }
     this.known = watching;
     for (const { rows, skipped } of early) this.arrived(rows, skipped);

@@ -1,7 +1,7 @@
-"""Owns the search language of the console: one meaning for lines that come and for those that are stored.
+"""Owns the search language of the log: one meaning for lines that come and for those that are stored.
 
-``tool:echo status:error user:ada -method:ping "two words"``: all must hold. A minus turns one round, a star
-at the end of a value stands for anything. Words without a key are looked for in the messages themselves.
+``tool:echo status:error user:ada since:2h -method:ping "two words"``: all must hold. A minus turns one round,
+a star at the end of a value stands for anything. Words without a key are looked for in the messages.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from datetime import datetime
+from typing import Final, Protocol, TypeVar
 
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import GreaterThanOrEqual, IExact, IStartsWith, LessThanOrEqual
 
-from mcp_app.console.line import Line
-from mcp_app.models import Message
+from mcp_app.models import Message, Session
+from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
 from mcp_app.text import marked
 
 T = TypeVar("T")
@@ -41,6 +44,9 @@ KEYS: Final = {
     "target": "the tool, prompt or resource named",
     "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
     "user": "a user name, or a principal as it is shown",
+    "client": "what the client calls itself",
+    "since": "a time (UTC), such as 30m, 2h, 7d (ago), today, 14:05, 2026-11-23, 2026-11-23T14:05",
+    "until": "a time, to the end of the day, minute or second that it names",
     "method": "the method, such as tools/call",
     "dir": "in (client → server) or out (server → client)",
     "id": "the JSON-RPC id of the request",
@@ -58,25 +64,59 @@ _COLUMNS: Final = {
     "kind": "kind",
     "process": "process",
 }
+_LEADING: Final = frozenset({"target", "method", "request_id", "session"})
 # Methods of lines that name a tool: calls, and what is sent on their behalf.
 _OF_TOOLS: Final = ("tools/call", "notifications/")
 # Where the database calls a column otherwise than a line does.
 _STORED: Final = {"session": "session__pk"}
 # Terms the database finds by an index; for the others it reads rows.
 _INDEXED: Final = frozenset({"method", "session", "status"})
+# No index can serve these: a planner must not leave the one that hands out rows in order for it.
+_TIME: Final = Coalesce(F("at"), F("at"))
+_CLIENT: Final = Coalesce(
+    Subquery(Session.objects.filter(pk=OuterRef("session_id")).values("client_name")[:1]), Value("")
+)
+
+
+class Line(Protocol):
+    """What a search looks at of a line that comes; ``client`` is known where a search asks for it."""
+
+    at: float
+    client: str
+    direction: str
+    method: str
+    ms: float | None
+    outcome: str
+    principal: str
+
+    @property
+    def text(self) -> str:
+        """What free words are looked for in, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition, in both its forms; ``indexed``: the database finds its rows by an index."""
+    """One condition, in both its forms.
+
+    ``indexed``: the database finds its rows by an index. ``exact`` is a column and the value it must have,
+    ``begin`` and ``end`` are the times it is bounded by.
+    """
 
     holds: Callable[[Line], bool]
     query: Q
     indexed: bool = False
+    exact: tuple[str, str] | None = None
+    begin: datetime | None = None
+    end: datetime | None = None
+    asks_for_client: bool = False
+    reads_text: bool = False
 
     def turned(self) -> Term:
         """The opposite condition."""
-        return Term(lambda line: not self.holds(line), ~self.query)
+        return Term(
+            lambda line: not self.holds(line), ~self.query,
+            asks_for_client=self.asks_for_client, reads_text=self.reads_text,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +137,26 @@ class Search:
         for term in self.terms:
             messages = messages.filter(term.query)
         return messages
+
+    @property
+    def begin(self) -> datetime | None:
+        """Nothing before it is looked for."""
+        return max((term.begin for term in self.terms if term.begin), default=None)
+
+    @property
+    def end(self) -> datetime | None:
+        """Nothing after it is looked for."""
+        return min((term.end for term in self.terms if term.end), default=None)
+
+    @property
+    def asks_for_client(self) -> bool:
+        """Whether lines that come must say which client they are of."""
+        return any(term.asks_for_client for term in self.terms)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether whole messages have to be read, which takes longer."""
+        return any(term.reads_text for term in self.terms)
 
     @property
     def reads_rows(self) -> bool:
@@ -124,6 +184,15 @@ def parse(text: str) -> Search:
     return Search(tuple(terms), tuple(problems))
 
 
+def term_of(key: str, value: str) -> str:
+    """The term that finds exactly this value; "" where the language has none."""
+    if key == "status":
+        value = next((name for name, outcomes in STATUS.items() if outcomes == (value,)), "")
+    if not value or '"' in value or value.endswith("*"):
+        return ""
+    return f"{key}:{value}" if re.fullmatch(r"\S+", value) else f'{key}:"{value}"'
+
+
 def _term(found: re.Match[str]) -> Term:
     minus, key, quoted, word = found.groups()
     value = quoted if quoted is not None else word
@@ -144,14 +213,17 @@ def _words(value: str) -> Term:
     query = Q()
     for place in places:
         query |= Q(**{f"{place}__icontains": value})
-    return Term(lambda line: lower in line.text, query)
+    return Term(lambda line: lower in line.text, query, reads_text=True)
 
 
 def _keyed(key: str, value: str) -> Term:
     match key:
         case "status":
             outcomes = _choice(key, value, STATUS)
-            return Term(lambda line: line.outcome in outcomes, Q(outcome__in=outcomes), indexed=True)
+            if len(outcomes) > 1:
+                return Term(lambda line: line.outcome in outcomes, Q(outcome__in=outcomes), True)
+            (outcome,) = outcomes
+            return Term(lambda line: line.outcome == outcome, Q(outcome=outcome), True, ("outcome", outcome))
         case "dir":
             direction = _choice(key, value, DIRECTIONS)
             return Term(lambda line: line.direction == direction, Q(direction=direction))
@@ -159,11 +231,16 @@ def _keyed(key: str, value: str) -> Term:
             return _user(value)
         case "ms":
             return _duration(value)
+        case "client":
+            return _client(value)
+        case "since" | "until":
+            return _time(key, value)
         case "tool":
             named = _text(key, value)
             return Term(
                 lambda line: line.method.startswith(_OF_TOOLS) and named.holds(line),
                 named.query & (Q(method="tools/call") | Q(method__startswith="notifications/")),
+                exact=named.exact,
             )
     return _text(key, value)
 
@@ -176,14 +253,14 @@ def _choice(key: str, value: str, choices: Mapping[str, T]) -> T:
 
 def _text(key: str, value: str) -> Term:
     column = _COLUMNS[key]
-    stored = _STORED.get(column, column)
     if value.endswith("*"):
-        start = value[:-1]
+        start, stored = value[:-1], _STORED.get(column, column)
         return Term(
             lambda line: (getattr(line, column) or "").startswith(start),
             Q(**{f"{stored}__startswith": start}),
         )
-    return Term(lambda line: getattr(line, column) == value, Q(**{stored: value}), indexed=key in _INDEXED)
+    exact = (column, value) if column in _LEADING else None
+    return Term(lambda line: getattr(line, column) == value, Q(**{column: value}), key in _INDEXED, exact)
 
 
 def _user(value: str) -> Term:
@@ -194,12 +271,39 @@ def _user(value: str) -> Term:
         users = get_user_model().objects.filter(**{get_user_model().USERNAME_FIELD: value})
         number = users.values_list("pk", flat=True).first()
     if number is None:
-        return Term(lambda line: line.principal == value, Q(principal=value))
+        return Term(lambda line: line.principal == value, Q(principal=value), exact=("principal", value))
     whole, start = f"user:{number}", f"user:{number}/"
     return Term(
         lambda line: line.principal == whole or line.principal.startswith(start),
         Q(principal=whole) | Q(principal__startswith=start),
     )
+
+
+def _client(value: str) -> Term:
+    """Whoever looks for a client does not know how it writes itself: capitals do not matter."""
+    lower, begins = value.lower().removesuffix("*"), value.endswith("*")
+
+    def holds(line: Line) -> bool:
+        client = line.client.lower()
+        return client.startswith(lower) if begins else client == lower
+
+    query = Q(IStartsWith(_CLIENT, value[:-1]) if begins else IExact(_CLIENT, value))
+    return Term(holds, query, asks_for_client=True)
+
+
+def _time(key: str, value: str) -> Term:
+    try:
+        if key == "since":
+            begin = begin_of(value)
+            return Term(
+                lambda line: line.at >= begin.timestamp(), Q(GreaterThanOrEqual(_TIME, begin)), begin=begin
+            )
+        end = end_of(value)
+        return Term(lambda line: line.at <= end.timestamp(), Q(LessThanOrEqual(_TIME, end)), end=end)
+    except NotATime:
+        raise _Wrong(
+            f"{key} is a time, such as 2h, today, 14:05 or 2026-11-23T14:05, not “{marked(value)}”."
+        ) from None
 
 
 def _duration(value: str) -> Term:

@@ -8,10 +8,11 @@ import orjson
 import pytest
 from django.contrib.auth import get_user_model
 
-from mcp_app.console.search import KEYS, LONGEST, MOST_TERMS, parse
 from mcp_app.models import Message
 from mcp_app.sessions.log_writer import _write
+from mcp_app.sessions.searching.language import KEYS, LONGEST, MOST_TERMS, parse, term_of
 from tests.unit.console.lines import batch, fields, line
+from tests.unit.sessions.queues import opened
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 
@@ -60,6 +61,21 @@ CASES: list[tuple[str, dict[str, Any], bool]] = [
     ("ms:<13", {}, True),
     ("ms:>2s", {"ms": 2500.0}, True),
     ("ms:>1", {"ms": None}, False),
+    ("since:2026-09-21", {}, True),
+    ("since:2026-09-21T14:13:20Z", {}, True),
+    ("since:2026-09-21T14:13:21Z", {}, False),
+    ("since:2026-09-21T16:13:20+02:00", {}, True),
+    ("since:2026-09-22", {}, False),
+    ("since:2h", {}, False),
+    ("since:520w", {}, True),
+    ("until:2026-09-21", {}, True),
+    ("until:2026-09-21T14:13", {}, True),
+    ("until:2026-09-21T14:12", {}, False),
+    ("until:2026-09-20", {}, False),
+    ("since:today until:yesterday", {}, False),
+    ("-until:2026-09-20", {}, True),
+    ("client:nobody", {}, False),
+    ("-client:nobody", {"session": None}, True),
     ("hi", {}, True),
     ("HI", {}, True),
     ("absent", {}, False),
@@ -96,6 +112,10 @@ def test_a_term_holds_alike_for_a_line_that_comes_and_for_the_same_line_when_it_
         ("status:bad", "status is one of ok, error"),
         ("dir:up", "dir is one of in, out"),
         ("ms:fast", "ms is a number"),
+        ("since:soon", "since is a time"),
+        ("until:2026-02-30", "until is a time"),
+        ("since:25:00", "since is a time"),
+        ("since:999999w", "since is a time"),
         ('tool:""', "needs a value"),
         ("\u202ex:1 tool:echo", ""),
         ("x\u202e:1", ""),
@@ -114,7 +134,7 @@ def test_a_term_that_means_nothing_is_named_and_finds_nothing(text: str, words: 
 
 def test_every_key_is_explained_and_known() -> None:
     for key, meaning in KEYS.items():
-        value = {"status": "ok", "dir": "in", "ms": "1"}.get(key, "x")
+        value = {"status": "ok", "dir": "in", "ms": "1", "since": "1h", "until": "14:05"}.get(key, "x")
         assert parse(f"{key}:{value}").problems == ()
         assert meaning
 
@@ -125,3 +145,33 @@ def test_every_key_is_explained_and_known() -> None:
 )
 def test_a_search_knows_whether_it_reads_rows_it_does_not_find(text: str, reads: bool) -> None:
     assert parse(text).reads_rows is reads
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("client:cursor", True), ("client:Cursor", True), ("client:cur*", True), ("client:curs", False),
+     ("-client:cursor", False)],
+)  # fmt: skip
+def test_a_client_is_found_by_what_it_calls_itself(text: str, found: bool) -> None:
+    search, coming = parse(text), line()
+    coming.client = "Cursor"
+    assert search.holds(coming) is found
+    assert search.asks_for_client
+    facts = [opened("s", client_name="Cursor")]
+    _write("1-0", orjson.loads(orjson.dumps(batch(fields(), facts=facts))))
+    assert search.narrow(Message.objects.all()).exists() is found
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "term"),
+    [
+        ("tool", "echo", "tool:echo"),
+        ("target", "notes://a b", 'target:"notes://a b"'),
+        ("status", "error", "status:protocol_error"),
+        ("status", "nonsense", ""),
+        ("tool", 'a"b', ""),
+        ("tool", "all*", ""),
+    ],
+)
+def test_a_value_has_a_term_that_finds_exactly_it(key: str, value: str, term: str) -> None:
+    assert term_of(key, value) == term
