@@ -13,7 +13,6 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
-from mcp_app.admin.figures.names import principal_names
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
@@ -120,7 +119,7 @@ class FacetValue(NamedTuple):
     """A value of a field, how often it is among the newest that match, and the search that keeps it."""
 
     title: str
-    count: int
+    number: int
     url: str
 
 
@@ -219,11 +218,10 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
 def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
     """The values of each field that would narrow the search further."""
     found = []
-    names = principal_names([value for value, _ in counted.values["principal"]])
     for name, title, key in FACETS:
         values = [
             FacetValue(
-                names.get(value, value) if name == "principal" else value,
+                value,
                 count,
                 "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}),
             )
