@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
-
-from django.utils import timezone
 
 from mcp_app import database_clock
 
@@ -38,7 +36,7 @@ def end_of(text: str) -> datetime:
 
 
 def _read(text: str) -> tuple[datetime, timedelta]:
-    """When it begins and how long it is; what is written without a zone is in the current one."""
+    """When it begins and how long it is; what is written without a zone is UTC, as in all links."""
     lower = text.lower()
     try:
         if found := _AGO.fullmatch(lower):
@@ -54,8 +52,7 @@ def _read(text: str) -> tuple[datetime, timedelta]:
 
 
 def _midnight() -> datetime:
-    now = timezone.localtime(database_clock.utcnow())
-    return now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return database_clock.utcnow().replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _moment(text: str) -> tuple[datetime, timedelta]:
@@ -65,4 +62,4 @@ def _moment(text: str) -> tuple[datetime, timedelta]:
         raise NotATime
     at = datetime.fromisoformat(text.upper())
     length = timedelta(0) if found[2] else _SECOND if found[1] else _MINUTE if len(bare) > 10 else _DAY
-    return at if at.tzinfo else timezone.make_aware(at), length
+    return at if at.tzinfo else at.replace(tzinfo=UTC), length
