@@ -27,8 +27,8 @@ TCP_USER_TIMEOUT_MS = 30_000
 SWEEP_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
 GRACEFUL_SECONDS = 4
-# For the calls of a process whose code was edited.
-LEAVE_SECONDS = 60.0
+# For the calls of a process whose code was edited: longer than any may run.
+LEAVE_SECONDS = 960.0
 # What a page of the console says is short.
 WEBSOCKET_BYTES = 16 * 1024
 
@@ -134,7 +134,7 @@ class Server(uvicorn.Server):
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        mcp.drain()
+        mcp.leave()
         return not mcp.running or asyncio.get_running_loop().time() > self.leaves_by
 
 

@@ -72,10 +72,17 @@ class Application:
         if self._endpoint is not None:
             self._endpoint.connections.drain()
 
+    def leave(self) -> None:
+        """As ``drain``, when another process has taken over and this one has the time to give its answers."""
+        if self._endpoint is not None:
+            self._endpoint.connections.leave()
+
     @property
     def running(self) -> int:
-        """How many calls run in this process."""
-        return 0 if self._process is None else self._process.calls.running
+        """How many calls run in this process, and how many that run elsewhere it has to answer."""
+        if self._process is None or self._endpoint is None:
+            return 0
+        return self._process.calls.running + self._endpoint.connections.answering
 
     async def healthy(self) -> bool:
         """Whether the connections of this process to Redis work; true before its first request."""

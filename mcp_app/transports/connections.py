@@ -16,11 +16,13 @@ class Connection:
     ``announce``: has what a change of the catalogue means to this client written, by its writer or without
     waking that.
     ``listening``: what it reads answers no request of its own, but says what the server has to tell.
+    ``answering``: what it reads is the answer to its request, and can be had nowhere else.
     ``stale``: the session was changed, perhaps by another process, and must be loaded anew.
     """
 
     __slots__ = (
         "announce",
+        "answering",
         "listening",
         "principal_key",
         "session_id",
@@ -39,11 +41,13 @@ class Connection:
         standalone: bool,
         wake: Callable[[], None],
         listening: bool = False,
+        answering: bool = False,
     ) -> None:
         self.session_id = session_id
         self.principal_key = principal_key
         self.standalone = standalone
         self.listening = listening or standalone
+        self.answering = answering
         self.wake = self.announce = wake
         self.stopping = self.stale = False
         self.token = ""
@@ -61,7 +65,12 @@ class Connections:
         self._max = max_per_principal
         self._by_session: dict[str, set[Connection]] = {}
         self._by_principal: Counter[str] = Counter()
-        self._draining = False
+        self._draining = self._leaving = False
+
+    @property
+    def answering(self) -> int:
+        """How many read an answer that cannot be resumed."""
+        return sum(connection.answering for connection in self._all())
 
     @property
     def open(self) -> int:
@@ -82,7 +91,7 @@ class Connections:
 
     def add(self, connection: Connection) -> None:
         """A connection opened."""
-        connection.stopping = self._draining
+        connection.stopping = self._draining or (self._leaving and not connection.answering)
         self._by_session.setdefault(connection.session_id, set()).add(connection)
         self._by_principal[connection.principal_key] += 1
 
@@ -130,6 +139,13 @@ class Connections:
         self._draining = True
         for connection in self._all():
             connection.stop()
+
+    def leave(self) -> None:
+        """Close what goes on at the process that has taken over; an answer of this one is still given."""
+        self._leaving = True
+        for connection in self._all():
+            if not connection.answering:
+                connection.stop()
 
     def _all(self) -> Iterable[Connection]:
         return [connection for of_session in self._by_session.values() for connection in of_session]

@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Self
@@ -15,6 +16,7 @@ import pytest
 from tests.process.installation import Installation, wait_until
 from tests.process.test_own_apps import manage
 from tests.raw_http import EventStream, Mcp
+from tests.raw_modern import Modern
 
 pytestmark = pytest.mark.process
 pytest.importorskip("watchfiles", reason="requirements-dev.txt is not installed")
@@ -175,6 +177,23 @@ def test_a_call_that_runs_through_an_edit_finishes_and_new_calls_run_the_edited_
     assert "later" in json.dumps(client.tool(name, file=str(quick)))
     slow.touch()
     assert "earlier" in answer_of(call, client)
+
+
+def test_a_call_of_2026_07_28_which_nothing_can_resume_is_answered_through_edits(
+    tools: Tools, client: Mcp, tmp_path: Path
+) -> None:
+    tools.edit(client, "before")
+    slow = tmp_path / "slow"
+    asked = {"name": "word_when", "arguments": {"file": str(slow)}}
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(Modern(tools.installation.port).request, "tools/call", asked)
+        wait_until(Path(f"{slow}.begun").exists, 30.0, "the call runs")
+        # The second takes longer than a process that must stop would wait.
+        tools.edit(client, "between")
+        tools.edit(client, "after")
+        assert not call.done()
+        slow.touch()
+        assert "before" in json.dumps(call.result(60.0))
 
 
 def answer_of(stream: EventStream, client: Mcp) -> str:

@@ -51,7 +51,9 @@ class ExchangeStream(SseResponse):
         if reply.is_plain:
             return await self._answer_plainly()
         self._connections.admit(self._principal.key)
-        connection = Connection(record_id, self._principal.key, standalone=False, wake=reply.wake)
+        connection = Connection(
+            record_id, self._principal.key, standalone=False, wake=reply.wake, answering=True
+        )
         try:
             with self._registered(connection, receive) as gone:
                 return await self._follow(scope, gone, connection)

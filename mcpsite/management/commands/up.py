@@ -38,8 +38,6 @@ REDIS_STAGE, WORKER_STAGE, WEB_STAGE = range(3)
 HEALTHY_SECONDS = 60.0
 # A machine that has ten times too much to do lets no process wait for so long.
 SILENCE_SECONDS = 10.0
-# No tool may run for longer.
-LONGEST_CALL_SECONDS = 960.0
 
 
 class Command(BaseCommand):
@@ -158,7 +156,7 @@ def worker(environment: Environment, redis_url: str, generation: int = 0, *, rel
         silence_seconds=SILENCE_SECONDS,
         asks_permission=reload,
         leave_signal=signal.SIGHUP,
-        leave_seconds=LONGEST_CALL_SECONDS,
+        leave_seconds=LEAVE_SECONDS,
     )
 
 

@@ -14,10 +14,18 @@ class Opened:
     """A connection that counts how often it was woken."""
 
     def __init__(
-        self, connections: Connections, session: str = "s", principal: str = "ada", *, token: str = ""
+        self,
+        connections: Connections,
+        session: str = "s",
+        principal: str = "ada",
+        *,
+        token: str = "",
+        answering: bool = False,
     ) -> None:
         self.woken = 0
-        self.connection = Connection(session, principal, standalone=bool(token), wake=self._wake)
+        self.connection = Connection(
+            session, principal, standalone=bool(token), wake=self._wake, answering=answering
+        )
         self.connection.token = token
         connections.add(self.connection)
 
@@ -97,6 +105,18 @@ def test_a_process_that_ends_stops_everything(connections: Connections) -> None:
     connections.drain()
     connections.drain()
     assert all(each.is_stopping for each in opened)
+
+
+def test_a_process_that_another_replaces_still_gives_the_answers_that_only_it_can_give(
+    connections: Connections,
+) -> None:
+    answer, stream = Opened(connections, "s", answering=True), Opened(connections, "s", token="t")
+    connections.leave()
+    later = Opened(connections, "s", answering=True), Opened(connections, "s")
+    assert [each.is_stopping for each in (answer, stream, *later)] == [False, True, False, True]
+    assert connections.answering == 2
+    connections.drain()
+    assert answer.is_stopping
 
 
 def test_a_connection_may_close_while_others_are_woken(connections: Connections) -> None:

@@ -181,6 +181,16 @@ async def test_a_process_that_stops_lets_end_what_ends_soon(server: Server, desk
     assert (await exchange.done()).json["result"]["content"][0]["text"] == "done"
 
 
+async def test_a_process_that_another_replaces_lets_end_what_it_answers(server: Server, desk: Desk) -> None:
+    exchange = slow(server, **TOKEN)
+    await exchange.until(b"notifications/progress")
+    server.endpoint.connections.leave()
+    assert server.endpoint.connections.answering == 1
+    desk.go_on.set()
+    assert (await exchange.done()).messages[-1]["result"]["content"][0]["text"] == "done"
+    assert server.endpoint.connections.answering == 0
+
+
 @pytest.mark.requirement("SEC-07", "T-MOD-12")
 async def test_one_stream_too_many_is_refused_with_the_id(streams: Streams, desk: Desk) -> None:
     server = Server(streams, max_streams_per_principal=1)
