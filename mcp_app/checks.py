@@ -17,6 +17,7 @@ from django.contrib.staticfiles import finders
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS, router
 from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
@@ -45,7 +46,7 @@ def settings_are_usable(**_: Any) -> list[CheckMessage]:
     except (ImproperlyConfigured, ValueError) as wrong:
         hint = "See docs/settings.md for the keys of MCP, their types and their defaults."
         return [Error(str(wrong), hint=hint, id="mcp_app.E001")]
-    found = [*_judged(installation), *_hosts(), *_credentials(), *_asgi(), *_folders()]
+    found = [*_judged(installation), *_routers(), *_hosts(), *_credentials(), *_asgi(), *_folders()]
     return found + list(_admin()) if apps.is_installed("django.contrib.admin") else found
 
 
@@ -62,6 +63,27 @@ def _judged(installation: Installation) -> Iterator[CheckMessage]:
         for finding in check(installation):
             if finding.level != Level.OK:
                 yield kind(f"{finding.text}.", hint=finding.remedy, id=name)
+
+
+def _routers() -> Iterator[CheckMessage]:
+    """Some statements of ours are SQL for ``default``: rows that a router has elsewhere are two truths."""
+    ours = [model for model in apps.get_models() if model.__module__.startswith("mcp_app.")]
+    elsewhere = {
+        alias
+        for model in ours
+        for alias in (router.db_for_read(model), router.db_for_write(model))
+        if alias != DEFAULT_DB_ALIAS
+    }
+    if elsewhere or not all(router.allow_migrate_model(DEFAULT_DB_ALIAS, model) for model in ours):
+        labels = " and ".join(sorted({repr(model._meta.app_label) for model in ours}))
+        where = " and ".join(map(repr, sorted(elsewhere))) or "another database"
+        yield Error(
+            f"DATABASE_ROUTERS have tables of this app in {where}: "
+            f"they must be in {DEFAULT_DB_ALIAS!r}, to read and to write.",
+            hint=f"Have your routers return None, or {DEFAULT_DB_ALIAS!r}, for the app labels {labels}; "
+            "allow_migrate must not forbid them there. A copy for reading is too late for them.",
+            id="mcp_app.E031",
+        )
 
 
 def _hosts() -> Iterator[CheckMessage]:

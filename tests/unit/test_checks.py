@@ -35,6 +35,49 @@ def mcp(**changed: Any) -> dict[str, Any]:
     return {"MCP": {**settings.MCP, **changed}}
 
 
+class OfAnother:
+    """A router that has everything of an app in another database."""
+
+    label = "shop"
+
+    def db_for_read(self, model: Any, **_: Any) -> str | None:
+        return "elsewhere" if model._meta.app_label == self.label else None
+
+    db_for_write = db_for_read
+
+    def allow_migrate(self, database: str, label: str, **_: Any) -> bool | None:
+        return database == "elsewhere" if label == self.label else None
+
+
+class OfOurs(OfAnother):
+    label = "mcp_app"
+
+
+class CopiesForReading:
+    def db_for_read(self, model: Any, **_: Any) -> str:
+        return "copy"
+
+
+class Nowhere:
+    def allow_migrate(self, *_: Any, **__: Any) -> bool:
+        return False
+
+
+def test_routers_may_have_models_anywhere_but_not_ours() -> None:
+    here = f"{__name__}."
+    with override_settings(DATABASE_ROUTERS=[here + "OfAnother"]):
+        assert "mcp_app.E031" not in found()
+    for name, told in (
+        ("OfOurs", "in 'elsewhere':"),
+        ("CopiesForReading", "in 'copy':"),
+        ("Nowhere", "in another database:"),
+    ):
+        with override_settings(DATABASE_ROUTERS=[here + name]):
+            message = found()["mcp_app.E031"]
+        assert told in message.msg
+        assert "'mcp_app' and 'mcp_oauth'" in str(message.hint)
+
+
 def test_the_settings_of_this_project_are_all_right() -> None:
     assert found() == {}
 
