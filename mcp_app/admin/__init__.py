@@ -5,8 +5,20 @@ from django.apps import apps
 from mcp_app.admin import access, audit, doctor, people, sessions
 from mcp_app.admin.calls import approvals, call_list
 from mcp_app.admin.entries import catalogue, drafts
+from mcp_app.admin.identity import external
 
 if apps.is_installed("mcp_app.oauth"):
     from mcp_app.admin import oauth  # noqa: F401 - importing registers
 
-__all__ = ["access", "approvals", "audit", "call_list", "catalogue", "doctor", "drafts", "people", "sessions"]
+__all__ = [
+    "access",
+    "approvals",
+    "audit",
+    "call_list",
+    "catalogue",
+    "doctor",
+    "drafts",
+    "external",
+    "people",
+    "sessions",
+]

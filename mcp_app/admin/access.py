@@ -1,12 +1,8 @@
-"""Owns the pages of API keys and of who somebody of an identity provider is here.
-
-Keys are issued and revoked; the secret is shown once, and never stored or logged.
-"""
+"""Owns the pages of API keys: issued and revoked; the secret is shown once, and never stored or logged."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
@@ -15,19 +11,16 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ReadOnlyAdmin, object_button
+from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
-from mcp_app.admin.markup import badge, moment
+from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.auth.services import issue_api_key, key_states, login_name, revoke_api_key
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
-from mcp_app.models import ApiKey, ExternalIdentity
+from mcp_app.models import ApiKey
 from mcp_app.text import marked, visible
-
-# A provider may say any time at all; a page can show no later one.
-_LATEST: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 
 
 class ApiKeyForm(IssuedForm[ApiKey]):
@@ -137,40 +130,3 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         """Active, expired or revoked."""
         name = state_of(key)
         return badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
-
-
-@admin.register(ExternalIdentity)
-class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
-    """Who somebody of an identity provider is here. Made when they come, gone with their user."""
-
-    list_display = ("subject_shown", "person", "state", "issuer_shown", "first_seen", "groups_told")
-    list_display_links = ("subject_shown",)
-    list_select_related = ("user",)
-    list_filter = ("issuer",)
-    search_help_text = "User, subject or issuer."
-    fields = list_display
-
-    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """By the name that a project's users have."""
-        return (login_name("user"), "subject", "issuer")
-
-    def has_delete_permission(self, request: HttpRequest, obj: ExternalIdentity | None = None) -> bool:
-        """Not here: the next login would make it again. It may go together with its user."""
-        return not self.is_on_own_pages(request) and request.user.has_perm("mcp_app.delete_externalidentity")
-
-    subject_shown = text_column("subject", "subject", ordering="subject")
-    issuer_shown = text_column("issuer", "issuer", ordering="issuer")
-    person = text_column("user", "user", ordering="user")
-    first_seen = time_column("first seen", "created_at")
-
-    @admin.display(description="state")
-    def state(self, identity: ExternalIdentity) -> SafeString:
-        """Whether they may come in."""
-        return badge("active", "good") if identity.user.is_active else badge("locked out", "bad")
-
-    @admin.display(description="groups told", ordering="groups_at")
-    def groups_told(self, identity: ExternalIdentity) -> SafeString:
-        """When the provider last said which groups they are in."""
-        if identity.groups_at is None:
-            return visible("never")
-        return moment(datetime.fromtimestamp(max(0, min(identity.groups_at, _LATEST)), UTC))

@@ -249,6 +249,29 @@ def log_in(visitor: Reader, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
+def elsewhere() -> Iterator[LiveServer]:
+    """A server that accepts the tokens of a provider, which is not there."""
+    env = {"MCP_AUTH": "external", "OAUTH_ISSUER": "http://127.0.0.1:9", "OAUTH_AUDIENCE": "api://mcp"}
+    with LiveServer(web_processes=1, env=env) as running:
+        running.shell("from tests.admin_seed import people; people()")
+        yield running
+
+
+def test_an_operator_can_read_how_the_provider_is_and_why_a_token_is_refused(
+    elsewhere: LiveServer, chromium: Browser, look: tuple[str, int]
+) -> None:
+    base = elsewhere.url.removesuffix("/mcp")
+    visitor = reader(chromium, base, look, sign_in(chromium, base, "root"))
+    visitor.goto("provider", "/admin/mcp_app/externalidentity/")
+    visitor.page.get_by_label("Test a token").fill("no token at all")
+    visitor.page.get_by_role("button", name="Test", exact=True).click()
+    expect(visitor.page.get_by_role("alert")).to_contain_text("Refused")
+    visitor.read("token-tried")
+    visitor.page.context.close()
+    assert not visitor.wrong, json.dumps(visitor.wrong, indent=1)
+
+
+@pytest.fixture(scope="module")
 def company() -> Iterator[LiveServer]:
     """A server whose people log in by a provider, which is not there."""
     pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")

@@ -11,10 +11,12 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from urllib.parse import urlencode
 
+import httpx2
 import pytest
 
 from tests import node
-from tests.integration.oauth.person import NAME, PASSWORD, Person
+from tests.bounds import SLACK
+from tests.integration.oauth.person import CALLBACK, DOCUMENT, NAME, PASSWORD, PUBLISHED, Person
 from tests.interop import npm
 from tests.live import LiveServer
 
@@ -22,7 +24,19 @@ pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
 PEOPLE = f"""
 from django.contrib.auth import get_user_model
 get_user_model().objects.create_user({NAME!r}, password={PASSWORD!r})
+get_user_model().objects.create_superuser("root", password={PASSWORD!r})
 """
+ENTERED = f"""
+import json
+from mcp_app.oauth.registration import enter, kept
+said = {{"client_name": "Entered", "redirect_uris": [{CALLBACK!r}],
+        "token_endpoint_auth_method": "client_secret_basic"}}
+client, secret = enter(kept(said), actor=None)
+print(json.dumps([client.client_id, secret]))
+"""
+# Promised to everybody who takes a credential away (S5), with the time between two looks at it.
+REVOKED_SECONDS = 12.0
+_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 
@@ -35,8 +49,15 @@ def guarded() -> Iterator[LiveServer]:
         assert not running.trouble(), running.logs()[-4000:]
 
 
-def run(command: list[str], send_back: Callable[[subprocess.Popen[str], str], None]) -> str:
-    """What a program prints that has a person open one address; ``send_back`` tells it the way back."""
+def run(
+    command: list[str],
+    send_back: Callable[[subprocess.Popen[str], str], None],
+    disconnected: Callable[[subprocess.Popen[str]], None] | None = None,
+) -> str:
+    """What a program prints that has a person open one address; ``send_back`` tells it the way back.
+
+    ``disconnected`` does so when it says that it may be.
+    """
     printed = []
     with subprocess.Popen(
         command,
@@ -55,22 +76,69 @@ def run(command: list[str], send_back: Callable[[subprocess.Popen[str], str], No
                 person = Person()
                 asyncio.run(person.open(found[0]))
                 send_back(program, urlencode(person.way_back))
+            if disconnected is not None and line.strip() == "DISCONNECT":
+                disconnected(program)
         over.cancel()
     assert program.returncode == 0, "".join(printed)[-4000:]
     return "".join(printed)
 
 
-def test_the_typescript_client_logs_in_calls_and_renews(guarded: LiveServer) -> None:
-    script = npm.beside_packages("oauth.mjs")
+def told(program: subprocess.Popen[str], line: str) -> None:
+    """Write a line to a program."""
+    assert program.stdin is not None
+    program.stdin.write(line + "\n")
+    program.stdin.flush()
 
-    def by_input(program: subprocess.Popen[str], query: str) -> None:
-        assert program.stdin is not None
-        program.stdin.write(query + "\n")
-        program.stdin.flush()
 
-    printed = run([node.executable(), str(script), guarded.url], by_input)
+def known_by(server: LiveServer, way: str) -> dict[str, str]:
+    """What a client knows of itself before it comes."""
+    if way == "document":
+        server.shell(PUBLISHED)
+        return {"document": DOCUMENT}
+    if way == "entered":
+        printed = server.shell(ENTERED)
+        client_id, secret = json.loads(printed.strip().splitlines()[-1])
+        return {"client_id": client_id, "client_secret": secret}
+    return {}
+
+
+def disconnect(server: LiveServer) -> None:
+    """An operator opens the admin's list and ends every connection that is shown."""
+    base = server.url.removesuffix("/mcp")
+    with httpx2.Client(base_url=base, follow_redirects=True) as admin:
+        token = _TOKEN.search(admin.get("/admin/login/").text)
+        assert token
+        form = {"csrfmiddlewaretoken": token[1], "username": "root", "password": PASSWORD, "next": "/admin/"}
+        assert admin.post("/admin/login/", data=form).status_code == 200
+        page = admin.get("/admin/mcp_oauth/connection/").text
+        token, chosen = _TOKEN.search(page), re.findall(r'name="_selected_action"[^>]*value="(\d+)"', page)
+        chosen = chosen or re.findall(r'value="(\d+)"[^>]*name="_selected_action"', page)
+        assert token
+        assert chosen, page[:2000]
+        form = {"csrfmiddlewaretoken": token[1], "action": "end_connections", "_selected_action": chosen}
+        answer = admin.post("/admin/mcp_oauth/connection/", data=form)
+        assert answer.status_code == 200, answer.text[:2000]
+
+
+@pytest.mark.parametrize("way", ["registered", "document", "entered"])
+def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_with_its_connection(
+    guarded: LiveServer, way: str
+) -> None:
+    script, known = npm.beside_packages("oauth.mjs"), known_by(guarded, way)
+
+    def by_admin(program: subprocess.Popen[str]) -> None:
+        disconnect(guarded)
+        told(program, "done")
+
+    command = [node.executable(), str(script), guarded.url, json.dumps(known)]
+    printed = run(command, told, by_admin)
     report = json.loads(printed.strip().splitlines()[-1])
-    assert report == {"first": {"result": 5}, "second": {"result": 5}, "renewed": True}
+    if way != "registered":
+        assert report["client_id"] == known.get("client_id", DOCUMENT)
+    assert report["first"] == {"result": 5}
+    assert report["renewed"] == [{"result": 5}] * 5
+    assert (report["pairs"], report["opened"]) == (1, 1)
+    assert report["seconds"] < REVOKED_SECONDS + SLACK
 
 
 def test_the_conformance_suite_finds_an_authorization_server(guarded: LiveServer) -> None:

@@ -70,6 +70,7 @@ class Keys:
         self._lock = threading.Lock()
         self._arriving: Future[None] | None = None
         self._fetched_at = self._ask_at = float("-inf")
+        self._error = ""
 
     def arriving(self, kid: str | None) -> Future[None] | None:
         """What to wait for before a token of that key can be judged; None if nothing would change that.
@@ -96,6 +97,12 @@ class Keys:
             return fitting if len(fitting) == 1 else ()
         return tuple(key for key in fitting if key.kid == kid)
 
+    def state(self) -> tuple[tuple[Key, ...], float | None, str]:
+        """The keys, how many seconds ago they were fetched, and why the last fetch since then failed."""
+        with self._lock:
+            age = time.monotonic() - self._fetched_at if self._keys else None
+            return self._keys, age, self._error
+
     def _has(self, kid: str | None) -> bool:
         return kid is None or any(key.kid == kid for key in self._keys)
 
@@ -120,6 +127,7 @@ class Keys:
             return usable(await self._fetch())
         except KeysAway as away:
             log.warning("The keys of the identity provider could not be fetched: %s", away)
+            self._error = str(away)
             return ()
 
     def _replace(self, keys: tuple[Key, ...]) -> None:
@@ -128,7 +136,7 @@ class Keys:
         if {key.kid for key in keys} != {key.kid for key in self._keys}:
             log.info("Usable keys of the identity provider: %d", len(keys))
         with self._lock:
-            self._keys, self._fetched_at = keys, time.monotonic()
+            self._keys, self._fetched_at, self._error = keys, time.monotonic(), ""
 
 
 def usable(published: Iterable[Any]) -> tuple[Key, ...]:

@@ -27,12 +27,12 @@ def find_principal(token: str) -> Principal | None:
     Raises Unavailable while the keys of its issuer cannot be had. Waits for them, unless ``arriving`` was
     waited for.
     """
-    verification = _verification()
-    if verification is None:
+    held = verification()
+    if held is None:
         return None
-    if (awaited := verification.arriving(token)) is not None:
+    if (awaited := held.arriving(token)) is not None:
         awaited.result()
-    claims = verification.claims_of(token)
+    claims = held.claims_of(token)
     if claims is None:
         return None
     user = person_of(claims)
@@ -52,17 +52,18 @@ def find_principal(token: str) -> Principal | None:
 
 def arriving(token: str) -> Future[None] | None:
     """What async code waits for before ``find_principal`` can answer without waiting; None for nothing."""
-    verification = _verification() if token.startswith(PREFIX) else None
-    return None if verification is None else verification.arriving(token)
+    held = verification() if token.startswith(PREFIX) else None
+    return None if held is None else held.arriving(token)
 
 
 def prepare() -> None:
     """Have the keys fetched before the first token comes."""
-    if (verification := _verification()) is not None:
-        verification.keys.arriving(None)
+    if (held := verification()) is not None:
+        held.keys.arriving(None)
 
 
-def _verification() -> Verification | None:
+def verification() -> Verification | None:
+    """What verifies the provider's tokens in this process; None without a provider."""
     global _held  # noqa: PLW0603 - one for the process, as long as its settings are the same
     if not names_provider():
         return None

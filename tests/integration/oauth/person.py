@@ -78,8 +78,25 @@ class Person:
         return await browser.post(target, data={**hidden, **form})
 
 
-def provider(url: str, memory: Memory, person: Person) -> OAuthClientProvider:
-    """The official client's own way to log in."""
+# The id of a client that publishes a document, and what the server has read there: no test reaches the
+# internet, and the guarded fetch reaches nothing else.
+DOCUMENT = "https://client.example/metadata.json"
+PUBLISHED = f"""
+import orjson
+from mcp_app.egress.client import Fetched
+from mcp_app.oauth.documents import find_or_fetch
+
+async def fetch(url, policy):
+    said = {{"client_id": url, "client_name": "Published", "redirect_uris": [{CALLBACK!r}],
+            "token_endpoint_auth_method": "none"}}
+    return Fetched(url, 200, "application/json", "", orjson.dumps(said), "max-age=86400")
+
+find_or_fetch({DOCUMENT!r}, fetch)
+"""
+
+
+def provider(url: str, memory: Memory, person: Person, document: str | None = None) -> OAuthClientProvider:
+    """The official client's own way to log in; ``document`` is the address that it is known by."""
     said = OAuthClientMetadata(
         redirect_uris=[CALLBACK],  # type: ignore[list-item]
         client_name="Python client",
@@ -87,4 +104,4 @@ def provider(url: str, memory: Memory, person: Person) -> OAuthClientProvider:
         response_types=["code"],
         token_endpoint_auth_method="none",
     )
-    return OAuthClientProvider(url, said, memory, person.open, person.back)
+    return OAuthClientProvider(url, said, memory, person.open, person.back, client_metadata_url=document)

@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull
 
 from tests.bounds import SLACK
-from tests.integration.oauth.person import CALLBACK, Memory, Person, provider
+from tests.integration.oauth.person import CALLBACK, DOCUMENT, PUBLISHED, Memory, Person, provider
 from tests.live import LiveServer
 
 pytestmark = [pytest.mark.process]
@@ -30,9 +31,11 @@ REVOKED_SECONDS = 12.0
 
 
 @asynccontextmanager
-async def connected(server: LiveServer, memory: Memory, person: Person) -> AsyncIterator[Client]:
+async def connected(
+    server: LiveServer, memory: Memory, person: Person, auth: OAuthClientProvider | None = None
+) -> AsyncIterator[Client]:
     async with (
-        httpx2.AsyncClient(auth=provider(server.url, memory, person), timeout=60) as http,
+        httpx2.AsyncClient(auth=auth or provider(server.url, memory, person), timeout=60) as http,
         Client(streamable_http_client(server.url, http_client=http)) as client,
     ):
         yield client
@@ -70,6 +73,44 @@ async def test_a_client_entered_by_hand_logs_in_with_its_secret(server: LiveServ
     memory = Memory(known)
     async with connected(server, memory, Person()) as client:
         assert await added(client) == {"result": 5}
+
+
+@pytest.mark.requirement("AUTH-41")
+async def test_a_client_that_publishes_a_document_logs_in_without_registering(server: LiveServer) -> None:
+    await asyncio.to_thread(server.shell, PUBLISHED)
+    memory, person = Memory(), Person()
+    own_way = provider(server.url, memory, person, DOCUMENT)
+    async with connected(server, memory, person, own_way) as client:
+        assert await added(client) == {"result": 5}
+    assert person.opened == 1
+    assert memory.client is not None
+    assert memory.client.client_id == DOCUMENT
+
+
+@pytest.mark.requirement("AUTH-36")
+async def test_five_clients_of_one_person_that_share_a_token_renew_it_at_once_and_stay_connected(
+    server: LiveServer,
+) -> None:
+    memory, person = Memory(), Person()
+    first = provider(server.url, memory, person)
+    async with connected(server, memory, person, first) as client:
+        await added(client)
+
+    async def later() -> Memory:
+        """As in a program that runs after the hour: it knows what the first one stored."""
+        own = Memory(memory.client)
+        own.tokens = memory.tokens
+        own_way = provider(server.url, own, person)
+        own_way.context.oauth_metadata = first.context.oauth_metadata
+        own_way.context.token_expiry_time = 1.0
+        async with connected(server, own, person, own_way) as client:
+            assert await added(client) == {"result": 5}
+        return own
+
+    kept = await asyncio.gather(*(later() for _ in range(5)))
+    assert person.opened == 1
+    assert len({own.tokens.access_token for own in kept if own.tokens}) == 1
+    assert kept[0].tokens != memory.tokens
 
 
 @pytest.mark.requirement("AUTH-36")

@@ -1,52 +1,74 @@
 // The TypeScript client logs in by its own means: prints the address to open, reads the way back from standard
-// input, calls a tool, refreshes, calls again, and prints a report. node oauth.mjs <url>
+// input, calls a tool, refreshes in five clients at once, calls again, says that it may be disconnected, calls
+// until it is, and prints a report. node oauth.mjs <url> <what it is known by, as JSON>
 
 import { createInterface } from "node:readline/promises";
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
 
-const [url] = process.argv.slice(2);
+const [url, known] = process.argv.slice(2);
+const { document, ...entered } = JSON.parse(known ?? "{}");
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const kept = {};
-const provider = {
-  redirectUrl: "http://127.0.0.1:33418/callback",
-  clientMetadata: {
-    client_name: "TypeScript client",
-    redirect_uris: ["http://127.0.0.1:33418/callback"],
-    grant_types: ["authorization_code", "refresh_token"],
-    response_types: ["code"],
-    token_endpoint_auth_method: "none",
-  },
-  state: () => "as sent",
-  clientInformation: () => kept.client,
-  saveClientInformation: (client) => void (kept.client = client),
-  tokens: () => kept.tokens,
-  saveTokens: (tokens) => void (kept.tokens = tokens),
-  redirectToAuthorization: (address) => void console.log(address.href),
-  saveCodeVerifier: (verifier) => void (kept.verifier = verifier),
-  codeVerifier: () => kept.verifier,
-};
+let opened = 0;
 
-async function called(transport) {
+function remembering(kept) {
+  return {
+    kept,
+    redirectUrl: "http://127.0.0.1:33418/callback",
+    clientMetadataUrl: document,
+    clientMetadata: {
+      client_name: "TypeScript client",
+      redirect_uris: ["http://127.0.0.1:33418/callback"],
+      grant_types: ["authorization_code", "refresh_token"],
+      response_types: ["code"],
+      token_endpoint_auth_method: "none",
+    },
+    state: () => "as sent",
+    clientInformation: () => kept.client,
+    saveClientInformation: (client) => void (kept.client = client),
+    tokens: () => kept.tokens,
+    saveTokens: (tokens) => void (kept.tokens = tokens),
+    redirectToAuthorization: (address) => {
+      if (opened++ === 0) console.log(address.href);
+    },
+    saveCodeVerifier: (verifier) => void (kept.verifier = verifier),
+    codeVerifier: () => kept.verifier,
+  };
+}
+
+async function called(provider) {
   const client = new Client({ name: "interop", version: "1" });
-  await client.connect(transport);
+  await client.connect(transport(provider));
   const result = await client.callTool({ name: "add", arguments: { a: 2, b: 3 } });
   await client.close();
   return result.structuredContent;
 }
 
-const open = () => new StreamableHTTPClientTransport(new URL(url), { authProvider: provider });
-const first = open();
-try {
-  await called(first);
-} catch (error) {
-  if (!(error instanceof UnauthorizedError) && !(error.cause instanceof UnauthorizedError)) throw error;
-}
+const transport = (provider) => new StreamableHTTPClientTransport(new URL(url), { authProvider: provider });
+const unauthorized = (error) => error instanceof UnauthorizedError || error.cause instanceof UnauthorizedError;
+// The client renews before it gives up, and is told that its refresh token ended, too.
+const over = (error) => unauthorized(error) || error.code === "invalid_grant";
+
+const provider = remembering("client_id" in entered ? { client: entered } : {});
+const first = transport(provider);
+const client = new Client({ name: "interop", version: "1" });
+await client.connect(first).catch((error) => {
+  if (!unauthorized(error)) throw error;
+});
 await first.finishAuth(new URLSearchParams((await lines.next()).value));
-const report = { first: await called(open()) };
-const before = kept.tokens.access_token;
-// As after the hour: the token is refused, and the client renews it without a browser.
-kept.tokens = { ...kept.tokens, access_token: "mcpat_over" };
-report.second = await called(open());
-report.renewed = kept.tokens.access_token !== before && kept.tokens.access_token !== "mcpat_over";
+const report = { first: await called(provider), client_id: provider.kept.client?.client_id ?? document };
+// As after the hour, in five programs that share what they know: the token is refused, and each renews it.
+const expired = { ...provider.kept.tokens, access_token: "mcpat_over" };
+const five = [1, 2, 3, 4, 5].map(() => remembering({ ...provider.kept, tokens: expired }));
+report.renewed = await Promise.all(five.map(called));
+report.pairs = new Set(five.map(({ kept }) => JSON.stringify([kept.tokens.access_token, kept.tokens.refresh_token]))).size;
+report.opened = opened;
+provider.kept.tokens = five[0].kept.tokens;
+console.log("DISCONNECT");
+await lines.next();
+const ended = Date.now();
+while (await called(provider).then(() => true, (error) => !over(error) && Promise.reject(error))) {
+  await new Promise((resolve) => setTimeout(resolve, 200));
+}
+report.seconds = (Date.now() - ended) / 1000;
 console.log(JSON.stringify(report));
 process.exit(0);

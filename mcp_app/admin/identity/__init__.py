@@ -1,0 +1,1 @@
+"""The people of an identity provider, and how the provider is."""

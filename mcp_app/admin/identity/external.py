@@ -1,0 +1,90 @@
+"""Owns the page of who somebody of an identity provider is here, and of how the provider is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.safestring import SafeString
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
+
+from mcp_app.admin.base import ReadOnlyAdmin
+from mcp_app.admin.columns import text_column, time_column
+from mcp_app.admin.identity.provider import provider_state, verdict_on
+from mcp_app.admin.markup import badge, moment
+from mcp_app.auth.services import login_name
+from mcp_app.auth.site import names_provider
+from mcp_app.models import ExternalIdentity
+from mcp_app.text import visible
+
+# A provider may say any time at all; a page can show no later one.
+_LATEST: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
+
+
+@admin.register(ExternalIdentity)
+class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
+    """Who somebody of an identity provider is here. Made when they come, gone with their user."""
+
+    change_list_template = "mcp_admin/identities.html"
+    list_display = ("subject_shown", "person", "state", "issuer_shown", "first_seen", "groups_told")
+    list_display_links = ("subject_shown",)
+    list_select_related = ("user",)
+    list_filter = ("issuer",)
+    search_help_text = "User, subject or issuer."
+    fields = list_display
+
+    def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
+        """By the name that a project's users have."""
+        return (login_name("user"), "subject", "issuer")
+
+    def has_delete_permission(self, request: HttpRequest, obj: ExternalIdentity | None = None) -> bool:
+        """Not here: the next login would make it again. It may go together with its user."""
+        return not self.is_on_own_pages(request) and request.user.has_perm("mcp_app.delete_externalidentity")
+
+    def has_test_permission(self, request: HttpRequest) -> bool:
+        """Trying a token has its signature checked, and says why it is refused."""
+        return self.has_view_permission(request) and request.user.has_perm("mcp_app.run_doctor")
+
+    def get_urls(self) -> list[URLPattern]:
+        """The address that tries a token, too."""
+        trying = sensitive_post_parameters("token")(self.try_token)
+        name = "mcp_app_externalidentity_try_token"
+        return [path("try-token/", self.admin_site.admin_view(trying), name=name), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """The list, under how the provider is."""
+        more = {"provider": provider_state(), "can_try": self.has_test_permission(request)}
+        return super().changelist_view(request, {**more, **(extra_context or {})})
+
+    @sensitive_variables()
+    def try_token(self, request: HttpRequest) -> HttpResponse:
+        """What this process says to a token; it is kept nowhere, and nobody is made or changed by it."""
+        if not self.has_test_permission(request):
+            raise PermissionDenied
+        if request.method != "POST" or not names_provider():
+            return HttpResponseRedirect(self.page_url("changelist"))
+        verdict = verdict_on(request.POST.get("token", "").strip())
+        context = {**self.object_context(request, "Test of a token"), "verdict": verdict}
+        return TemplateResponse(request, "mcp_admin/token_tried.html", context)
+
+    subject_shown = text_column("subject", "subject", ordering="subject")
+    issuer_shown = text_column("issuer", "issuer", ordering="issuer")
+    person = text_column("user", "user", ordering="user")
+    first_seen = time_column("first seen", "created_at")
+
+    @admin.display(description="state")
+    def state(self, identity: ExternalIdentity) -> SafeString:
+        """Whether they may come in."""
+        return badge("active", "good") if identity.user.is_active else badge("locked out", "bad")
+
+    @admin.display(description="groups told", ordering="groups_at")
+    def groups_told(self, identity: ExternalIdentity) -> SafeString:
+        """When the provider last said which groups they are in."""
+        if identity.groups_at is None:
+            return visible("never")
+        return moment(datetime.fromtimestamp(max(0, min(identity.groups_at, _LATEST)), UTC))

@@ -1,0 +1,97 @@
+"""How the identity provider is, as this process sees it, and what it says to one token; knows no page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from django.utils import timezone
+
+from mcp_app import conf, optional_parts
+from mcp_app.auth.external import principals
+from mcp_app.auth.site import names_provider
+from mcp_app.models import ExternalIdentity
+from mcp_app.protocol import scopes
+from mcp_app.protocol.errors import Unavailable
+
+if TYPE_CHECKING:
+    from mcp_app.auth.external.verification import Verification
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderState:
+    """``keys`` are those in use here, with their algorithms; ``error`` is why the last fetch gave none."""
+
+    issuer: str
+    keys: list[tuple[str, str]]
+    fetched_at: datetime | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``refused`` says why; "" for a good token, and who comes with it."""
+
+    refused: str
+    subject: str = ""
+    scopes: str = ""
+    groups: str = ""
+    ends: datetime | None = None
+    person: str = ""
+
+
+def provider_state() -> ProviderState | None:
+    """The provider of ``AUTH = "external"``; None without one."""
+    held = _verification()
+    if held is None:
+        return None
+    # Never waited for: a page must not hang because a provider does.
+    held.keys.arriving(None)
+    keys, age, error = held.keys.state()
+    fetched = timezone.now() - timedelta(seconds=age) if age is not None else None
+    named = [(key.kid or "without a name", ", ".join(sorted(key.algorithms))) for key in keys]
+    return ProviderState(conf.get().oauth_issuer, named, fetched, error)
+
+
+def verdict_on(token: str) -> Verdict:
+    """What a client with this token would meet; nobody is made, linked or moved between groups."""
+    held = _verification()
+    if held is None:
+        return Verdict("No provider is configured.")
+    from mcp_app.auth.external.verification import Refused
+
+    if (awaited := held.arriving(token)) is not None:
+        awaited.result()
+    try:
+        claims = held.examine(token)
+    except Refused as refused:
+        return Verdict(str(refused))
+    except Unavailable as away:
+        return Verdict(str(away))
+    rows = ExternalIdentity.objects.select_related("user")
+    known = rows.filter(issuer=claims.issuer, subject=claims.subject).first()
+    return Verdict(
+        refused="" if claims.scopes else "It has no scope of ours (OAUTH_SCOPES), so it opens nothing.",
+        subject=claims.subject,
+        scopes=scopes.in_order(claims.scopes),
+        groups=", ".join(sorted(claims.groups)),
+        ends=datetime.fromtimestamp(min(claims.ends, 4e9), UTC),
+        person=_person(known),
+    )
+
+
+def _person(known: ExternalIdentity | None) -> str:
+    if known is not None:
+        name = known.user.get_username()
+        return name if known.user.is_active else f"{name}, who is not active and is refused"
+    settings = conf.get()
+    if settings.oauth_link_users:
+        return "somebody new: the local user of that name, if there is one who is not staff"
+    return "somebody new: a user is made" if settings.oauth_create_users else "somebody new, who is refused"
+
+
+def _verification() -> Verification | None:
+    if not names_provider() or optional_parts.PROVIDER.missing():
+        return None
+    return principals.verification()

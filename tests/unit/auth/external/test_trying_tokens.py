@@ -1,0 +1,127 @@
+"""An operator sees how the provider is, and what this server says to a token, without any effect."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client as Browser
+
+from mcp_app.auth.external import principals
+from mcp_app.models import ExternalIdentity
+from tests.identity_provider import IdentityProvider
+
+pytestmark = [pytest.mark.postgres]
+LIST = "/admin/mcp_app/externalidentity/"
+TRY = f"{LIST}try-token/"
+
+
+@pytest.fixture
+def operator(external: Any, transactional_db: None) -> Browser:
+    """The browser of somebody who may look at identities and run the doctor."""
+    external(OAUTH_AUDIENCE=["api://mcp"], OAUTH_GROUPS={"ops": "MCP operator"})
+    user = get_user_model().objects.create_user("olga", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=["view_externalidentity", "run_doctor"]))
+    browser = Browser()
+    browser.force_login(user, "django.contrib.auth.backends.ModelBackend")
+    return browser
+
+
+def tried(browser: Browser, token: str) -> str:
+    """What the page says."""
+    answer = browser.post(TRY, {"token": token})
+    assert answer.status_code == 200
+    page: str = answer.content.decode()
+    assert token not in page
+    return page
+
+
+def fetched() -> None:
+    """Wait until the provider was asked."""
+    held = principals.verification()
+    assert held is not None
+    if (awaited := held.keys.arriving(None)) is not None:
+        awaited.result()
+
+
+def test_the_list_shows_the_keys_and_when_they_were_fetched(
+    operator: Browser, provider: IdentityProvider
+) -> None:
+    fetched()
+    page = operator.get(LIST).content.decode()
+    assert provider.issuer in page
+    assert "Keys in use: " in page
+    assert "This process has no keys" not in page
+
+
+def test_the_list_shows_why_there_are_no_keys(
+    operator: Browser, external: Any, provider: IdentityProvider
+) -> None:
+    external(OAUTH_ISSUER=f"{provider.issuer}/elsewhere")
+    fetched()
+    page = operator.get(LIST).content.decode()
+    assert "This process has no keys of the provider yet." in page
+    assert "Last error: " in page
+
+
+def test_a_good_token_says_who_comes_and_makes_nobody(operator: Browser, provider: IdentityProvider) -> None:
+    token = provider.token(aud="api://mcp", sub="person-1", groups=["ops"], scope="mcp mcp:tools")
+    page = tried(operator, token)
+    for words in ("Accepted.", "person-1", "a user is made", "mcp mcp:tools", "MCP operator"):
+        assert words in page
+    assert not ExternalIdentity.objects.exists()
+    assert list(get_user_model().objects.values_list("username", flat=True)) == ["olga"]
+
+
+def test_who_is_known_is_named_and_who_is_locked_out_too(
+    operator: Browser, provider: IdentityProvider
+) -> None:
+    user = get_user_model().objects.create_user("grace")
+    ExternalIdentity.objects.create(issuer=provider.issuer, subject="person-1", user=user)
+    token = provider.token(aud="api://mcp", sub="person-1")
+    page = tried(operator, token)
+    assert "grace" in page
+    assert "a user is made" not in page
+    get_user_model().objects.filter(pk=user.pk).update(is_active=False)
+    assert "grace, who is not active and is refused" in tried(operator, token)
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"aud": "api://other"}, "another audience"),
+        ({"exp": 1_000_000_000}, "expired"),
+        ({"scope": "openid"}, "no scope of ours"),
+        ({"iss": "https://evil.example"}, "another issuer"),
+        ({"cnf": {"jkt": "x"}}, "proof of possession"),
+    ],
+)
+def test_a_token_that_is_refused_says_why_and_the_log_has_none_of_it(
+    operator: Browser,
+    provider: IdentityProvider,
+    caplog: pytest.LogCaptureFixture,
+    claims: dict[str, Any],
+    reason: str,
+) -> None:
+    token = provider.token(**{"aud": "api://mcp", **claims})
+    with caplog.at_level(logging.DEBUG):
+        page = tried(operator, token)
+    assert "Refused: " in page
+    assert reason in page
+    assert token not in caplog.text
+
+
+def test_what_is_no_token_is_refused_and_no_markup(operator: Browser) -> None:
+    for text in ("<script>alert(1)</script>", "", "a.b.c", "x" * 10_000):
+        answer = operator.post(TRY, {"token": text})
+        assert answer.status_code == 200
+        assert "<script>alert(1)" not in answer.content.decode()
+
+
+def test_without_a_provider_there_is_nothing_to_try(operator: Browser, external: Any) -> None:
+    external(AUTH="required")
+    assert "Test a token" not in operator.get(LIST).content.decode()
+    assert operator.post(TRY, {"token": "x"})["Location"] == LIST
