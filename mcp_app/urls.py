@@ -1,11 +1,13 @@
 """The pages and the API that go by Django's URLs; a project includes them where it likes.
 
-Each is there when what it is made of is: the live console with Django's admin and Channels, the REST API with
-``rest_framework`` in INSTALLED_APPS and drf-spectacular. ``manage.py check`` names what is missing.
+Each is there when what it is made of is: the search for anything with Django's admin, the live console
+with that and Channels, the REST API with ``rest_framework`` in INSTALLED_APPS and drf-spectacular.
+``manage.py check`` names what is missing.
 """
 
 from __future__ import annotations
 
+from django.apps import apps
 from django.urls import URLPattern, URLResolver, include, path
 
 from mcp_app import views
@@ -15,6 +17,13 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("connect/", views.connect, name="mcp_connect"),
     path("server.json", views.server_document, name="mcp_server_json"),
 ]
+if apps.is_installed("django.contrib.admin"):
+    # Only here: without Django's admin its modules cannot be imported.
+    from django.contrib import admin
+
+    from mcp_app.admin.finding.page import anything
+
+    urlpatterns.append(path("find/", admin.site.admin_view(anything), name="mcp_find"))
 if CONSOLE.is_there():
     urlpatterns.append(path("console/", include("mcp_app.console.urls")))
 if API.is_there():

@@ -76,6 +76,13 @@ def _account(_: HttpRequest) -> list[dict[str, Any]]:
     return [{"title": "Second factor", "link": reverse_lazy("mcp_oauth:second_factor")}]
 
 
+def _anything(request: HttpRequest) -> str:
+    """The search for anything, on the skin's own pages, too."""
+    from mcp_app.admin.base import anything_script
+
+    return anything_script()
+
+
 UNFOLD: dict[str, Any] = {
     "ACCOUNT": {"navigation": _account},
     "SITE_TITLE": "MCP server",
@@ -84,6 +91,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
     # On the skin's own pages, too: a long word must not push any of them wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
+    "SCRIPTS": [_anything],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

@@ -15,7 +15,9 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.forms import Media
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
-from django.urls import URLPattern, path, reverse
+from django.templatetags.static import static
+from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.text import marked
@@ -68,6 +70,14 @@ __all__ = [
 M = TypeVar("M", bound=Model)
 
 
+def anything_script() -> str:
+    """The script of the search for anything, with the address it asks; "" where that is not served."""
+    try:
+        return f"{static('mcp_app/anything.js')}#{reverse('mcp_find')}"
+    except NoReverseMatch:
+        return ""
+
+
 class _Labelled:
     """A row whose name is safe to look at; everything else is the row's."""
 
@@ -109,9 +119,10 @@ class ModelAdmin(SkinAdmin[M]):
     @property
     def media(self) -> Media:
         """The skin's files and ours; all local."""
-        return super().media + Media(
-            css={"all": ["mcp_app/admin.css"]}, js=["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
-        )
+        own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
+        if address := anything_script():
+            own.append(format_html('<script src="{}"></script>', address))
+        return super().media + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
 
     def url_name(self, view: str) -> str:
         """The name under which this model's page ``view`` is known to ``reverse``."""

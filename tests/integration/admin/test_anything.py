@@ -1,0 +1,105 @@
+"""The search for anything: what it finds, in which order, and for whom (S22, S11)."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from mcp_app.models import Session, Tool
+from tests.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
+from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+
+def found(client: Client, text: str) -> list[tuple[str, str]]:
+    answer = client.get(reverse("mcp_find"), {"q": text, "format": "json"})
+    assert answer.status_code == 200
+    return [(each["kind"], each["title"]) for each in answer.json()["found"]]
+
+
+def test_the_exact_name_is_first(root: Client, seeded: Seed) -> None:
+    for name in ("place_order", "place_order_fast", "search_orders"):
+        Tool.objects.create(name=name, title=f"As place_order: {name}", source="admin", preset_of=seeded.echo)
+    assert found(root, "place_order")[:2] == [("tool", "place_order"), ("tool", "place_order_fast")]
+    assert found(root, "PLACE_ORDER")[0] == ("tool", "place_order")
+
+
+def test_every_kind_is_found_by_what_names_it(root: Client, seeded: Seed) -> None:
+    named = {
+        "session": seeded.session.pk,
+        "call": seeded.call.pk.hex,
+        "message": str(seeded.message.pk),
+        "API key": seeded.key.prefix,
+        "person": seeded.viewer.get_username(),
+        "setting": "message_log_days",
+        "page": "Live messages",
+        "resource template": seeded.template.uri_template,
+    }
+    for kind, text in named.items():
+        answer = root.get(reverse("mcp_find"), {"q": text, "format": "json"})
+        urls = [each["url"] for each in answer.json()["found"] if each["kind"] == kind]
+        assert urls, (kind, text)
+        assert root.get(urls[0]).status_code == 200, urls[0]
+
+
+def test_words_lead_to_the_messages_that_say_them(root: Client, seeded: Seed) -> None:
+    answer = root.get(reverse("mcp_find"), {"q": "two words", "format": "json"})
+    (last,) = answer.json()["found"]
+    assert root.get(last["url"]).context["timeline"].form.cleaned_data["q"] == '"two words"'
+
+
+def test_nobody_is_shown_what_they_may_not_open(client_of: ClientOf, client: Client, seeded: Seed) -> None:
+    texts = ["echo", seeded.session.pk, seeded.call.pk.hex, str(seeded.message.pk), "message_log_days",
+             seeded.key.prefix, "root", "Figures"]  # fmt: skip
+    outsider, viewer = client_of("outsider"), client_of("viewer")
+    for text in texts:
+        assert found(outsider, text) == [], text
+        answer = viewer.get(reverse("mcp_find"), {"q": text, "format": "json"})
+        for each in answer.json()["found"]:
+            assert viewer.get(each["url"]).status_code == 200, each
+    assert client.get(reverse("mcp_find")).status_code == 302
+    assert outsider.post(reverse("mcp_find")).status_code == 405
+
+
+def test_one_permission_shows_one_kind(seeded: Seed) -> None:
+    user = get_user_model().objects.create_user("only", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_tool"))
+    client = Client()
+    client.force_login(user, "django.contrib.auth.backends.ModelBackend")
+    assert {kind for kind, _ in found(client, "e")} <= {"tool", "page"}
+    assert ("tool", "echo") in found(client, "echo")
+
+
+def test_what_others_wrote_is_text(root: Client, seeded: Seed) -> None:
+    Session.objects.filter(pk=seeded.session.pk).update(client_name=ALL_HOSTILE)
+    for asked in ({"q": seeded.session.pk}, {"q": ALL_HOSTILE[:100]}, {"q": "e"}, {"q": "\x00"}, {}):
+        body = root.get(reverse("mcp_find"), asked).content.decode()
+        assert not any(raw in body for raw in (*RAW_MARKUP, *RAW_HIDDEN))
+
+
+def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, seeded: Seed) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            found(root, "echo")
+        return len(captured)
+
+    before, now = queries(), timezone.now()
+    for number in range(30):
+        Session.objects.create(pk=f"{number:032x}", client_name="echo", created_at=now, last_seen_at=now)
+        Tool.objects.create(name=f"echo_{number}", source="admin", preset_of=seeded.echo)
+    assert queries() == before
+
+
+def test_every_page_has_the_box(root: Client, seeded: Seed) -> None:
+    for address in ("/admin/", page("tool", "changelist"), reverse("mcp_console:messages")):
+        assert f"anything.js#{reverse('mcp_find')}" in root.get(address).content.decode()
