@@ -8,6 +8,8 @@
   if (!address || document.documentElement.dataset.mcpAnything) return;
   document.documentElement.dataset.mcpAnything = "on";
   const TYPING = 150;
+  // The search that a page has of its own: there "/" leads to it (keys.js).
+  const OWN = "#mcp-search, #searchbar, [role=search] input[type=search]";
   let box = null;
   let asked = 0;
 
@@ -94,7 +96,7 @@
   window.addEventListener("keydown", (event) => {
     const typed = event.target instanceof Element && event.target.closest("input, textarea, select, [contenteditable]");
     const commanded = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k";
-    const slash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !typed && !document.getElementById("mcp-search");
+    const slash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !typed && !document.querySelector(OWN);
     if (!commanded && !slash) return;
     event.preventDefault();
     event.stopImmediatePropagation();

@@ -7,7 +7,8 @@
   const EVERYWHERE = [
     ["Tab, Shift+Tab", "to the next or former link, field or button"],
     ["Enter, Space", "press what is reached"],
-    ["/", "to the search of this page"],
+    ["/", "to the search of this page, or for anything"],
+    ["Ctrl K", "search for anything"],
     ["?", "show or close these keys"],
   ];
   const CONSOLE = [
