@@ -91,6 +91,17 @@ class _Labelled:
         return marked(self._row)
 
 
+class _Titled(_Labelled):
+    """A row that stands in headings by the title of the page that is about it."""
+
+    def __init__(self, row: Model, title: str) -> None:
+        super().__init__(row)
+        self._title = title
+
+    def __str__(self) -> str:
+        return self._title
+
+
 V = TypeVar("V", bound=Callable[..., HttpResponse | None])
 
 
@@ -132,9 +143,10 @@ class ModelAdmin(SkinAdmin[M]):
         """The address of one of this model's pages."""
         return reverse(self.url_name(view), args=[quote(row.pk)] if row is not None else [])
 
-    def object_context(self, request: HttpRequest, title: str) -> dict[str, Any]:
-        """What every page of ours hands to the skin's base template."""
+    def object_context(self, request: HttpRequest, title: str, row: Model | None = None) -> dict[str, Any]:
+        """What every page of ours hands to the skin's base template; ``row`` is what it is about."""
         return {
+            **({} if row is None else {"original": _Titled(row, title)}),
             **self.admin_site.each_context(request),
             "opts": self.opts,
             "title": title,

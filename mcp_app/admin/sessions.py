@@ -116,7 +116,9 @@ class SessionAdmin(LongListAdmin[Session]):
         may_read = request.user.has_perm("mcp_app.view_message")
         name_callers([session])
         context = {
-            **self.object_context(request, f"Session of {marked(session.client_name or '(no name)')[:60]}"),
+            **self.object_context(
+                request, f"Session of {marked(session.client_name or '(no name)')[:60]}", session
+            ),
             "session": session,
             "state": self.state(session),
             "fields": visible_block(json_text(session.fields)),
@@ -215,7 +217,7 @@ class MessageAdmin(RowPageAdmin[Message]):
         """One message whole: its facts, its request beside its answer."""
         name_callers([message])
         context = {
-            **self.object_context(request, f"Message {message.pk}"),
+            **self.object_context(request, f"Message {message.pk}", message),
             "message": message,
             "row": row(message, LONGEST_SHOWN),
             "trace": trace_of(message.payload),

@@ -28,7 +28,7 @@ from tests.raw_http import Mcp  # noqa: E402
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 SIZE: Final[Any] = {"width": 1280, "height": 800}
-FILM_SIZE: Final[Any] = {"width": 1024, "height": 640}
+FILM_SIZE: Final[Any] = {"width": 1024, "height": 768}
 FILM_SECONDS: Final = 20.0
 FRAME_SECONDS: Final = 0.2
 
@@ -134,7 +134,7 @@ def _keep(page: Page, name: str) -> None:
     from PIL import Image
 
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    picture.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
+    picture.quantize(256).save(FOLDER / f"{name}.png", optimize=True)
 
 
 def _film(chromium: Browser, base: str, cookies: Any, cursor: Mcp) -> None:
@@ -153,8 +153,8 @@ def _film(chromium: Browser, base: str, cookies: Any, cursor: Mcp) -> None:
     scenes: list[tuple[float, Callable[[], object]]] = [
         (1.5, lambda: page.locator("#mcp-rows a", has_text="Cursor").first.click()),
         (3.5, calling.start),
-        (9.0, lambda: page.locator("#mcp-lines .mcp-line", has_text="running").last.click()),
-        (14.5, lambda: page.locator("#mcp-detail").get_by_role("button", name="Cancel this call").click()),
+        (8.5, lambda: page.locator("#mcp-lines .mcp-line", has_text="running").last.click()),
+        (13.0, lambda: page.locator("#mcp-detail").get_by_role("button", name="Cancel this call").click()),
     ]
     frames: list[tuple[float, bytes]] = []
     began = time.monotonic()

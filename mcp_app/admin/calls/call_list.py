@@ -278,7 +278,7 @@ class CallAdmin(LongListAdmin[Call]):
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
         context = {
-            **self.object_context(request, f"Call of {marked(call.tool)[:60]}"),
+            **self.object_context(request, f"Call of {marked(call.tool)[:60]}", call),
             "call": call,
             "live": live(call),
             "live_url": self.page_url("live", call),

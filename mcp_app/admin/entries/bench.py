@@ -77,7 +77,7 @@ class BenchAdmin(CallersPages):
             return self.not_there(request, object_id)
         scripts: list[Any] = [Script("mcp_app/bench/page.js", type="module")]
         context = {
-            **self.object_context(request, f"Try {marked(entry)}"),
+            **self.object_context(request, f"Try {marked(entry)}", entry),
             "entry": entry,
             "key": self._key(entry),
             "kind": self.kind,

@@ -62,7 +62,7 @@ class CallersPages(ModelAdmin[Any]):
         page = Paginator(found, PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
         obstacle, groups = obstacle_of(entry), groups_with(entry.permission)
         context = {
-            **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}"),
+            **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
             "rule": rule_of(entry),
             "obstacle": obstacle,

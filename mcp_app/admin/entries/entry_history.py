@@ -92,7 +92,7 @@ class HistoryPages(ModelAdmin[Any]):
         page = Paginator(changes.select_related("actor"), CHANGES_PER_PAGE).get_page(request.GET.get("p"))
         may = self.may_roll_back(request, entry)
         context = {
-            **self.object_context(request, f"History of {name}"),
+            **self.object_context(request, f"History of {name}", entry),
             "changes": [self._shown(change, entry, may=may) for change in page],
             "page": page,
             "deleted_url": reverse(self.url_name("deleted")),
