@@ -73,7 +73,6 @@ print(json.dumps({
         "prompt-delete": f"{own}/delete/",
         "draft-list": "/admin/mcp_app/draft/",
         "app": "/admin/mcp_app/",
-        "search": "/admin/search/?s=tools",
         "password": "/admin/password_change/",
         "console": "/console/",
         "console-messages": "/console/messages/",
