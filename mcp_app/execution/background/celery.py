@@ -90,15 +90,20 @@ def _module() -> str:
     return ""
 
 
-def enqueue(call: CallRecord, delay: float = 0) -> None:
-    """Queue one job for a call, by its id only; raises BrokerUnavailable.
+def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> None:
+    """Queue one job for a call, by its id only; raises BrokerUnavailable. Celery gives it an id if we do not.
 
     Blocks for a millisecond or two, and for seconds when Redis does not answer.
     """
+    name = str(call.id)
     try:
         application().send_task(
             TASK,
-            args=[str(call.id)],
+            args=[name],
+            # Else Celery takes time to show what the job's arguments are.
+            argsrepr=name,
+            kwargsrepr="{}",
+            task_id=job_id,
             queue=call.queue,
             # On Redis the smallest number leaves the queue first.
             priority=HIGHEST_PRIORITY - call.priority,
@@ -118,7 +123,8 @@ def hand_on_new(call: CallRecord) -> bool:
     if call.waits_for_approval:
         return False
     try:
-        enqueue(call)
+        # The first job of a call: in Celery's tools it is found by the call's id.
+        enqueue(call, job_id=str(call.id))
     except BrokerUnavailable as error:
         log.warning("Call %s waits for the broker: %s", call.id, error)
         records.note_enqueued(call.id, is_queued=False)
