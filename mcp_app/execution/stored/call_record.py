@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -86,6 +87,11 @@ class CallRecord(Request):
     leased: bool
     reminded: bool
     read_at: datetime | None = field(compare=False)
+
+    @property
+    def waited_for(self) -> float:
+        """Seconds between its acceptance and when it was read, by the database's clock; inf: not known."""
+        return inf if self.read_at is None else (self.read_at - self.accepted_at).total_seconds()
 
     @property
     def is_over(self) -> bool:

@@ -51,7 +51,7 @@ from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import TaskSession
+from mcp_app.sessions.session import Session, TaskSession
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -66,6 +66,8 @@ PLACE_SECONDS = 1.0
 # Below the time after which the reaper takes a queued job for lost.
 PLACE_SECONDS_MAX = 8.0
 LOOKS_PER_SECOND = 50
+# What was accepted so recently begins with the session that it came in, while that is looked up once more.
+YOUNG_SECONDS = 1.0
 CLOSE_SECONDS = 2.0
 
 log = logging.getLogger("mcp.worker")
@@ -189,18 +191,21 @@ class Worker:
     async def _run(self, record: CallRecord, principal: Principal, renewer: LeaseRenewer) -> str:
         inputs = _inputs(record)
         reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
-        session, ended = await self._session(record)
+        session = _session(record)
         call = renewer.call = self._call(record, principal, session, reply, inputs)
+        looked = self._loop.create_task(self._look(record, call))
         if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
-        if ended or record.cancel_reason:
-            call.cancel(record.cancel_reason or "the session ended")
+        if record.waited_for > YOUNG_SECONDS:
+            await looked
+        if record.cancel_reason:
+            call.cancel(record.cancel_reason)
         await self._attempt(record, call)
         if await reply.done():  # The answer of an attempt that lost its call is discarded.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
         # The renewer ends this process if a thread never does. What a thread raises came too late.
-        await asyncio.gather(*(work.end() for work in call.threads))
+        await asyncio.gather(looked, *(work.end() for work in call.threads))
         return call.outcome
 
     def _call(
@@ -239,18 +244,21 @@ class Worker:
             inputs=inputs,
         )
 
-    async def _session(self, record: CallRecord) -> tuple[Negotiated, bool]:
-        """The session as it is now and whether it is over; as it was at the start if Redis lost it."""
-        if record.is_core_task:
-            return TaskSession(record.session_id, record.session_fields, str(record.id)), False
-        fields, ended = None, False
+    async def _look(self, record: CallRecord, call: Call) -> None:
+        """Bring a call's session up to date; it stays as it was at the start if Redis lost it.
+
+        A call that was accepted just now does not wait for this.
+        """
+        if record.is_task or not isinstance(call.session, Session):
+            return  # They stay as they were.
         try:
             fields = await self._streams.sessions.load(record.session_id)
         except SessionEnded:
-            ended = True
+            call.cancel("the session ended")
         except StreamsError:
             log.warning("Call %s runs while Redis is away", record.id)
-        return restored(record.session_id, fields or record.session_fields), ended
+        else:
+            call.session.refresh(fields or record.session_fields)
 
     async def _attempt(self, record: CallRecord, call: Call) -> None:
         key = (record.session_id, record.request_id)
@@ -295,6 +303,13 @@ class Worker:
             for (session_id, _), call in list(self._running.items()):
                 if session_id == payload["session"]:
                     call.cancel("the session ended")
+
+
+def _session(record: CallRecord) -> Negotiated:
+    """The session of a call as it was when the call was accepted."""
+    if record.is_core_task:
+        return TaskSession(record.session_id, record.session_fields, str(record.id))
+    return restored(record.session_id, record.session_fields)
 
 
 def _wait_for_a_place(full: TooManyRunning) -> None:
