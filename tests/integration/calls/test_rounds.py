@@ -78,11 +78,12 @@ def test_what_was_approved_is_approved_for_its_further_rounds_each_of_them_once(
     live: Installation, nonce: str
 ) -> None:
     client = Modern(live.ports[0], capabilities=CAPABILITIES, request_id=nonce)
+    client.client.patience = 90.0  # Meanwhile two programs start and look at the database.
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.request, "tools/call", request_of("approved_ask", nonce))
         eventually(lambda: states(live, nonce) == ["approval_needed"], 30, "the wait for approval")
         assert "approved" in decide(live, "approve", nonce)
-        asked = first.result(30)
+        asked = first.result(90)
     key, answer, text = ASKING["ask"]
     members = {"inputResponses": {key: answer}, "requestState": asked["requestState"]}
     again = Modern(live.ports[1], capabilities=CAPABILITIES, request_id=f"{nonce}-2")
