@@ -83,7 +83,7 @@ class PostgreSQL:
         log = self.folder / "postgres.log"
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*_as_unprivileged(), str(home / "postgres"), "-D", str(data), *flags],
+                [*as_unprivileged(), str(home / "postgres"), "-D", str(data), *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -134,7 +134,7 @@ class PostgreSQL:
 
     def _run(self, *command: object) -> None:
         done = subprocess.run(
-            [*_as_unprivileged(), *map(str, command)],
+            [*as_unprivileged(), *map(str, command)],
             check=False, cwd=self.folder, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -147,7 +147,7 @@ def _unprivileged() -> pwd.struct_passwd:
         return pwd.getpwnam("nobody")
 
 
-def _as_unprivileged() -> list[str]:
+def as_unprivileged() -> list[str]:
     """What to put before a command: PostgreSQL refuses to run as root."""
     return ["runuser", "-u", _unprivileged().pw_name, "--"] if os.geteuid() == 0 else []
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
+from django.utils import translation
+from django.utils.translation import gettext_lazy
 
 from mcp_app import Context, ToolError
 from mcp_app.execution.running.call import Call, Cancelled
@@ -249,6 +251,18 @@ async def test_an_unexpected_failure_at_once_is_told_by_an_incident_number_only(
     result = stage.runner.run_at_once(tool_entry(fails), {}, "2025-11-25")
     assert result["isError"]
     assert result["content"][0]["text"].startswith("The tool failed unexpectedly (incident ")
+
+
+async def test_the_language_that_a_tool_activates_is_its_answers_and_nobody_elses(stage: Stage) -> None:
+    async def german() -> Any:
+        """In German."""
+        translation.activate("de")
+        return gettext_lazy("Monday")
+
+    before = translation.get_language()
+    result = stage.runner.run_at_once(tool_entry(german), {}, "2025-11-25")
+    assert result["content"][0]["text"] == "Montag"
+    assert translation.get_language() == before
 
 
 async def test_a_protocol_error_of_a_tool_is_raised_at_once_too(stage: Stage) -> None:

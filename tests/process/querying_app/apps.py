@@ -1,0 +1,12 @@
+"""The Django app of the tests of tools that query."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class QueryingConfig(AppConfig):
+    """Discovered like any application's."""
+
+    name = "tests.process.querying_app"
+    label = "querying_app"

@@ -1,0 +1,179 @@
+"""Tools that query, over HTTP on PostgreSQL: which connections they open, and what a call leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests import postgres
+from tests.live import LiveServer, eventually
+from tests.process.installation import free_port
+from tests.raw_http import Mcp
+from tests.raw_wire import request_bytes
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(postgres.binaries() is None, reason=postgres.MISSING),
+]
+CALLS = 1_000
+# What docs/operations.md names: own queries, threads of tools, and what opens one while it needs it.
+DOCUMENTED = 8 + 8 + 3
+KEPT_SECONDS = 10.0
+POOL_SIZE = 4
+POOLER = """
+[databases]
+mcp = host={folder} dbname=mcp user=mcp
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = {size}
+"""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[postgres.PostgreSQL]:
+    folder = Path(tempfile.mkdtemp(prefix="mcp-pg-"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield stack.enter_context(postgres.PostgreSQL(folder))
+
+
+@pytest.fixture(scope="module")
+def live(database: postgres.PostgreSQL) -> Iterator[LiveServer]:
+    settings = "tests.process.querying_app.settings"
+    with LiveServer(1, settings=settings, env={"DATABASE_URL": database.url}) as server:
+        yield server
+
+
+@pytest.fixture
+def pooled(database: postgres.PostgreSQL) -> Iterator[LiveServer]:
+    """The server behind PgBouncer, which gives a connection away after each transaction."""
+    program, port = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin"), free_port()
+    if program is None:
+        pytest.skip("no PgBouncer: install the package pgbouncer")
+    file = database.folder / "pgbouncer.ini"
+    file.write_text(POOLER.format(folder=database.folder, port=port, size=POOL_SIZE))
+    file.chmod(0o644)
+    pooler = subprocess.Popen([*postgres.as_unprivileged(), program, "-q", str(file)], cwd=database.folder)
+    try:
+        address = f"postgresql://mcp@127.0.0.1:{port}/mcp"
+        eventually(lambda: accepts(address), what="the pooler")
+        settings = "tests.process.querying_app.settings"
+        with LiveServer(1, settings=settings, env={"DATABASE_URL": address, "POOLED": "yes"}) as server:
+            yield server
+    finally:
+        pooler.terminate()
+        pooler.wait(20)
+
+
+def accepts(address: str) -> bool:
+    with suppress(psycopg.OperationalError), psycopg.connect(address):
+        return True
+    return False
+
+
+@pytest.fixture
+def client(live: LiveServer) -> Iterator[Mcp]:
+    with closing(live.mcp()) as made:
+        made.initialize()
+        yield made
+
+
+async def at_once(client: Mcp, name: str, calls: int) -> list[Any]:
+    """What that many calls of a tool return, all sent before the first is read, each on a connection."""
+    port = client.client.port
+    opened = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(calls)))
+
+    async def answer(reader: asyncio.StreamReader) -> Any:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        size = int(head.partition("content-length:")[2].partition("\r\n")[0])
+        return json.loads(await reader.readexactly(size))["result"]["structuredContent"]["result"]
+
+    try:
+        for _, writer in opened:
+            body = json.dumps(client.request_message("tools/call", {"name": name})).encode()
+            writer.write(request_bytes("POST", client.path, client.client.authority, client.headers(), body))
+        return await asyncio.gather(*(answer(reader) for reader, _ in opened))
+    finally:
+        for _, writer in opened:
+            writer.close()
+
+
+def value(client: Mcp, tool: str, **arguments: Any) -> Any:
+    result = client.tool(tool, **arguments)["result"]
+    assert not result.get("isError"), result
+    return result["structuredContent"]["result"]
+
+
+def test_a_thousand_calls_at_once_open_no_more_connections_than_documented_and_leave_none(
+    client: Mcp, database: postgres.PostgreSQL
+) -> None:
+    found = asyncio.run(at_once(client, "look_up", CALLS))
+    assert len(found) == CALLS
+    pids = {pid for pid, _ in found}
+    assert max(count for _, count in found) <= DOCUMENTED
+    left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY(%s)"
+    with psycopg.connect(database.url, autocommit=True) as observer:
+
+        def are_closed() -> bool:
+            row = observer.execute(left, [list(pids)]).fetchone()
+            return row is not None and row[0] == 0
+
+        eventually(are_closed, KEPT_SECONDS + 5, "the end of the connections of tools")
+
+
+def test_a_pooler_of_transactions_serves_a_thousand_calls_by_fewer_connections_than_threads(
+    pooled: LiveServer, database: postgres.PostgreSQL
+) -> None:
+    with psycopg.connect(database.url) as observer:
+        row = observer.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = 'mcp'").fetchone()
+    assert row is not None
+    with closing(pooled.mcp()) as client:
+        client.initialize()
+        found = asyncio.run(at_once(client, "look_up", CALLS))
+        assert len(found) == CALLS
+        assert max(count for _, count in found) <= row[0] + POOL_SIZE
+        before = value(client, "groups")
+        assert value(client, "leave_transaction_open")
+        assert value(client, "groups") == before
+        assert client.tool("enrol_whole", group="undone", fails=True)["result"]["isError"]
+        assert value(client, "groups") == before
+
+
+def test_atomic_requests_of_the_project_makes_no_transaction_of_a_tool(client: Mcp) -> None:
+    value(client, "enrol", group="first")
+    assert client.tool("enrol", group="second", fails=True)["result"]["isError"]
+    assert client.tool("enrol_whole", group="third", fails=True)["result"]["isError"]
+    assert {"first", "second", "third"} & set(value(client, "groups")) == {"first", "second"}
+
+
+def test_a_transaction_that_a_call_leaves_open_reaches_no_other_call(client: Mcp) -> None:
+    before = value(client, "groups")
+    assert all(asyncio.run(at_once(client, "leave_transaction_open", 50)))
+    assert all(names == before for names in asyncio.run(at_once(client, "groups", 50)))
+
+
+@pytest.mark.parametrize("changer", ["change", "change_in_thread"])
+def test_language_and_time_zone_that_a_tool_sets_end_with_its_call(client: Mcp, changer: str) -> None:
+    before = value(client, "seen")
+    assert value(client, "seen_in_thread") == before
+    assert before != ["fr", "Asia/Tokyo"]
+    assert value(client, changer) == ["fr", "Asia/Tokyo"]
+    # On the same connection of the client, which has a context of its own, and on others.
+    assert value(client, "seen") == before
+    assert value(client, "seen_in_thread") == before
+    assert all(each == before for each in asyncio.run(at_once(client, "seen", 20)))
