@@ -14,6 +14,9 @@ from mcp_app.catalogue.definitions.content import ToolError
 from mcp_app.observability.redaction import Redactor
 
 MAX_ROWS = 1_000
+_ONLY_PLAIN = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
 
 
 def jsonable(value: Any) -> Any:
@@ -29,6 +32,19 @@ def jsonable(value: Any) -> Any:
         return to_jsonable_python(value, by_alias=True, inf_nan_mode="null", fallback=_text)
     except (PydanticSerializationError, TypeError, UnicodeDecodeError) as error:
         raise TypeError(f"it has no JSON form ({error}).") from error
+
+
+def plain_text(value: Any) -> str | None:
+    """Compact JSON of a container that consists of JSON's own types; None for others: see ``jsonable``.
+
+    It also takes UUIDs and members of enums, whose JSON is the same there, and no others that need a choice.
+    """
+    if type(value) not in (dict, list):
+        return None
+    try:
+        return orjson.dumps(value, option=_ONLY_PLAIN).decode()
+    except orjson.JSONEncodeError:
+        return None
 
 
 def settle(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from mcp_app import conf
 from mcp_app.catalogue.definitions.content import CONTENT_CLASSES, ToolResult, to_block
 from mcp_app.catalogue.serving.entries import ToolEntry
-from mcp_app.execution.running.json_values import encodable, json_text, jsonable, settle
+from mcp_app.execution.running.json_values import encodable, json_text, jsonable, plain_text, settle
 from mcp_app.protocol.errors import InternalError
 
 log = logging.getLogger("mcp.call")
@@ -59,21 +59,37 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     value = settle(value)
     if _is_content(value):
         return {"content": _blocks(value)}
-    plain = jsonable(value)
-    content = [{"type": "text", "text": plain if isinstance(plain, str) else json_text(plain)}]
+    text = plain_text(value)
+    if text is None:
+        value = jsonable(value)
+        text = value if isinstance(value, str) else json_text(value)
+    content = [{"type": "text", "text": text}]
     return (
-        {"content": content, "structuredContent": plain} if isinstance(plain, dict) else {"content": content}
+        {"content": content, "structuredContent": value} if isinstance(value, dict) else {"content": content}
     )
 
 
 def _structured(value: Any, entry: ToolEntry) -> Result:
-    plain = jsonable(settle(value))
-    structured = {"result": plain} if entry.wraps_result else plain
-    problem = entry.check_output(structured)
-    if problem is not None:
-        raise ValueError(f"it does not fit the tool's output schema ({problem}).")
+    value = settle(value)
+    structured = {"result": value} if entry.wraps_result else value
+    # A copy in plain types takes longer than all else together; most results need none.
+    text = plain_text(structured)
+    if text is None or not _fits(structured, entry):
+        plain = jsonable(value)
+        structured = {"result": plain} if entry.wraps_result else plain
+        problem = entry.check_output(structured)
+        if problem is not None:
+            raise ValueError(f"it does not fit the tool's output schema ({problem}).")
+        text = json_text(structured)
     # Clients of revisions without structured content read the same JSON as text (TOOL-17).
-    return {"content": [{"type": "text", "text": json_text(structured)}], "structuredContent": structured}
+    return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
+
+
+def _fits(structured: Any, entry: ToolEntry) -> bool:
+    try:
+        return entry.check_output(structured) is None
+    except ValueError:  # The check does not know all types that the encoder knows.
+        return False
 
 
 def _explicit(value: ToolResult, entry: ToolEntry) -> Result:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import math
 from base64 import b64decode
+from collections import OrderedDict
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
 from django.contrib.auth.models import User
+from django.utils.translation import gettext_lazy
 from pydantic import BaseModel, Field
 
 from mcp_app import Annotations, Audio, File, Image, Link, Text, ToolResult
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.running.results import error_result, to_result
+from mcp_app.protocol.messages.jsonrpc import encode_result
 from tests.unit.catalogue.entries import tool_entry
 
 
@@ -136,6 +141,40 @@ def test_a_value_that_cannot_be_sent_is_an_error_result(returns: Any, value: Any
     assert result["isError"] is True
     assert complaint in result["content"][0]["text"]
     assert "hash" not in result["content"][0]["text"]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize("returns", [Any, dict[str, Any], dict[str, str | None] | dict[str, Any]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"plain": [1, 2.5, True, None, "ä", {"nested": []}]},
+        {"colour": Colour.RED},
+        {"id": UUID(int=7)},
+        {"pair": (1, 2)},
+        {"day": dt.date(2025, 11, 25)},
+        {"size": Size(3, dt.date(2025, 11, 25))},
+        {"not a number": math.nan},
+        {"lazy": gettext_lazy("Monday")},
+        {"beyond 64 bits": 2**70},
+        {3: "a key that is no text"},
+        OrderedDict(b=1, a=2),
+        {"half": "\ud800"},
+    ],
+    ids=repr,
+)
+def test_what_needs_no_copy_is_sent_as_its_copy_in_plain_types_would_be(returns: Any, value: Any) -> None:
+    by_copy = to_result(OrderedDict(value), entry(returns))
+    assert encode_result(1, to_result(value, entry(returns))) == encode_result(1, by_copy)
+
+
+def test_an_enum_fits_the_schema_of_its_values() -> None:
+    result = to_result({"colour": Colour.RED}, entry(dict[str, Colour]))
+    assert result["content"] == [text('{"colour":"red"}')]
+    assert encode_result(1, result).endswith(b'"structuredContent":{"colour":"red"}}}')
 
 
 def test_an_error_needs_no_structured_content() -> None:
