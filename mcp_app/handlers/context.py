@@ -16,7 +16,9 @@ from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.calls import Calls, Work
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
+from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
+from mcp_app.observability.correlation import Correlation
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InternalError, InvalidParams, McpError
 from mcp_app.protocol.messages.progress import check_progress_token
@@ -121,6 +123,8 @@ class RequestContext(Asked):
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
         """What a call that does not run in this process leaves behind here."""
+        if not meta and self.trace_fields is None and spans.active() is None:
+            return CallTelemetry(Correlation(self.session.id, "", self.request_id, self.principal.key))
         return of_request(
             method=self.method,
             target=target,

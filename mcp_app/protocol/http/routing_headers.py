@@ -6,11 +6,12 @@ The version and the method are compared as they are; only names may be encoded (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from mcp_app.protocol.errors import HeaderMismatch
-from mcp_app.protocol.http.header_values import decode, is_plain, shown
-from mcp_app.protocol.messages.envelope import VERSION_HEADER
+from mcp_app.protocol.http.header_values import decode, encode, is_plain, shown
+from mcp_app.protocol.messages.envelope import VERSION, VERSION_HEADER
 
 METHOD: Final = b"mcp-method"
 NAME: Final = b"mcp-name"
@@ -23,7 +24,22 @@ NAMED_BY: Final = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
+MEMO_CHARACTERS: Final = 256
+_NEVER_SENT: Final = b"\n"
 _WRITTEN: Final = {VERSION_HEADER: "MCP-Protocol-Version", METHOD: "Mcp-Method", NAME: "Mcp-Name"}
+
+
+def agree(fields: Mapping[bytes, bytes], method: str, params: Mapping[str, Any]) -> bool:
+    """Whether they say what the body says, plainly: then there is nothing to check.
+
+    So it is with most requests, and one look at each header is all they need.
+    """
+    meta, member = params.get("_meta"), NAMED_BY.get(method)
+    if type(meta) is not dict or fields.get(METHOD) != _plain(method):
+        return False
+    if fields.get(VERSION_HEADER) != _plain(meta.get(VERSION)):
+        return False
+    return NAME not in fields if member is None else fields.get(NAME) == _plain(params.get(member))
 
 
 def check_values(fields: Mapping[bytes, bytes]) -> None:
@@ -46,6 +62,17 @@ def check(fields: Mapping[bytes, bytes], version: str, method: str, params: Mapp
             _compare("Mcp-Name", _decoded(fields), named)
         elif NAME not in fields:
             raise HeaderMismatch("The header Mcp-Name is missing.")
+
+
+def _plain(text: object) -> bytes:
+    """The header that says a text as it is; for what no header says so, bytes that none holds."""
+    return _bytes_of(text) if type(text) is str and len(text) <= MEMO_CHARACTERS else _NEVER_SENT
+
+
+@lru_cache(maxsize=1_000)
+def _bytes_of(text: str) -> bytes:
+    sent = encode(text) if text.isascii() else _NEVER_SENT
+    return sent if sent.decode() == text else _NEVER_SENT
 
 
 def _text(fields: Mapping[bytes, bytes], header: bytes) -> str | None:

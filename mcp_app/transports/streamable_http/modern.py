@@ -162,9 +162,12 @@ class Modern:
     def _admit(self, fields: Fields, request: jsonrpc.Request, principal: Principal) -> Exchange:
         """The rungs of ERA-10 that stand between the parser and the handler, in that order."""
         params, method = request.params, request.method
-        routing_headers.check_values(fields)
-        said = envelope.read(params)
-        routing_headers.check(fields, said.version, method, params)
+        if routing_headers.agree(fields, method, params):
+            said = envelope.read(params)
+        else:
+            routing_headers.check_values(fields)
+            said = envelope.read(params)
+            routing_headers.check(fields, said.version, method, params)
         if said.version not in self._served:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
         if method == "tools/call":

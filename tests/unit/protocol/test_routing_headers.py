@@ -6,6 +6,7 @@ import pytest
 
 from mcp_app.protocol.errors import HeaderMismatch
 from mcp_app.protocol.http import headers, routing_headers
+from mcp_app.protocol.messages.envelope import VERSION
 
 V = "2026-07-28"
 CALL = {"name": "echo"}
@@ -18,8 +19,40 @@ def check(method: str, params: dict[str, Any], **headers: str | bytes | None) ->
         for name, value in sent.items()
         if value is not None
     }
-    routing_headers.check_values(fields)
-    routing_headers.check(fields, V, method, params)
+    agree = routing_headers.agree(fields, method, {**params, "_meta": {VERSION: V}})
+    try:
+        routing_headers.check_values(fields)
+        routing_headers.check(fields, V, method, params)
+    except HeaderMismatch:
+        assert not agree, "the short look let it pass"
+        raise
+
+
+@pytest.mark.parametrize(
+    ("params", "more", "agree"),
+    [
+        ({"name": "echo", "_meta": {VERSION: V}}, {b"mcp-name": b"echo"}, True),
+        ({"name": "\u00fc", "_meta": {VERSION: V}}, {b"mcp-name": "\u00fc".encode()}, False),
+        ({"name": "\ud800", "_meta": {VERSION: V}}, {b"mcp-name": b"?"}, False),
+        (
+            {"name": "=?base64?b3RoZXI=?=", "_meta": {VERSION: V}},
+            {b"mcp-name": b"=?base64?b3RoZXI=?="},
+            False,
+        ),
+        ({"name": "n" * 300, "_meta": {VERSION: V}}, {b"mcp-name": b"n" * 300}, False),
+        ({"name": None, "_meta": {VERSION: V}}, {}, False),
+        ({"name": ["echo"], "_meta": {VERSION: V}}, {b"mcp-name": b"echo"}, False),
+        ({"name": "echo", "_meta": {}}, {b"mcp-name": b"echo"}, False),
+        ({"name": "echo"}, {b"mcp-name": b"echo"}, False),
+    ],
+)
+def test_a_short_look_is_enough_for_what_is_said_plainly_and_for_nothing_else(
+    params: dict[str, Any], more: dict[bytes, bytes], agree: bool
+) -> None:
+    fields = {b"mcp-protocol-version": V.encode(), b"mcp-method": b"tools/call", **more}
+    assert routing_headers.agree(fields, "tools/call", params) is agree
+    del fields[b"mcp-protocol-version"]
+    assert not routing_headers.agree(fields, "tools/call", params)
 
 
 @pytest.mark.requirement("HDR-03", "HDR-04", "HDR-05", "HDR-09")
