@@ -59,11 +59,11 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     value = settle(value)
     if _is_content(value):
         return {"content": _blocks(value)}
-    text = plain_text(value)
-    if text is None:
+    written = plain_text(value)
+    if written is None:
         value = jsonable(value)
-        text = value if isinstance(value, str) else json_text(value)
-    content = [{"type": "text", "text": text}]
+        written = value if isinstance(value, str) else json_text(value)
+    content = [{"type": "text", "text": written}]
     return (
         {"content": content, "structuredContent": value} if isinstance(value, dict) else {"content": content}
     )
