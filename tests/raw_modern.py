@@ -26,10 +26,11 @@ class Modern:
     request_id: str | int = 1
     status: int = 0
     received: list[Wire] = field(default_factory=list)
+    patience: float = 10.0
 
     def post(self, method: str, params: Mapping[str, Any]) -> Answer:
         """Send one request and read the whole answer."""
-        with RawClient("127.0.0.1", self.port) as client:
+        with RawClient("127.0.0.1", self.port, patience=self.patience) as client:
             return client.request("POST", "/mcp", *self._request(method, params))
 
     def listen(self, asked: Mapping[str, Any]) -> EventStream:

@@ -186,7 +186,8 @@ def test_a_call_of_2026_07_28_which_nothing_can_resume_is_answered_through_edits
     slow = tmp_path / "slow"
     asked = {"name": "word_when", "arguments": {"file": str(slow)}}
     with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(Modern(tools.installation.port).request, "tools/call", asked)
+        modern = Modern(tools.installation.port, patience=120.0)
+        call = pool.submit(modern.request, "tools/call", asked)
         wait_until(Path(f"{slow}.begun").exists, 30.0, "the call runs")
         # The second takes longer than a process that must stop would wait.
         tools.edit(client, "between")
