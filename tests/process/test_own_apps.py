@@ -35,6 +35,7 @@ def test_a_new_app_passes_its_own_test_and_its_tool_is_served(tmp_path: Path) ->
     apps = tmp_path / "tools"
     made = manage(tmp_path, "mcp_startapp", "mytools", str(apps / "mytools"))
     assert made.returncode == 0, made.stderr
+    assert f"MCP_APPS=mytools MCP_APPS_PATH={apps} make dev" in made.stdout
     settings = {"MCP_APPS": "mytools", "MCP_APPS_PATH": str(apps)}
     tried = manage(tmp_path, "test", "mytools", **settings)
     assert "Ran 1 test" in tried.stderr, tried.stderr

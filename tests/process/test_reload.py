@@ -13,7 +13,7 @@ from typing import Self
 
 import pytest
 
-from tests.process.installation import Installation, wait_until
+from tests.process.installation import START_SECONDS, Installation, wait_until
 from tests.process.test_own_apps import manage
 from tests.raw_http import EventStream, Mcp
 from tests.raw_modern import Modern
@@ -251,7 +251,7 @@ def test_a_start_with_a_mistake_shows_it_and_goes_on_once_it_is_corrected(tmp_pa
         assert f"{tools.code}:1: ModuleNotFoundError" in tools.installation.output
         assert "Traceback" not in tools.installation.output
         tools.write("corrected")
-        wait_until(lambda: "  Stop     Ctrl-C" in tools.installation.lines, 60.0, "healthy")
+        wait_until(lambda: "  Stop     Ctrl-C" in tools.installation.lines, START_SECONDS, "healthy")
         with closing(Mcp.at(tools.installation.port)) as client:
             client.initialize()
             assert tools.serves(client, "corrected")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ class Command(TemplateCommand):
         options["template"] = options["template"] or str(TEMPLATE)
         options["extensions"] = [*(options["extensions"] or ()), "py", "md"]
         super().handle("app", name, folder, **options)
+        beside = Path(folder).expanduser().resolve().parent if folder else Path.cwd()
         self.stdout.write(
-            f"Made {name}. Add it to MCP_APPS, or to INSTALLED_APPS, and start the server again."
+            f"Made {name}. Add it to INSTALLED_APPS of your project, or serve it with the ready-made one:\n"
+            f"  MCP_APPS={name} MCP_APPS_PATH={shlex.quote(str(beside))} make dev"
         )
