@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
+from django.db.models import BooleanField, CharField, FloatField, IntegerField, TextField
 
 from mcp_app import database_clock
 from mcp_app.execution.stored import fair_order
@@ -122,6 +123,7 @@ def asking() -> Counter[str]:
         return Counter(dict(cursor.fetchall()))
 
 
+_PLAIN = (CharField, TextField, IntegerField, FloatField, BooleanField)
 _FIELDS = {field.name: field for field in Call._meta.concrete_fields}
 
 
@@ -155,12 +157,12 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
     transaction around this usable.
     """
     database, values = connections[DEFAULT_DB_ALIAS], dict[str, Any](step=step)
-    for field in Call._meta.concrete_fields:
-        name = field.attname
+    for name, prepared in _prepared():
         if name in moments:
             values[name] = database_clock.seconds(moments[name])
         else:
-            values[name] = field.get_db_prep_save(getattr(row, name), database)
+            value = getattr(row, name)
+            values[name] = value if prepared is None else prepared(value, database)
     around = transaction.atomic() if connection.in_atomic_block else revocable()
     sql = _insert(connection.vendor, tuple(moments), bool(step))
     with around, connection.cursor() as cursor:
@@ -172,6 +174,16 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
         setattr(row, name, None if moment is None else database_clock.moment(moment))
     row.read_at = row.accepted_at
     return row
+
+
+@cache
+def _prepared() -> list[tuple[str, Any]]:
+    """Each field, and how its values are prepared where a database takes them in another form."""
+    found = []
+    for field in Call._meta.concrete_fields:
+        kind = field.target_field if field.is_relation else field
+        found.append((field.attname, None if isinstance(kind, _PLAIN) else field.get_db_prep_save))
+    return found
 
 
 @cache
@@ -206,7 +218,7 @@ def _one(sql: str, values: Any) -> Call | None:
     for place, column, converters in _converted(connection.vendor):
         for convert in converters:
             row[place] = convert(row[place], column, connection)
-    found = Call.from_db(connection.alias, [field.attname for field in Call._meta.concrete_fields], row)
+    found = Call(*row)
     found.read_at = database_clock.moment(read_at)
     return found
 
