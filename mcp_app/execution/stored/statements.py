@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
-from django.db.models import BooleanField, CharField, FloatField, IntegerField, TextField
+from django.db.models import BooleanField, CharField, FloatField, ForeignKey, IntegerField, TextField
 
 from mcp_app import database_clock
 from mcp_app.execution.stored import fair_order
@@ -181,7 +181,7 @@ def _prepared() -> list[tuple[str, Any]]:
     """Each field, and how its values are prepared where a database takes them in another form."""
     found = []
     for field in Call._meta.concrete_fields:
-        kind = field.target_field if field.is_relation else field
+        kind = field.target_field if isinstance(field, ForeignKey) else field
         found.append((field.attname, None if isinstance(kind, _PLAIN) else field.get_db_prep_save))
     return found
 
