@@ -17,8 +17,8 @@ from mcp_app import database_clock
 from mcp_app.admin.figures.table import Head, Row, Table, heads, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
 from mcp_app.auth.principal_names import principal_names
-from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
-from mcp_app.models import CallerRollup, Session
+from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, clients_since, share
+from mcp_app.models import CallerRollup
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions import traffic
@@ -124,7 +124,7 @@ def _by_name(
     by: str, period: Period, now: datetime, begun: Iterable[BegunCall]
 ) -> tuple[datetime, list[Row], int]:
     found = named(by, period, now)
-    waited, notes = _waited(by, begun), _notes(by, found)
+    waited, notes = _waited(by, begun, found.since), _notes(by, found)
     rows = []
     for name, calls in found.calls:
         # What is counted as others has no name of its own in the log, nor has who gave none.
@@ -144,15 +144,11 @@ def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
     return {name: (shown, name if shown != name else "") for name, shown in known.items()}
 
 
-def _waited(by: str, begun: Iterable[BegunCall]) -> dict[str, list[float]]:
+def _waited(by: str, begun: Iterable[BegunCall], since: datetime) -> dict[str, list[float]]:
     """How long the background calls of each name waited for a worker."""
-    calls = list(begun)
-    names: dict[str, str] = {}
-    if by == CLIENT:
-        sessions = {call.session for call in calls}
-        names = dict(Session.objects.filter(pk__in=sessions).values_list("pk", "client_name"))
+    names = clients_since(since) if by == CLIENT else {}
     found: dict[str, list[float]] = defaultdict(list)
-    for call in calls:
+    for call in begun:
         key = {TOOL: call.tool, PRINCIPAL: call.principal}.get(by) or names.get(call.session, "")
         found[key].append(call.waited)
     return found
