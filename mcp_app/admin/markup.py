@@ -76,7 +76,7 @@ def seconds_text(seconds: float | None) -> str:
 
 def block(text: str) -> SafeString:
     """Text of several lines in a scrolling box."""
-    return format_html('<pre class="mcp-pre">{}</pre>', visible_block(text))
+    return format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', visible_block(text))
 
 
 def json_block(value: Any) -> SafeString:

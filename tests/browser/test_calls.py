@@ -90,7 +90,8 @@ def test_a_running_call_is_followed_live(scheme: str, width: int, counting: str,
 def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: Visit) -> None:
     visitor = open_page()
     page = visitor.goto(_address(counting))
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Really cancel it?").click()
     expect(page.locator("body")).to_contain_text("The call was asked to stop.")
     # The page looks once more by itself when the call is over, and no longer after that.
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
@@ -100,7 +101,8 @@ def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: V
     expect(page.locator("body")).to_contain_text(counting)
     expect(page.locator("[data-live-state]")).to_have_text("running", timeout=10_000)
     expect(page.locator("[data-live-progress-text]")).to_contain_text("of 600")
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Really cancel it?").click()
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
     assert visitor.trouble == []
 

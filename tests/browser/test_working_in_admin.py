@@ -133,6 +133,7 @@ def test_a_session_is_ended_from_its_page(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(f"/admin/mcp_app/session/{1:032x}/change/")
     page.get_by_role("button", name="End session").click()
+    page.get_by_role("button", name="Really end it?").click()
     expect(page.locator("body")).to_contain_text("The session was ended.")
     expect(page.locator(".mcp-facts")).to_contain_text("ended by an operator")
     assert visitor.trouble == []
