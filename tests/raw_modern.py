@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.raw_http import EventStream, RawClient, events_of, is_stream
-from tests.raw_wire import Answer
+from tests.raw_wire import PATIENCE, Answer
 
 VERSION = "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
@@ -26,11 +26,11 @@ class Modern:
     request_id: str | int = 1
     status: int = 0
     received: list[Wire] = field(default_factory=list)
-    patience: float = 10.0
+    patience: float = PATIENCE
 
     def post(self, method: str, params: Mapping[str, Any]) -> Answer:
         """Send one request and read the whole answer."""
-        with RawClient("127.0.0.1", self.port, patience=self.patience) as client:
+        with RawClient("127.0.0.1", self.port, self.patience) as client:
             return client.request("POST", "/mcp", *self._request(method, params))
 
     def listen(self, asked: Mapping[str, Any]) -> EventStream:

@@ -77,8 +77,8 @@ def test_the_next_round_works_at_another_process_when_the_first_was_killed(
 def test_what_was_approved_is_approved_for_its_further_rounds_each_of_them_once(
     live: Installation, nonce: str
 ) -> None:
-    client = Modern(live.ports[0], capabilities=CAPABILITIES, request_id=nonce)
-    client.client.patience = 90.0  # Meanwhile two programs start and look at the database.
+    # While the first request waits, two programs start and look at the database.
+    client = Modern(live.ports[0], capabilities=CAPABILITIES, request_id=nonce, patience=90.0)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.request, "tools/call", request_of("approved_ask", nonce))
         eventually(lambda: states(live, nonce) == ["approval_needed"], 30, "the wait for approval")
