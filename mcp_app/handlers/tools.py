@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -69,7 +70,8 @@ def call_at_once(context: Asked, params: Params) -> Result | McpError:
         progress_token(request_meta(params))  # One of the wrong type is refused.
     version, arguments = context.session.version, _arguments(entry, params)
     try:
-        result = context.services.calls.runner.run_at_once(entry, arguments, version)
+        runner = context.services.calls.runner
+        result = copy_context().run(runner.run_at_once, entry, arguments, version)
     except McpError as error:
         return error  # Not raised: that would say that nothing was done.
     return downlevel.result("tools/call", result, version)

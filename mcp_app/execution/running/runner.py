@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
@@ -109,12 +108,23 @@ class Runner:
         return {}
 
     def run_at_once(self, entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
-        """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here."""
+        """As ``run_tool``, for a tool that never waits and takes no context: its one step is made here.
+
+        To be called in a context of its own, as a task has: what the tool activates, such as a language,
+        would stay with the connection otherwise.
+        """
         if entry.needs_approval:
             return _unapproved(entry)
-        # In a context of its own, as a task has: what it activates, such as a language, would stay with the
-        # connection otherwise.
-        return copy_context().run(_at_once, entry, arguments, version)
+        try:
+            step = entry.function.call(**entry.function.bind(arguments))
+            try:
+                step.send(None)
+            except StopIteration as done:
+                return to_result(done.value, entry)
+            step.close()
+            raise RuntimeError("A tool that never waits did wait.")
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
+            return _failed(entry.name, error, version)
 
     async def run_prompt(
         self, function: ToolFunction, arguments: dict[str, Any], call: Call, context: Context
@@ -165,19 +175,6 @@ def _stopped_or_failed(name: str, error: BaseException, call: Call) -> dict[str,
     if isinstance(error, asyncio.CancelledError) and call.interrupted:
         raise error
     return _failed(name, error, call.session.version)
-
-
-def _at_once(entry: ToolEntry, arguments: dict[str, Any], version: str) -> dict[str, Any]:
-    try:
-        step = entry.function.call(**entry.function.bind(arguments))
-        try:
-            step.send(None)
-        except StopIteration as done:
-            return to_result(done.value, entry)
-        step.close()
-        raise RuntimeError("A tool that never waits did wait.")
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001 - as above
-        return _failed(entry.name, error, version)
 
 
 def _unapproved(entry: ToolEntry) -> dict[str, Any]:

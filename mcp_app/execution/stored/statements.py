@@ -162,7 +162,7 @@ def insert(row: Call, moments: Mapping[str, float | None], step: float = 0.0) ->
             values[name] = database_clock.seconds(moments[name])
         else:
             value = getattr(row, name)
-            values[name] = value if prepared is None else prepared(value, database)
+            values[name] = value if prepared is None or value is None else prepared(value, database)
     around = transaction.atomic() if connection.in_atomic_block else revocable()
     sql = _insert(connection.vendor, tuple(moments), bool(step))
     with around, connection.cursor() as cursor:

