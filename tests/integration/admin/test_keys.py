@@ -27,7 +27,7 @@ def _issue(client: Client, user: Any, name: str = "new laptop", **more: str) -> 
 
 
 def _secret(answer: Any) -> str:
-    found = re.search(r'id="mcp-secret">(mcp_[\w-]+)<', answer.content.decode())
+    found = re.search(r'id="mcp-secret"[^>]*>(mcp_[\w-]+)<', answer.content.decode())
     assert found
     return found[1]
 
