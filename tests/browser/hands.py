@@ -8,7 +8,9 @@ from playwright.sync_api import Locator, Page, expect
 
 # More places than any page has before what is looked for.
 MOST_TABS = 250
-MOST_LINES = 60
+MOST_LINES = 200
+# Milliseconds.
+SLOW = 30_000
 IS_FOCUSED = "node => node === document.activeElement"
 
 
@@ -90,7 +92,9 @@ class Keys(Mouse):
         self.presses += 1
 
     def pick_line(self, line: Locator) -> None:
-        """The arrows go from the newest line upwards."""
+        """The arrows go from the newest line upwards, once the lines are there."""
+        expect(self.page.locator("#mcp-connection")).to_have_text("live", timeout=SLOW)
+        expect(line).to_be_visible(timeout=SLOW)
         self.reach(self.page.locator("#mcp-scroll"))
         for _ in range(MOST_LINES):
             self.page.keyboard.press("ArrowUp")

@@ -189,7 +189,9 @@ def read_a_request_beside_its_answer(at: Operator) -> None:
     at.hands.pick_line(at.lines("Division by zero").last)
     texts = at.page.locator(".mcp-texts > div")
     expect(texts).to_have_count(2)
-    tops = [box["y"] for text in texts.all() if (box := text.bounding_box())]
+    for text in texts.all():
+        expect(text).to_be_visible(timeout=SLOW)
+    tops = texts.evaluate_all("texts => texts.map(text => text.getBoundingClientRect().top)")
     assert tops[0] == tops[1]
 
 

@@ -8,6 +8,7 @@ const EVERY = 20000;
 const STALE = 10000;
 const GONE = 60000;
 const TYPING = 250;
+const SOON = [2000, 6000];
 // As many as the style sheet shows before somebody asks for more.
 const AT_FIRST = 50;
 
@@ -48,7 +49,11 @@ class Sessions {
   }
 
   frame(frame) {
-    if (frame.watching !== undefined) this.read();
+    if (frame.watching !== undefined) {
+      this.read();
+      // What was opened just before this is told to nobody any more, and may not be stored yet.
+      for (const later of SOON) window.setTimeout(() => this.read(), later);
+    }
     if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
     for (const row of frame.opened ?? []) if (this.wants(row)) this.put(row, Date.now());
     for (const { id, reason } of frame.ended ?? []) this.ended(id, reason);
