@@ -247,7 +247,7 @@ def test_a_start_with_a_mistake_shows_it_and_goes_on_once_it_is_corrected(tmp_pa
     tools.code.write_text("import no_such_library\n")
     try:
         tools.installation.start()
-        wait_until(lambda: "starts as soon as" in tools.installation.output, 60.0, "the mistake is shown")
+        wait_until(lambda: "starts as soon as" in tools.installation.output, 180.0, "the mistake is shown")
         assert f"{tools.code}:1: ModuleNotFoundError" in tools.installation.output
         assert "Traceback" not in tools.installation.output
         tools.write("corrected")
