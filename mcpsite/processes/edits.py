@@ -49,10 +49,9 @@ class Edits:
                 changed += self._changed.get_nowait()
         return sorted(set(changed))
 
-    def wait(self, file: Path) -> None:
-        """Block until the next edit; one of ``file`` counts before the thread has begun to watch, too."""
-        before = _changed_at(file)
-        while _changed_at(file) == before and not select.select([self.descriptor], [], [], 0.2)[0]:
+    def wait(self, file: Path, before: int) -> None:
+        """Block until the next edit; one of ``file``, which was changed at ``before``, is never missed."""
+        while changed_at(file) == before and not select.select([self.descriptor], [], [], 0.2)[0]:
             pass
 
     def seen(self) -> None:
@@ -73,7 +72,8 @@ class Edits:
             os.write(self._wake, b"1")
 
 
-def _changed_at(file: Path) -> int:
+def changed_at(file: Path) -> int:
+    """When a file was changed, in nanoseconds; 0 if it is not there."""
     with suppress(OSError):
         return file.stat().st_mtime_ns
     return 0

@@ -116,11 +116,14 @@ def explain_at_start(error: Exception) -> None:
     shown = "\n".join([f"The code cannot be loaded. {fault}", "", *fault.lines])
     if sys.argv[1:2] != ["up"] or "--reload" not in sys.argv:
         sys.exit(shown)
-    from mcpsite.processes.edits import Edits
+    from mcpsite.processes.edits import Edits, changed_at
 
+    # Before anybody is told: the correction may follow at once.
+    edits, file = Edits(folders), Path(fault.file)
+    before = changed_at(file)
     print(f"{shown}\n\nThe server starts as soon as that is corrected.", file=sys.stderr)  # noqa: T201
     try:
-        Edits(folders).wait(Path(fault.file))
+        edits.wait(file, before)
     except KeyboardInterrupt:
         sys.exit(1)
     os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606 - the same command once more
