@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.contrib.auth import get_user
-from django.http import HttpRequest
 from django.http.request import validate_host
+
+from mcp_app.oauth.second_factor.gate import user_of_session
 
 MESSAGES, SESSIONS = "mcp_app.view_message", "mcp_app.view_session"
 
 
 def visitor(session_key: str) -> Any | None:
-    """The staff user who is signed in with a session; None when it ended, or the user may no longer sign in.
-
-    Looks at the stored session and user, so what was true when a connection opened does not count.
-    """
-    if not session_key:
-        return None
-    request = HttpRequest()
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
-    user = get_user(request)
-    return user if user.is_authenticated and user.is_active and user.is_staff else None
+    """The staff user who is signed in with a session; None once it has ended or they may not sign in."""
+    user = user_of_session(session_key)
+    return user if user is not None and user.is_active and user.is_staff else None
 
 
 def may(session_key: str, permission: str) -> bool:

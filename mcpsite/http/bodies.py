@@ -10,18 +10,17 @@ import json
 import math
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
-from importlib import import_module
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user
 from django.db import Error as DatabaseFault
-from django.http import HttpRequest, parse_cookie
+from django.http import parse_cookie
 
 from mcp_app import conf
 from mcp_app.auth import tokens
 from mcp_app.auth.authentication import readable
 from mcp_app.database import aquery
+from mcp_app.oauth.second_factor.gate import user_of_session
 from mcp_app.protocol.errors import Refused, Unavailable
 from mcp_app.transports.streamable_http.request_body import declared_length
 
@@ -141,9 +140,7 @@ async def _is_signed_in(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def _is_session(key: str) -> bool:
-    request = HttpRequest()
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
-    return bool(get_user(request).is_authenticated)
+    return user_of_session(key) is not None
 
 
 def _too_large(limit: str) -> Refused:

@@ -6,12 +6,13 @@ to authenticate such a person gets an exception instead of a user.
 
 from __future__ import annotations
 
+from importlib import import_module
 from inspect import signature
-from typing import Any
+from typing import Any, Final
 
 from django.apps import apps
 from django.conf import settings as django_settings
-from django.contrib.auth import get_user_model, load_backend
+from django.contrib.auth import get_user, get_user_model, load_backend
 from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.http import HttpRequest
@@ -19,6 +20,8 @@ from django.http import HttpRequest
 from mcp_app import conf
 
 TABLE = "mfa_authenticator"
+# In a login's session, once both were proven.
+PASSED: Final = "mcp_second_factor_passed"
 
 
 class SecondFactorAsked(Exception):
@@ -58,6 +61,24 @@ def is_required_of(user: Any) -> bool:
     """Whether the settings ask them for a second factor, set up or not."""
     required = conf.get().second_factor
     return required == "everybody" or (required == "staff" and bool(getattr(user, "is_staff", False)))
+
+
+def is_half(user: Any, session: Any) -> bool:
+    """Whether a login stands on a password alone where the settings ask for more."""
+    return bool(user.is_authenticated) and is_required_of(user) and not session.get(PASSED)
+
+
+def user_of_session(key: str) -> Any | None:
+    """Who is logged in with a session, for doors that no middleware guards; None for nobody.
+
+    Looks at the stored session and user, so what was true when a connection opened does not count.
+    """
+    if not key:
+        return None
+    request = HttpRequest()
+    request.session = import_module(django_settings.SESSION_ENGINE).SessionStore(key)
+    user = get_user(request)
+    return user if user.is_authenticated and not is_half(user, request.session) else None
 
 
 def has_factor(user: Any) -> bool:

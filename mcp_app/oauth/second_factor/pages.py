@@ -21,9 +21,9 @@ from mcp_app.auth.site import offers_oauth, second_factor_lacks
 from mcp_app.execution.asking.sealing import Unsealed
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor import factors
-from mcp_app.oauth.second_factor.gate import is_required_of
+from mcp_app.oauth.second_factor.gate import PASSED, is_required_of
 from mcp_app.oauth.second_factor.library import Adapter
-from mcp_app.oauth.second_factor.pending import PASSED, Pending, finish, pending
+from mcp_app.oauth.second_factor.pending import Pending, finish, pending
 
 SECRET: Final = "mcp_second_factor_secret"  # noqa: S105 - a name in the session
 WRONG: Final = "This code is not right. Wait for the next one, or give a recovery code."

@@ -19,10 +19,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from mcp_app import conf
 from mcp_app.auth.site import second_factor_lacks
 from mcp_app.oauth.consent import page
-from mcp_app.oauth.second_factor.gate import SecondFactorAsked, has_factor, is_required_of, stops
+from mcp_app.oauth.second_factor.gate import PASSED, SecondFactorAsked, has_factor, is_half, stops
 
 WAITING: Final = "mcp_second_factor"
-PASSED: Final = "mcp_second_factor_passed"
 WAIT_SECONDS: Final = 600
 
 log = logging.getLogger("mcp.auth")
@@ -44,8 +43,7 @@ class SecondFactorMiddleware(MiddlewareMixin):
         """End a login from before a second factor was required."""
         if conf.get().second_factor == "optional":
             return
-        user = request.user
-        if user.is_authenticated and is_required_of(user) and not request.session.get(PASSED):
+        if is_half(request.user, request.session):
             logout(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:

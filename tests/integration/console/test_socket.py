@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 from django.test import Client
 
 from mcp_app.console import consumer
+from mcp_app.oauth.second_factor import gate
 from mcp_app.streams import Streams
 from tests.integration.console.conftest import OpenPage
 from tests.unit.console.lines import encoded, fields
@@ -112,6 +113,28 @@ async def test_an_open_connection_ends_when_its_visitor_may_watch_no_more(
     assert "watching" in await opened.watch()
     await how(clients["viewer"], users["viewer"])
     assert await opened.until(lambda frame: False) == {"closed": 4403}
+
+
+@pytest.mark.parametrize(("name", "required"), [("viewer", "staff"), ("root", "everybody")])
+async def test_where_a_second_factor_is_required_a_password_opens_nothing(
+    name: str,
+    required: str,
+    page: OpenPage,
+    clients: dict[str, Client],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer, "CHECK_SECONDS", 0.05)
+    before = page(name)
+    assert await before.open()
+    assert "watching" in await before.watch()
+    settings.MCP = {**settings.MCP, "SECOND_FACTOR": required}
+    assert await before.until(lambda frame: False) == {"closed": 4403}
+    assert not await page(name).open()
+    session = await sync_to_async(lambda: clients[name].session)()
+    await session.aset(gate.PASSED, True)
+    await session.asave()
+    assert await page(name).open()
 
 
 def test_the_check_is_made_often_enough() -> None:

@@ -130,6 +130,14 @@ async def test_who_is_known_may_send_more(who: str, path: str, size: int, status
     assert found.asked == (1 if status == 200 else 0)
 
 
+@pytest.mark.django_db(transaction=True)
+async def test_a_login_without_the_second_factor_that_is_required_is_not_known(settings: Any) -> None:
+    headers = {b"content-length": b"%d" % MIB, **await sync_to_async(_credential)("a session")}
+    settings.MCP = {**settings.MCP, "SECOND_FACTOR": "everybody"}
+    found = await Exchanged("/admin/mcp_app/resource/add/", [b" " * MIB], headers).run()
+    assert (found.status, found.asked) == (413, 0)
+
+
 def _credential(who: str) -> dict[bytes, bytes]:
     if who == "nobody":
         return {}
