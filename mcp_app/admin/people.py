@@ -26,7 +26,7 @@ class FactorRemoval(ModelAdmin[Any]):
 
     def has_second_factor_permission(self, request: HttpRequest) -> bool:
         """As for the password."""
-        return bool(request.user.has_perm("auth.change_user"))
+        return self.has_change_permission(request)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Whether there is one, and the button for who may."""

@@ -1,13 +1,15 @@
-"""What a user may do now, by a statement that is made once: each credential in use asks every few seconds."""
+"""What users may do now; of one, by a statement made once: each credential in use asks every few seconds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from django.contrib.auth import get_backends
+from django.contrib.auth import get_backends, get_permission_codename, get_user_model
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Permission, PermissionsMixin
 from django.db import connections, router
+from django.db.models import Q, QuerySet
 
 from mcp_app.auth.principal import EVERYTHING
 
@@ -28,6 +30,30 @@ def permissions_of(user: Any) -> Any:
     with connections[alias].cursor() as cursor:
         cursor.execute(statement, [key, key])
         return frozenset(f"{app}.{name}" for app, name in cursor.fetchall())
+
+
+def may_view_people(user: Any) -> bool:
+    """Whether a user may look at users, whichever model the project has for them."""
+    people = get_user_model()._meta
+    return bool(user.has_perm(f"{people.app_label}.{get_permission_codename('view', people)}"))
+
+
+def holders_of(permission: str, people: Sequence[Any]) -> set[Any]:
+    """The keys of those who have a permission; however many they are, the database is asked once."""
+    model: Any = get_user_model()
+    if not _are_rows(model):
+        return {person.pk for person in people if permission in permissions_of(person)}
+    rows = rows_of(permission)
+    given = Q(user_permissions__in=rows) | Q(groups__permissions__in=rows)
+    found = model._default_manager.filter(given, pk__in=[person.pk for person in people])
+    keys = set(found.values_list("pk", flat=True))
+    return {person.pk for person in people if person.is_superuser or (person.is_active and person.pk in keys)}
+
+
+def rows_of(permission: str) -> QuerySet[Permission]:
+    """What Django keeps of a permission by its name: one row, or none."""
+    label, _, codename = permission.partition(".")
+    return Permission.objects.filter(content_type__app_label=label, codename=codename)
 
 
 def _are_rows(model: type) -> bool:

@@ -6,21 +6,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Q
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.auth.membership import group_of
-from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.permissions import holders_of, may_view_people, rows_of
 from mcp_app.text import marked
 
 PEOPLE_PER_PAGE: Final = 50
-SEES_PEOPLE: Final = "auth.view_user"
 Entry = Any
 
 
@@ -46,30 +45,27 @@ class CallersPages(ModelAdmin[Any]):
 
     def callers_url(self, request: HttpRequest, entry: Entry) -> str | None:
         """The page, for those who may see people."""
-        return self.page_url("callers", entry) if request.user.has_perm(SEES_PEOPLE) else None
+        return self.page_url("callers", entry) if may_view_people(request.user) else None
 
     def callers_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Everybody, a page at a time; ``?q=`` finds somebody."""
-        if not request.user.has_perm(SEES_PEOPLE):
+        if not may_view_people(request.user):
             raise PermissionDenied
         entry = self.object_to_view(request, object_id)
         if entry is None:
             return self.not_there(request, object_id)
         asked = request.GET.get("q", "").strip()[:150]
-        model: Any = get_user_model()
-        people = model._default_manager.order_by(model.USERNAME_FIELD)
-        found = people.filter(**{f"{model.USERNAME_FIELD}__icontains": asked}) if asked else people
-        page = Paginator(found, PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
-        obstacle, groups = obstacle_of(entry), groups_with(entry.permission)
+        page = Paginator(people_named(asked), PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
+        groups = groups_with(entry.permission)
         context = {
             **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
             "rule": rule_of(entry),
-            "obstacle": obstacle,
-            "groups": [marked(name) for name in groups],
+            "obstacle": obstacle_of(entry),
+            "groups": [marked(group.name) for group in groups],
             "asked": asked,
             "page": page,
-            "callers": [_caller(person, entry, obstacle, groups) for person in page],
+            "callers": _callers([*page], entry, groups),
         }
         return TemplateResponse(request, "mcp_admin/callers.html", context)
 
@@ -92,27 +88,45 @@ def obstacle_of(entry: Entry) -> str:
     return "" if entry.enabled else "it is disabled"
 
 
-def groups_with(permission: str) -> list[str]:
-    """The names of the groups that give a permission."""
+def groups_with(permission: str) -> list[Group]:
+    """The groups that give a permission."""
     if not permission:
         return []
-    label, _, codename = permission.partition(".")
-    rows = Permission.objects.filter(content_type__app_label=label, codename=codename)
-    return list(Group.objects.filter(permissions__in=rows).order_by("name").values_list("name", flat=True))
+    return list(Group.objects.filter(permissions__in=rows_of(permission)).order_by("name"))
 
 
-def _caller(person: Any, entry: Entry, obstacle: str, groups: list[str]) -> Caller:
-    name = marked(person.get_username())
+def people_named(asked: str) -> QuerySet[Any]:
+    """Everybody, or those with this in their name."""
+    model: Any = get_user_model()
+    people: QuerySet[Any] = model._default_manager.order_by(model.USERNAME_FIELD)
+    return people.filter(**{f"{model.USERNAME_FIELD}__icontains": asked}) if asked else people
+
+
+def _callers(people: list[Any], entry: Entry, groups: list[Group]) -> list[Caller]:
+    """Each person; what is asked of the database does not grow with them."""
+    obstacle = obstacle_of(entry)
+    holders = holders_of(entry.permission, people) if entry.permission and not obstacle else set()
+    if holders and groups and hasattr(get_user_model(), "groups"):
+        giving = Group.objects.filter(pk__in=[group.pk for group in groups]).order_by("name")
+        prefetch_related_objects(people, Prefetch("groups", giving, to_attr="giving_groups"))
+    had_by = ", ".join(group.name for group in groups)
+    return [
+        Caller(marked(person.get_username()), *_verdict(person, entry, obstacle, holders, had_by))
+        for person in people
+    ]
+
+
+def _verdict(person: Any, entry: Entry, obstacle: str, holders: set[Any], had_by: str) -> tuple[bool, str]:
     if obstacle:
-        return Caller(name, False, obstacle)
+        return False, obstacle
     if not person.is_active:
-        return Caller(name, False, "the account is not active")
+        return False, "the account is not active"
     if not entry.permission:
-        return Caller(name, True, "every caller can")
+        return True, "every caller can"
     if getattr(person, "is_superuser", False):
-        return Caller(name, True, "superusers have every permission")
-    if entry.permission in permissions_of(person):
-        own = person.groups.filter(Q(name__in=groups)).values_list("name", flat=True)
-        return Caller(name, True, f"by the group {marked(', '.join(own))}" if own else "own permission")
-    had_by = f"; these groups have it: {marked(', '.join(groups))}" if groups else ""
-    return Caller(name, False, f"lacks {marked(entry.permission)}{had_by}")
+        return True, "superusers have every permission"
+    if person.pk in holders:
+        own = ", ".join(group.name for group in getattr(person, "giving_groups", ()))
+        return True, f"by the group {marked(own)}" if own else "own permission"
+    groups = f"; these groups have it: {marked(had_by)}" if had_by else ""
+    return False, f"lacks {marked(entry.permission)}{groups}"

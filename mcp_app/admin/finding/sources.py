@@ -15,6 +15,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from mcp_app import conf
+from mcp_app.auth.permissions import may_view_people
 from mcp_app.models import ApiKey, Call, Message, Prompt, Resource, ResourceTemplate, Session, Tool
 from mcp_app.sessions.searching.language import LONGEST
 from mcp_app.text import marked
@@ -133,7 +134,7 @@ def _words(text: str) -> str:
 def _people(request: HttpRequest, text: str) -> Iterator[Found]:
     model = get_user_model()
     app, named = model._meta.app_label, model._meta.model_name
-    if not request.user.has_perm(f"{app}.view_{named}") or not admin.site.is_registered(model):
+    if not may_view_people(request.user) or not admin.site.is_registered(model):
         return
     name = model.USERNAME_FIELD
     rows = model._default_manager.filter(**{f"{name}__icontains": text}).order_by(name)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from mcp_app.auth.membership import group_of, membership_of
-from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import below
 from mcp_app.catalogue.changing import services
 from mcp_app.execution.decisions import objection_to
@@ -85,6 +92,43 @@ def test_the_page_of_callers_says_who_can_and_why_others_cannot(root: Client, se
     assert _callers(root, seeded.echo)["viewer"] == (False, "the account is not active")
     services.set_enabled(entries=[seeded.echo], enabled=False, actor=None)
     assert set(_callers(root, seeded.echo).values()) == {(False, "it is disabled")}
+
+
+def test_many_people_cost_the_page_of_callers_no_more_than_few(root: Client, seeded: Seed) -> None:
+    editors, own = Group.objects.create(name="Editors"), "mcp_app.view_session"
+    _restrict(root, seeded.echo, membership_of(editors))
+    asked = []
+    for number in (1, 40):
+        people = get_user_model().objects.bulk_create(
+            get_user_model()(username=f"{number}-{each}") for each in range(number)
+        )
+        editors.user_set.add(*people[::2])
+        with CaptureQueriesContext(connection) as queries:
+            found = _callers(root, seeded.echo)
+        asked.append(len(queries))
+        assert [found[each.username][1] for each in people[:1]] == ["by the group Editors"]
+    assert asked[0] == asked[1]
+    _restrict(root, seeded.echo, own)
+    assert _callers(root, seeded.echo)["viewer"] == (True, "own permission")
+
+
+def test_the_pages_of_callers_keep_what_was_asked(root: Client, seeded: Seed) -> None:
+    users = get_user_model()
+    users.objects.bulk_create(users(username=f"one & all {number:03}") for number in range(120))
+    text = root.get(page("tool", "callers", seeded.echo.pk), {"q": "one & all", "p": "2"}).content.decode()
+    links = [dict(parse_qsl(unescape(each)[1:])) for each in re.findall(r'rel="(?:prev|next)" href="([^"]+)"', text)]
+    assert links == [{"q": "one & all", "p": "1"}, {"q": "one & all", "p": "3"}]
+    assert "← Previous" in text
+    assert "Next →" in text
+
+
+def test_who_may_see_people_depends_on_the_users_of_the_project(settings: Any) -> None:
+    asked: list[str] = []
+    somebody = SimpleNamespace(has_perm=lambda name: bool(asked.append(name)))
+    may_view_people(somebody)
+    settings.AUTH_USER_MODEL = "mcp_app.ApiKey"
+    may_view_people(somebody)
+    assert asked == ["auth.view_user", "mcp_app.view_apikey"]
 
 
 def test_only_who_may_see_people_sees_callers_and_hostile_names_stay_text(

@@ -3,6 +3,7 @@
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
 from django.test import TransactionTestCase
 from django.urls import reverse
 
@@ -29,6 +30,15 @@ class PersonTests(TransactionTestCase):
             for query in ("", "?q=ada", *(f"?o={column}" for column in range(1, 8))):
                 with self.subTest(address + query):
                     self.assertEqual(self.client.get(address + query).status_code, 200)
+
+    def test_staff_who_may_see_people_see_who_can_use_a_tool(self):
+        grace = get_user_model().objects.create_user("grace@acme.example", "a long password", is_staff=True)
+        tool = apps.get_model("mcp_app", "Tool").objects.first()
+        address = reverse("admin:mcp_app_tool_callers", args=[tool.pk])
+        self.client.force_login(grace)
+        self.assertEqual(self.client.get(address).status_code, 403)
+        grace.user_permissions.set(Permission.objects.filter(codename__in=["view_person", "view_tool"]))
+        self.assertContains(self.client.get(address), "ada@acme.example")
 
     def test_a_key_stands_for_its_person(self):
         principal = find_principal(self.secret)
