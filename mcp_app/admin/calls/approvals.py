@@ -14,18 +14,27 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.calls.approval import TONES, decision_of, time_left, waited_for_approval
+from mcp_app.admin.calls.approval import (
+    TONES,
+    Earlier,
+    decision_of,
+    described,
+    time_left,
+    waited_for_approval,
+)
 from mcp_app.admin.calls.askers import actors_of, asked_by
-from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of
+from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.services import login_name
 from mcp_app.execution.decisions import objection_to
+from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.models import Approval, Call
 from mcp_app.protocol.call_state import State
 from mcp_app.text import marked, visible
 
 LINE_CHARACTERS = 200
+ABOUT_CHARACTERS = 120
 MOST_WATCHED = 500
 
 
@@ -81,9 +90,12 @@ class ApprovalAdmin(DecidingAdmin):
         )
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """The columns; the last one decides, for who may."""
-        columns = ("tool_name", "asker", "shown_arguments", "since", "waited", "left", "shown_decision")
-        return (*columns, self._decide_column(request)) if self.has_decide_permission(request) else columns
+        """The columns; of what waits, the second one decides, for who may."""
+        about = ("asker", "shown_arguments", "before")
+        if request.GET.get("decision"):
+            return ("tool_name", *about, "since", "waited", "shown_decision")
+        decides = (self._decide_column(request),) if self.has_decide_permission(request) else ()
+        return ("tool_name", *decides, *about, "waited", "left")
 
     def _decide_column(self, request: HttpRequest) -> Callable[[Approval], SafeString]:
         @admin.display(description="decide")
@@ -91,23 +103,37 @@ class ApprovalAdmin(DecidingAdmin):
             if call.state != State.APPROVAL_NEEDED:
                 return SafeString("")
             objection = objection_to(call, request.user)
-            address = self.with_filters(request, self.page_url("approve", call))
             approve = format_html(
                 '<button class="mcp-button mcp-primary" type="submit" formnovalidate'
                 ' formaction="{}" aria-label="{}">Approve</button> ',
-                f"{address}{'&' if '?' in address else '?'}from_queue=1",
+                self._in_row(request, "approve", call),
                 f"Approve {marked(call.tool)}",
             )
-            # A refusal has a reason, which is written on the page of the call.
-            refuse = format_html(
-                '<a class="mcp-button" href="{}#mcp-reason" aria-label="{}">Refuse…</a>',
-                self.call_url(call.pk), f"Refuse {marked(call.tool)}",
-            )  # fmt: skip
+            refuse = self._refuse_in_row(request, call)
             if objection:
                 return format_html('<span class="mcp-dim">{}</span> {}', objection, refuse)
             return format_html('<span class="mcp-buttons mcp-tight">{}{}</span>', approve, refuse)
 
         return decide
+
+    def _in_row(self, request: HttpRequest, verb: str, call: Approval) -> str:
+        """Where a button of the list posts to; the answer leads back to the list."""
+        address = self.with_filters(request, self.page_url(verb, call))
+        return f"{address}{'&' if '?' in address else '?'}from_queue=1"
+
+    def _refuse_in_row(self, request: HttpRequest, call: Approval) -> SafeString:
+        # Not a line of input: Enter in one presses the first button of the form, which approves some call.
+        return format_html(
+            '<details class="mcp-refuse"><summary class="mcp-button" aria-label="{}">Refuse…</summary>'
+            '<textarea class="mcp-input" name="{}" rows="2" maxlength="{}" aria-label="{}"></textarea>'
+            '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{}">Refuse</button>'
+            "</details>",
+            f"Refuse {marked(call.tool)}",
+            reason_field(call),
+            LONGEST_REASON,
+            "Reason, shown to the caller",
+            self._in_row(request, "refuse", call),
+        )
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         """What ends first stands first; of what is decided, the newest."""
@@ -116,9 +142,14 @@ class ApprovalAdmin(DecidingAdmin):
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         """The list; its calls have the names of all persons who acted as another user."""
         changelist = super().get_changelist_instance(request)
-        actors = actors_of(changelist.result_list)
+        calls = list(changelist.result_list)
+        shared = {
+            "actors": actors_of(calls),
+            "described": described(call.tool for call in calls),
+            "earlier": Earlier(calls),
+        }
         for call in changelist.result_list:
-            call.actors = actors
+            vars(call).update(shared)
         return changelist
 
     def has_view_permission(self, request: HttpRequest, obj: Approval | None = None) -> bool:
@@ -129,8 +160,22 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="tool", ordering="tool")
     def tool_name(self, call: Approval) -> SafeString:
-        """The tool, leading to the call's page."""
-        return format_html('<a class="mcp-link" href="{}">{}</a>', self.call_url(call.pk), visible(call.tool))
+        """The tool, leading to the call's page; below it, what clients and models are told that it does."""
+        title, description = getattr(call, "described", {}).get(call.tool, ("", ""))
+        about = ": ".join(filter(None, (title, description.partition("\n")[0])))
+        return format_html(
+            '<span><a class="mcp-link" href="{}">{}</a>{} <span class="mcp-dim">{}</span></span>',
+            self.call_url(call.pk),
+            visible(call.tool),
+            format_html(" {}", badge("four eyes")) if call.four_eyes else "",
+            visible(about if len(about) <= ABOUT_CHARACTERS else about[:ABOUT_CHARACTERS] + "…"),
+        )
+
+    @admin.display(description="before")
+    def before(self, call: Approval) -> str:
+        """How often its like was approved and refused before."""
+        earlier: Earlier | None = getattr(call, "earlier", None)
+        return (earlier.words(call) if earlier else "") or "first of its tool"
 
     @admin.display(description="asked by", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
@@ -166,8 +211,7 @@ class ApprovalAdmin(DecidingAdmin):
         """What became of it, and by whom."""
         word = decision_of(call)
         by = format_html(" {}", visible(call.decided_by)) if call.decided_by else ""
-        four_eyes = format_html(" {}", badge("four eyes")) if call.four_eyes else ""
-        return format_html("{}{}{}", badge(word, TONES[word]), by, four_eyes)
+        return format_html("{}{}", badge(word, TONES[word]), by)
 
     # The pages.
 

@@ -12,6 +12,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.calls.askers import actors_of, asked_by
@@ -58,10 +60,17 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         except DecisionRefused as refused:
             self.message_user(request, marked(refused), messages.WARNING)
         else:
-            self.message_user(request, f"The call was {_done(verb)}.", messages.SUCCESS)
+            self.message_user(request, self._consequence(verb, call), messages.SUCCESS)
         if "from_queue" in request.GET:
             return HttpResponseRedirect(self.back_to_list(request))
         return HttpResponseRedirect(self.call_url(call.pk))
+
+    def _consequence(self, verb: str, call: Approval) -> SafeString:
+        """What was done, and the way out while there is one."""
+        if verb == "refuse":
+            return SafeString("The call was refused.")
+        words = 'The call was approved. <a href="{}">Cancel it</a> there as long as it is not over.'
+        return format_html(words, self.call_url(call.pk))
 
     @admin.action(description="Approve selected calls", permissions=["decide"])
     def approve_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:
@@ -116,6 +125,7 @@ class DecidingAdmin(RowPageAdmin[Approval]):
                 )
                 for call in chosen
             ],
+            "free": sum(verb == "refuse" or not objection_to(call, request.user) for call in chosen),
             "checkbox": ACTION_CHECKBOX_NAME,
             "longest_reason": LONGEST_REASON,
             "reason": request.POST.get("reason", ""),
@@ -135,7 +145,13 @@ class _Looked:
 
 def _decide(verb: str, call_id: UUID, request: HttpRequest) -> None:
     decide = approve_call if verb == "approve" else refuse_call
-    decide(call_id=call_id, actor=request.user, reason=request.POST.get("reason", ""))
+    reason = request.POST.get("reason") or request.POST.get(f"reason-{call_id}", "")
+    decide(call_id=call_id, actor=request.user, reason=reason)
+
+
+def reason_field(call: Approval) -> str:
+    """The name of the field for the reason in a call's row, where others have theirs."""
+    return f"reason-{call.pk}"
 
 
 def _done(verb: str) -> str:

@@ -136,6 +136,41 @@ def test_an_approved_call_is_queued_and_both_row_and_audit_say_by_whom(decider: 
     assert waiting("celery") == queued  # Handed on after the commit, which a test like this never reaches.
 
 
+def test_a_row_says_what_was_decided_before_and_is_refused_there(decider: Client, seeded: Seed) -> None:
+    call, now = seeded.undecided_call, timezone.now()
+    assert "first of its tool" in _read(decider, QUEUE)
+    decided = {"tool": call.tool, "state": "completed", "decided_at": now, "finished_at": now}
+    words = {"decision_reason": "like every week", "decided_by": seeded.root}
+    undecided_call(call.session_id, 60, user=call.user, decision="approved", **words, **decided)
+    undecided_call(call.session_id, 61, user=seeded.viewer, decision="refused", **decided)
+    said = "1 approved, 1 refused; of the same person 1 approved, 0 refused"
+    assert said in _read(decider, QUEUE)
+    text = _read(decider, page("call", "change", call.pk))
+    assert said in text
+    assert "approved by root" in text
+    assert "like every week" in text
+    address = f"{page('approval', 'refuse', call.pk)}?from_queue=1"
+    other = {f"reason-{uuid4()}": "of another row"}
+    assert "Give a reason" in decider.post(address, other, follow=True).content.decode()
+    answer = decider.post(address, {**other, f"reason-{call.pk}": "not now"}, follow=True)
+    assert answer.request["PATH_INFO"] == QUEUE
+    call.refresh_from_db()
+    assert (call.decision, call.decision_reason) == ("refused", "not now")
+
+
+def test_a_decision_about_many_says_its_consequences_first(decider: Client, seeded: Seed) -> None:
+    seeded.undecided_call.user = seeded.viewer
+    seeded.undecided_call.four_eyes = True
+    seeded.undecided_call.save()
+    other = undecided_call(seeded.session.pk, 62, user=seeded.root)
+    chosen = {"_selected_action": [str(seeded.undecided_call.pk), str(other.pk)]}
+    looked_at = decider.post(QUEUE, {"action": "approve_calls", **chosen}).content.decode()
+    assert "1 call will run" in looked_at
+    assert "the others are left alone" in looked_at
+    looked_at = decider.post(QUEUE, {"action": "refuse_calls", **chosen}).content.decode()
+    assert "2 calls will end with an error" in looked_at
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_job_of_an_approved_call_is_queued_after_the_commit(decider: Client, seeded: Seed) -> None:
     queued = waiting("celery")
