@@ -124,7 +124,7 @@ def described(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 class Earlier:
-    """How often calls of the same tools were approved and refused, in all and for the same user; one query."""
+    """How often calls of the same tools were approved and refused, in all and by user; one query."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
         decided = Call.objects.filter(tool__in={call.tool for call in calls}, decision__in=DECIDED)

@@ -126,7 +126,8 @@ class ApprovalAdmin(DecidingAdmin):
         return format_html(
             '<details class="mcp-refuse"><summary class="mcp-button" aria-label="{}">Refuse…</summary>'
             '<textarea class="mcp-input" name="{}" rows="2" maxlength="{}" aria-label="{}"></textarea>'
-            '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{}">Refuse</button>'
+            '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{}">'
+            "Refuse</button>"
             "</details>",
             f"Refuse {marked(call.tool)}",
             reason_field(call),
