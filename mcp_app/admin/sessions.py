@@ -20,6 +20,7 @@ from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
 from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers
 from mcp_app.admin.markup import badge
+from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
 from mcp_app.models import ErrorGroup, Message, Session
@@ -132,7 +133,7 @@ class SessionAdmin(LongListAdmin[Session]):
 
 
 @admin.register(Message)
-class MessageAdmin(RowPageAdmin[Message]):
+class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
     """The message log of all sessions, and the figures of the first page, which are counted from it."""
 
     def get_urls(self) -> list[URLPattern]:

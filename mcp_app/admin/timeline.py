@@ -32,6 +32,12 @@ FACETS: Final = (
     ("principal", "Person", "user"),
 )
 
+# Fields of the form whose values the language of the search has a key for.
+TERMS: Final = {
+    "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
+    "direction": "dir", "client": "client", "outcome": "status", "since": "since", "until": "until",
+}  # fmt: skip
+
 
 class UtcField(forms.DateTimeField):
     """What is entered is UTC, as in the links that lead here, whatever zone the project's pages are in."""
@@ -154,8 +160,12 @@ class Timeline:
     @property
     def live(self) -> str:
         """The same search in the live console."""
-        search = self.form["q"].value()
-        return urlencode({"search": search}) if search else ""
+        return urlencode({"search": self.text}) if self.text else ""
+
+    @property
+    def text(self) -> str:
+        """All that was asked for, in the language of the search."""
+        return in_one_search(self.form.cleaned_data) if self.form.is_valid() else ""
 
     @property
     def further(self) -> str | None:
@@ -180,6 +190,19 @@ def trace_of(text: str) -> TraceContext | None:
     params = message.get("params") if isinstance(message, dict) else None
     meta = params.get("_meta") if isinstance(params, dict) else None
     return read(meta) if isinstance(meta, dict) else None
+
+
+def in_one_search(asked: dict[str, Any]) -> str:
+    """What the fields of the form ask for, as one search."""
+    terms = [asked["q"].strip(), "status:error" if asked["outcome"] == FAILED else ""]
+    for name, key in TERMS.items():
+        value = asked[name]
+        if isinstance(value, datetime):
+            # With its zone: it means one moment, whoever reads it.
+            value = value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        terms.append(term_of(key, value or ""))
+    terms += [f'"{words}"' for words in asked["text"].split('"') if words.strip()]
+    return " ".join(term for term in terms if term)
 
 
 def row(message: Message, limit: int = SHOWN_CHARACTERS) -> Row:

@@ -35,6 +35,7 @@ _ADMINISTRATOR = _OPERATOR | {
     *(f"{action}_{model}" for model in _CATALOGUE for action in ("add", "change", "delete")),
     "publish_entries",
     "try_as_others",
+    "share_searches",
     "add_apikey",
     "change_apikey",
     "add_client",

@@ -18,7 +18,12 @@ def pages(site: LiveServer) -> dict[str, str]:
     """Every page by a short name; keys are looked up where the rows are."""
     code = """
 import json
+from django.contrib.auth import get_user_model
 from mcp_app.models import *
+for owner, name, text in (("root", "Slow today", "ms:>1s since:today"),
+                          ("root", "w" * 80, "status:error " + "x" * 200), ("viewer", "<script>pwned=1</script>", '"<script>pwned=1</script>"')):
+    SavedSearch.objects.create(user=get_user_model().objects.get(username=owner), name=name, text=text,
+                               shared=owner != "root")
 tool, prompt, resource, key = Tool.objects, Prompt.objects, Resource.objects, ApiKey.objects
 print(json.dumps({
     "tool": [("code", tool.get(name="echo").pk), ("drift", tool.get(name="web_scrape").pk),
@@ -45,6 +50,7 @@ print(json.dumps({
     found = {
         "index": "/admin/",
         "index-week": "/admin/?range=week",
+        "searches": "/admin/mcp_app/message/searches/",
         "errors": "/admin/mcp_app/message/errors/?show=all",
         **{f"error-{name}": f"/admin/mcp_app/message/errors/{pk}/" for name, pk in rows.pop("error")},
         **{

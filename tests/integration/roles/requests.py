@@ -80,6 +80,8 @@ class Requests:
             "roll-back": lambda: (rows.gone if way.variant == "deleted" else rows.change)[model].pk,
             "draft": lambda: rows.draft[way.variant or "tool"].pk,
         }
+        if "/searches/" in way.path:
+            return way.path.replace("<id>", str(rows.search.pk))
         place = parts[-2] if parts[-2:-1] and parts[-1] == "<id>" else model
         find = numbers.get(place) or numbers.get(model) or (lambda: self._pk(parts))
         address = way.path.replace("<any>", "no-such-page").replace("r/<id>/<id>", "r/1/1")
@@ -204,6 +206,8 @@ class Requests:
             f"{approvals} action=refuse_calls": _action(
                 "refuse_calls", seed.undecided_call.pk, **decided["refuse"]
             ),
+            "POST /admin/mcp_app/message/searches/": _changing({"name": "mine", "text": "tool:echo"}),
+            "POST /admin/mcp_app/message/searches/<id>/share/": _changing({"shared": "0"}),
             "POST /console/sessions/<id>/cancel/": _changing({"request": "4"}),
             "POST /console/sessions/<id>/end/": _changing({}),
             # Examining takes seconds; who may is told that the key is none.

@@ -24,6 +24,7 @@ from mcp_app.models import (
     Prompt,
     Resource,
     ResourceTemplate,
+    SavedSearch,
     Tool,
 )
 from mcp_app.oauth.models import Client, Connection
@@ -61,6 +62,7 @@ class Rows:
     root: Any = field(init=False)
     group: Group = field(init=False)
     error: ErrorGroup = field(init=False)
+    search: SavedSearch = field(init=False)
 
 
 def store() -> Rows:
@@ -79,6 +81,7 @@ def store() -> Rows:
     Call.objects.filter(pk=rows.seed.call.pk).update(arguments='{"text": "hi"}')
     rows.event = AuditEvent.objects.latest("pk")
     rows.error = _error(rows.seed.message)
+    rows.search = SavedSearch.objects.create(user=rows.root, name="errors", text="status:error", shared=True)
     return rows
 
 

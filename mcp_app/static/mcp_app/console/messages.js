@@ -67,6 +67,7 @@ class Messages {
   }
 
   links() {
+    for (const field of document.querySelectorAll("[data-search-text]")) field.value = this.search();
     byId("mcp-stored").href = `${this.root.dataset.stored}?${new URLSearchParams({ q: this.search() })}`;
     for (const form of ["jsonl", "har"]) {
       const query = new URLSearchParams({ form, session: this.session, search: this.search() });

@@ -1,0 +1,151 @@
+"""Owns the page of saved searches, and the one address by which each of them is opened and altered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, URLPattern, path, reverse
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+
+from mcp_app.admin.base import ModelAdmin
+from mcp_app.models import Message, SavedSearch
+from mcp_app.sessions.searching.language import LONGEST
+from mcp_app.sessions.searching.saved import (
+    LONGEST_NAME,
+    MOST,
+    READS,
+    SHARES,
+    delete_search,
+    rename_search,
+    save_search,
+    searches_of,
+    share_search,
+)
+from mcp_app.text import marked
+
+# Others' are as many as administrators share.
+MOST_LISTED: Final = 500
+# In which field of its page a search stands.
+PARAMETERS: Final = ("q", "search")
+
+
+class SavedSearches(ModelAdmin[Message]):
+    """The pages of saved searches, beside those of the log."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """Their addresses before those of the rows."""
+        views: tuple[tuple[str, str, Callable[..., HttpResponse]], ...] = (
+            ("searches/", "searches", self.searches_view),
+            ("searches/<int:pk>/", "search", self.search_view),
+            ("searches/<int:pk>/rename/", "search_rename", self.rename_search_view),
+            ("searches/<int:pk>/share/", "search_share", self.share_search_view),
+            ("searches/<int:pk>/delete/", "search_delete", self.delete_search_view),
+        )
+        pages = [
+            path(place, self.admin_site.admin_view(view), name=f"mcp_app_message_{name}")
+            for place, name, view in views
+        ]
+        return pages + super().get_urls()
+
+    def searches_view(self, request: HttpRequest) -> HttpResponse:
+        """All that one sees; a POST saves another one and leads back to where it was made."""
+        if not request.user.has_perm(READS):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._save(request)
+        rows = searches_of(request.user).select_related("user").order_by("name", "pk")[:MOST_LISTED]
+        context = {
+            **self.object_context(request, "Saved searches"),
+            "own": [row for row in rows if row.user_id == request.user.pk],
+            "others": [row for row in rows if row.user_id != request.user.pk],
+            "may_share": request.user.has_perm(SHARES),
+            "live_url": _live(),
+            "longest": LONGEST_NAME,
+            "longest_text": LONGEST,
+            "most": MOST,
+        }
+        return TemplateResponse(request, "mcp_admin/searches.html", context)
+
+    def search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Where the search has found what it finds: in the log, or with ``?in=console`` as it comes."""
+        search = self._found(request, pk)
+        if search is None:
+            return self._missing(request)
+        live = _live() if request.GET.get("in") == "console" else ""
+        page, parameter = (live, "search") if live else (self.page_url("changelist"), "q")
+        return HttpResponseRedirect(f"{page}?{urlencode({parameter: search.text})}")
+
+    def rename_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Give one's own another name."""
+        name = request.POST.get("name", "")
+        return self._altered(
+            request, pk, lambda search: rename_search(search=search, user=request.user, name=name), "renamed"
+        )
+
+    def share_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Share it, or show it to its owner alone."""
+        shared = request.POST.get("shared") == "1"
+        return self._altered(
+            request,
+            pk,
+            lambda search: share_search(search=search, user=request.user, shared=shared),
+            "shared" if shared else "no longer shared",
+        )
+
+    def delete_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Delete one's own."""
+        return self._altered(
+            request, pk, lambda search: delete_search(search=search, user=request.user), "deleted"
+        )
+
+    def _save(self, request: HttpRequest) -> HttpResponse:
+        text, following = request.POST.get("text", ""), request.POST.get("next", "")
+        try:
+            search = save_search(user=request.user, name=request.POST.get("name", ""), text=text)
+            self.message_user(request, f"The search {marked(search.name)} was saved.", messages.SUCCESS)
+        except ValidationError as error:
+            self.message_user(request, marked(" ".join(error.messages)), messages.ERROR)
+        if not url_has_allowed_host_and_scheme(following, {request.get_host()}, request.is_secure()):
+            return HttpResponseRedirect(self.page_url("searches"))
+        parameter = request.POST.get("parameter", "")
+        asked = urlencode({parameter: text[:LONGEST]}) if parameter in PARAMETERS and text else ""
+        return HttpResponseRedirect(f"{following.partition('?')[0]}?{asked}")
+
+    def _altered(
+        self, request: HttpRequest, pk: int, alter: Callable[[SavedSearch], Any], done: str
+    ) -> HttpResponse:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        search = self._found(request, pk)
+        if search is None:
+            return self._missing(request)
+        name = marked(search.name)
+        try:
+            alter(search)
+            self.message_user(request, f"The search {name} was {done}.", messages.SUCCESS)
+        except ValidationError as error:
+            self.message_user(request, marked(" ".join(error.messages)), messages.ERROR)
+        return HttpResponseRedirect(self.page_url("searches"))
+
+    def _found(self, request: HttpRequest, pk: int) -> SavedSearch | None:
+        """One's own or a shared one: another's does not exist for others."""
+        if not request.user.has_perm(READS):
+            raise PermissionDenied
+        return searches_of(request.user).filter(pk=pk).first() if pk < 2**63 else None
+
+    def _missing(self, request: HttpRequest) -> HttpResponse:
+        self.message_user(request, "There is no such saved search, or not any more.", messages.WARNING)
+        return HttpResponseRedirect(self.page_url("searches"))
+
+
+def _live() -> str:
+    """The console's messages; "" where it is not served."""
+    try:
+        return reverse("mcp_console:messages")
+    except NoReverseMatch:
+        return ""
