@@ -21,7 +21,8 @@ import json
 from django.contrib.auth import get_user_model
 from mcp_app.models import *
 for owner, name, text in (("root", "Slow today", "ms:>1s since:today"),
-                          ("root", "w" * 80, "status:error " + "x" * 200), ("viewer", "<script>pwned=1</script>", '"<script>pwned=1</script>"')):
+                          ("root", "w" * 80, "status:error " + "x" * 200),
+                          ("viewer", "<script>pwned=1</script>", '"<script>pwned=1</script>"')):
     SavedSearch.objects.create(user=get_user_model().objects.get(username=owner), name=name, text=text,
                                shared=owner != "root")
 tool, prompt, resource, key = Tool.objects, Prompt.objects, Resource.objects, ApiKey.objects
