@@ -1,44 +1,25 @@
-"""Runs the official conformance suite against the fixture server: ``python -m tests.conformance.run``."""
+"""Runs the official conformance suite against the fixture server, and its part for authorization servers.
+
+``python -m tests.conformance.run``
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests import node
+from tests.conformance import authorization
+from tests.conformance.outcome import SKIPPED, Outcome, Run, details, without_colour
 from tests.live import LiveServer
 from tests.rerun import MOST_UNSTABLE
 
 BASELINE = Path(__file__).with_name("expected-failures.yml")
 RUN_SECONDS = 150
-SUMMARY = re.compile(
-    r"^[✓✗] (?P<scenario>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.MULTILINE
-)
-# What the suite prints of a scenario that was run by itself.
-ALONE = re.compile(
-    r"^Running client scenario '(?P<scenario>[\w-]+)'.*?"
-    r"^Passed: (?P<passed>\d+)/\d+, (?P<failed>\d+) failed, (?P<warned>\d+) warnings$",
-    re.MULTILINE | re.DOTALL,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One call of the suite, and the scenarios that must have passed at least one check in it."""
-
-    name: str
-    options: tuple[str, ...]
-    must_run: frozenset[str] = frozenset()
-    must_count: int = 1
-
-
 # Run and reported by the suite but not scored by it; required here.
 ALSO_REQUIRED = frozenset({"server-sse-polling", "json-schema-2020-12", "server-session-lifecycle"})
 # Not scored by the suite, and what every modern client sends.
@@ -60,8 +41,6 @@ TASKS = frozenset(
     )
 )
 SKILLS = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
-# The suite always reports these as skipped.
-SKIPPED = frozenset({"tasks-status-notifications"})
 RUNS = (
     Run("2025-06-18, all", ("--suite", "all", "--spec-version", "2025-06-18"),
         frozenset({"server-session-lifecycle"}), must_count=27),
@@ -73,49 +52,6 @@ RUNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one run of the suite gave: check counts per scenario and what is wrong with them."""
-
-    run: Run
-    output: str
-    exit_status: int
-    details: tuple[str, ...] = ()
-
-    @property
-    def scenarios(self) -> dict[str, tuple[int, int]]:
-        """Scenario -> (passed, failed) checks; a warning to one that was run by itself is a failure."""
-        alone = {
-            found["scenario"]: (int(found["passed"]), int(found["failed"]) + int(found["warned"]))
-            for found in ALONE.finditer(self.output)
-        }
-        return alone | {
-            found["scenario"]: (int(found["passed"]), int(found["failed"]))
-            for found in SUMMARY.finditer(self.output)
-        }
-
-    @property
-    def problems(self) -> list[str]:
-        """Everything that keeps this run from counting as passed; empty when it does."""
-        found = [f"{name}: {failed} checks failed" for name, (_, failed) in self.scenarios.items() if failed]
-        empty = [name for name, (passed, _) in self.scenarios.items() if not passed and name not in SKIPPED]
-        found += [f"{name}: no check passed" for name in empty]
-        found += [f"{name}: did not run" for name in sorted(self.run.must_run - set(self.scenarios))]
-        if len(self.scenarios) < self.run.must_count:
-            found.append(f"only {len(self.scenarios)} scenarios ran, {self.run.must_count} are required")
-        named = {problem.split(":")[0] for problem in found}
-        found += [f"{name}: against the baseline" for name in _unexpected(self.output) if name not in named]
-        if self.exit_status and not found:
-            found.append(f"the suite ended with status {self.exit_status}")
-        return found
-
-
-def _unexpected(output: str) -> list[str]:
-    """The scenarios the suite lists as failed or passed against the baseline (a warning counts as failed)."""
-    listed = re.search(r"(?:Unexpected failures|Stale baseline)[^\n]*\n((?:\s+[✗✓] [^\n]+\n?)+)", output)
-    return [line.strip(" ✗✓") for line in listed[1].splitlines()] if listed else []
-
-
 def execute(run: Run, url: str) -> Outcome:
     """Call the suite once; its whole output is kept."""
     suite = node.install("conformance") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
@@ -124,7 +60,7 @@ def execute(run: Run, url: str) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="mcp-conformance-") as folder:
         command += ["--output-dir", folder]
         output, status = _call(command)
-        return Outcome(run, output, status, tuple(_details(Path(folder))))
+        return Outcome(run, output, status, tuple(details(Path(folder))))
 
 
 def _call(command: list[str]) -> tuple[str, int]:
@@ -134,20 +70,7 @@ def _call(command: list[str]) -> tuple[str, int]:
                               timeout=RUN_SECONDS)  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"The suite did not end within {RUN_SECONDS} s.", 124
-    return _without_colour(done.stdout + done.stderr), done.returncode
-
-
-def _details(folder: Path) -> Iterator[str]:
-    """One line for each check that failed or warned."""
-    for file in sorted(folder.rglob("checks.json")):
-        for check in json.loads(file.read_text(encoding="utf-8")):
-            if check["status"] in ("FAILURE", "WARNING"):
-                said = f"{check['status']}: {check.get('errorMessage')}"
-                yield f"{file.parent.name}: {check['id']} {said} {json.dumps(check.get('details'))[:1500]}"
-
-
-def _without_colour(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return without_colour(done.stdout + done.stderr), done.returncode
 
 
 def _word(name: str, passed: int, failed: int) -> str:
@@ -204,6 +127,9 @@ def main(arguments: list[str] | None = None) -> int:
         trouble = server.trouble()
         if trouble:
             print(server.logs()[-8000:])
+    with LiveServer(wanted.processes, env=authorization.GUARDED) as guarded:
+        outcomes += authorization.outcomes(guarded)
+        trouble += guarded.trouble()
     status = report(outcomes, trouble)
     print("\n".join(unstable))
     return status if len(unstable) <= MOST_UNSTABLE else 1

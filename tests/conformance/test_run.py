@@ -7,13 +7,14 @@ import yaml
 from django.conf import settings
 
 from tests.conformance import run
+from tests.conformance.outcome import Outcome, Run
 
 GOOD = "✓ ping: 2 passed, 0 failed\n✓ tools-list: 3 passed, 0 failed\n"
-RUN = run.Run("a run", (), frozenset({"ping"}), must_count=2)
+RUN = Run("a run", (), frozenset({"ping"}), must_count=2)
 
 
 def test_a_run_in_which_everything_passed_has_no_problem() -> None:
-    assert run.Outcome(RUN, GOOD, exit_status=0).problems == []
+    assert Outcome(RUN, GOOD, exit_status=0).problems == []
 
 
 @pytest.mark.parametrize(
@@ -29,18 +30,18 @@ def test_a_run_in_which_everything_passed_has_no_problem() -> None:
     ],
 )
 def test_whatever_is_not_a_clean_pass_is_a_problem(output: str, exit_status: int, problem: str) -> None:
-    assert problem in run.Outcome(RUN, output, exit_status).problems
+    assert problem in Outcome(RUN, output, exit_status).problems
 
 
 def test_the_summary_line_counts_every_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    bad = run.Outcome(RUN, GOOD.replace("ping", "pong"), exit_status=0)
+    bad = Outcome(RUN, GOOD.replace("ping", "pong"), exit_status=0)
     assert run.report([bad], ["Traceback (most recent call last):"]) == 1
     assert capsys.readouterr().out.strip().splitlines()[-1] == "conformance: 2 passed, 2 failed"
 
 
-def alone(checks: str) -> run.Outcome:
+def alone(checks: str) -> Outcome:
     output = f"Running client scenario 'sep-2640-x' against server: http://localhost\nChecks:\n{checks}\n"
-    return run.Outcome(run.Run("alone", (), frozenset({"sep-2640-x"})), output, exit_status=0)
+    return Outcome(Run("alone", (), frozenset({"sep-2640-x"})), output, exit_status=0)
 
 
 def test_a_scenario_that_was_run_by_itself_is_judged_like_any_other() -> None:
@@ -73,7 +74,7 @@ def test_the_runner_covers_the_revisions_and_what_they_leave_unscored() -> None:
 
 
 def test_what_the_suite_always_skips_is_neither_passed_nor_failed() -> None:
-    skipped = run.Outcome(RUN, GOOD + "✓ tasks-status-notifications: 0 passed, 0 failed\n", exit_status=0)
+    skipped = Outcome(RUN, GOOD + "✓ tasks-status-notifications: 0 passed, 0 failed\n", exit_status=0)
     assert skipped.problems == []
     assert run.report([skipped], []) == 0
 

@@ -1,4 +1,4 @@
-"""Programs of others log in: the TypeScript client, and the conformance suite."""
+"""A program of others logs in: the TypeScript client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator
 from urllib.parse import urlencode
 
@@ -139,21 +138,3 @@ def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_wit
     assert report["renewed"] == [{"result": 5}] * 5
     assert (report["pairs"], report["opened"]) == (1, 1)
     assert report["seconds"] < REVOKED_SECONDS + SLACK
-
-
-def test_the_conformance_suite_finds_an_authorization_server(guarded: LiveServer) -> None:
-    suite = npm.packages("conformance") / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    base, port = guarded.url.removesuffix("/mcp"), 33_919
-    callback = f"http://127.0.0.1:{port}/callback"
-    said = json.dumps({"client_name": "Conformance", "redirect_uris": [callback]}).encode()
-    asked = urllib.request.Request(f"{base}/oauth/register", said, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked) as answer:
-        client_id = json.load(answer)["client_id"]
-
-    def by_browser(_: subprocess.Popen[str], query: str) -> None:
-        with urllib.request.urlopen(f"{callback}?{query}") as page:
-            assert page.status == 200
-
-    options = ["--url", base, "--client-id", client_id, "--resource", guarded.url, "--port", str(port)]
-    printed = run([node.executable(), str(suite), "authorization", *options], by_browser)
-    assert "0 failed" in printed.splitlines()[-1]

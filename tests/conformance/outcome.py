@@ -1,0 +1,94 @@
+"""What one call of the suite gave, and what keeps it from counting as passed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# The suite always reports these as skipped.
+SKIPPED = frozenset({"tasks-status-notifications"})
+SUMMARY = re.compile(
+    r"^[✓✗] (?P<scenario>[\w-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed$", re.MULTILINE
+)
+# What the suite prints of a scenario that was run by itself.
+ALONE = re.compile(
+    r"^Running client scenario '(?P<scenario>[\w-]+)'.*?"
+    r"^Passed: (?P<passed>\d+)/\d+, (?P<failed>\d+) failed, (?P<warned>\d+) warnings$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One call of the suite, and the scenarios that must have passed at least one check in it.
+
+    Against a baseline the suite itself counts a warning as a failure; without one it is counted here.
+    """
+
+    name: str
+    options: tuple[str, ...]
+    must_run: frozenset[str] = frozenset()
+    must_count: int = 1
+    has_baseline: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run of the suite gave: check counts per scenario and what is wrong with them."""
+
+    run: Run
+    output: str
+    exit_status: int
+    details: tuple[str, ...] = ()
+
+    @property
+    def scenarios(self) -> dict[str, tuple[int, int]]:
+        """Scenario -> (passed, failed) checks; a warning to one that was run by itself is a failure."""
+        alone = {
+            found["scenario"]: (int(found["passed"]), int(found["failed"]) + int(found["warned"]))
+            for found in ALONE.finditer(self.output)
+        }
+        return alone | {
+            found["scenario"]: (int(found["passed"]), int(found["failed"]))
+            for found in SUMMARY.finditer(self.output)
+        }
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that keeps this run from counting as passed; empty when it does."""
+        found = [f"{name}: {failed} checks failed" for name, (_, failed) in self.scenarios.items() if failed]
+        empty = [name for name, (passed, _) in self.scenarios.items() if not passed and name not in SKIPPED]
+        found += [f"{name}: no check passed" for name in empty]
+        found += [f"{name}: did not run" for name in sorted(self.run.must_run - set(self.scenarios))]
+        if len(self.scenarios) < self.run.must_count:
+            found.append(f"only {len(self.scenarios)} scenarios ran, {self.run.must_count} are required")
+        named = {problem.split(":")[0] for problem in found}
+        found += [f"{name}: against the baseline" for name in _unexpected(self.output) if name not in named]
+        if not (found or self.run.has_baseline):
+            found += self.details
+        if self.exit_status and not found:
+            found.append(f"the suite ended with status {self.exit_status}")
+        return found
+
+
+def _unexpected(output: str) -> list[str]:
+    """The scenarios the suite lists as failed or passed against the baseline (a warning counts as failed)."""
+    listed = re.search(r"(?:Unexpected failures|Stale baseline)[^\n]*\n((?:\s+[✗✓] [^\n]+\n?)+)", output)
+    return [line.strip(" ✗✓") for line in listed[1].splitlines()] if listed else []
+
+
+def details(folder: Path) -> Iterator[str]:
+    """One line for each check that failed or warned."""
+    for file in sorted(folder.rglob("checks.json")):
+        for check in json.loads(file.read_text(encoding="utf-8")):
+            if check["status"] in ("FAILURE", "WARNING"):
+                said = f"{check['status']}: {check.get('errorMessage')}"
+                yield f"{file.parent.name}: {check['id']} {said} {json.dumps(check.get('details'))[:1500]}"
+
+
+def without_colour(text: str) -> str:
+    """What a terminal would show."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
