@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
@@ -11,24 +12,48 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import object_button
+from mcp_app.admin.base import Select, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
-from mcp_app.auth.services import issue_api_key, key_states, login_name, revoke_api_key
+from mcp_app.admin.widgets import ScopesField
+from mcp_app.auth.services import (
+    NEVER_ENDS,
+    USUAL_DAYS,
+    ends_in,
+    issue_api_key,
+    key_states,
+    login_name,
+    revoke_api_key,
+)
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.models import ApiKey
+from mcp_app.protocol.scopes import ALL
 from mcp_app.text import marked, visible
+
+LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 
 
 class ApiKeyForm(IssuedForm[ApiKey]):
-    """The key's user, name and expiry."""
+    """The key's user, name, ceiling and expiry."""
+
+    scopes = ScopesField(initial=ALL, help_text="What the key may be used for, never more than its user may.")
+    lifetime = forms.ChoiceField(
+        choices=LIFETIMES,
+        required=False,
+        label="expires",
+        widget=Select(),
+        initial="90",
+        help_text=NEVER_ENDS,
+    )
 
     class Meta:
         model = ApiKey
         fields = ("user", "name", "expires_at")
+        labels = {"expires_at": "or at"}
+        help_texts = {"expires_at": "Instead of the choice above."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -37,8 +62,12 @@ class ApiKeyForm(IssuedForm[ApiKey]):
 
     def issue(self) -> None:
         """Issue the key."""
+        said = dict(self.cleaned_data)
+        days = said.pop("lifetime")
+        if days and said["expires_at"] is None:
+            said["expires_at"] = ends_in(int(days))
         try:
-            self.instance, self.secret = issue_api_key(**self.cleaned_data, actor=self.actor)
+            self.instance, self.secret = issue_api_key(**said, actor=self.actor)
         except ValidationError as error:
             self.add_error(None, error)
 
@@ -69,10 +98,19 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     list_select_related = ("user",)
     actions = ("revoke_keys",)
     change_form_template = "mcp_admin/revocable_form.html"
-    entered_fields = ("user", "name", "expires_at")
+    entered_fields = ("user", "name", "scopes", "lifetime", "expires_at")
     issued_title = "API key issued"
     issued_template = "mcp_admin/key_issued.html"
-    shown_fields = ("shown_name", "owner", "shown_prefix", "state", "created", "expires", "last_used")
+    shown_fields = (
+        "shown_name",
+        "owner",
+        "shown_prefix",
+        "shown_scopes",
+        "state",
+        "created",
+        "expires",
+        "last_used",
+    )
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
         """Not here: revoking keeps the record. A key may go together with its user."""
@@ -92,7 +130,8 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     def issued_context(self, request: HttpRequest, row: ApiKey, secret: str) -> dict[str, Any]:
         """The key, and how clients are told of it."""
-        return {"key": row, "lines": snippets(connection_for(request, secret), *PASTED)}
+        warning = "" if row.expires_at else NEVER_ENDS
+        return {"key": row, "warning": warning, "lines": snippets(connection_for(request, secret), *PASTED)}
 
     @admin.action(description="Revoke selected keys", permissions=["revoke"])
     def revoke_keys(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
@@ -121,6 +160,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         """The first characters of the secret, to recognise it by."""
         return visible(f"{key.prefix}…")
 
+    shown_scopes = text_column("scopes", "scopes", empty="none")
     created = time_column("created", "created_at")
     expires = time_column("expires", "expires_at")
     last_used = time_column("last used", "last_used_at")

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
+from mcp_app.protocol.scopes import ALL, WORDS
 from mcp_app.text import marked
 
 
@@ -110,6 +111,14 @@ class PermissionField(forms.ChoiceField):
         if current and current not in known:
             choices.insert(1, (current, f"{current} (does not exist)"))
         super().__init__(choices=choices, required=False, widget=Select(), **kwargs)
+
+
+class ScopesField(forms.MultipleChoiceField):
+    """Which scopes a credential has: at least one."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        choices = [(scope, format_html("<code>{}</code> {}", scope, WORDS[scope])) for scope in ALL]
+        super().__init__(choices=choices, widget=forms.CheckboxSelectMultiple, **kwargs)
 
 
 class UploadWidget(forms.FileInput):

@@ -39,7 +39,9 @@ class ApiKeyAuthentication(BaseAuthentication):
             count_address(request)
             raise AuthenticationFailed(BAD_CREDENTIAL)
         note_api_key_used(key)
-        return key.user, principal_of_key(key)
+        principal = principal_of_key(key)
+        _check_scope(request, principal)
+        return key.user, principal
 
     def authenticate_header(self, request: Request) -> str:
         """The challenge of a 401."""
@@ -58,12 +60,17 @@ class InsufficientScope(PermissionDenied):
 
 
 def _of_token(request: Request, principal: Principal) -> tuple[Any, Any]:
-    """The user of an OAuth token. What this API does is administration, so nothing less than that scope
-    opens it: the views ask for the permissions of the user, which know no ceiling.
+    """The user of an OAuth token."""
+    _check_scope(request, principal)
+    return get_user_model()._default_manager.get(pk=str(principal.user_id)), principal
+
+
+def _check_scope(request: Request, principal: Principal) -> None:
+    """What this API does is administration, so nothing less than that scope opens it: the views ask for the
+    permissions of the user, which know no ceiling.
     """
     if principal.scopes is not None and ADMIN not in principal.scopes:
         raise InsufficientScope(principal, _metadata(request))
-    return get_user_model()._default_manager.get(pk=str(principal.user_id)), principal
 
 
 def _metadata(request: Request) -> str:

@@ -16,8 +16,9 @@ from mcp_app.api.filtering import AuditFilter, KeyFilter
 from mcp_app.api.formats import DateTimeField, RowSerializer
 from mcp_app.api.openapi import described
 from mcp_app.api.permissions import seeing, to
-from mcp_app.auth.services import MAX_NAME, issue_api_key, revoke_api_key
+from mcp_app.auth.services import MAX_NAME, NEVER_ENDS, USUAL_DAYS, ends_in, issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey, AuditEvent
+from mcp_app.protocol.scopes import ALL
 
 
 class KeyShown(RowSerializer[ApiKey]):
@@ -25,22 +26,28 @@ class KeyShown(RowSerializer[ApiKey]):
 
     user: Any = serializers.StringRelatedField()
     usable = serializers.BooleanField(help_text="Neither revoked nor expired.")
+    scopes = serializers.SerializerMethodField(help_text="What it may be used for, of what its user may.")
 
     class Meta:
         model = ApiKey
         fields: Any = (
-            "id", "name", "user", "prefix", "usable", "created_at", "expires_at", "revoked_at",
+            "id", "name", "user", "prefix", "usable", "scopes", "created_at", "expires_at", "revoked_at",
             "last_used_at",
         )  # fmt: skip
+
+    def get_scopes(self, key: ApiKey) -> list[str]:
+        """As a list."""
+        return key.scopes.split()
 
 
 class KeyIssued(KeyShown):
     """A key just issued."""
 
     secret = serializers.CharField(help_text="Kept nowhere: it cannot be shown again.")
+    warning = serializers.CharField(help_text="What to mind; empty if there is nothing.")
 
     class Meta(KeyShown.Meta):
-        fields = (*KeyShown.Meta.fields, "secret")
+        fields = (*KeyShown.Meta.fields, "secret", "warning")
 
 
 class KeyGiven(Given):
@@ -48,6 +55,14 @@ class KeyGiven(Given):
 
     name = serializers.CharField(max_length=MAX_NAME)
     expires_at = DateTimeField(allow_null=True, default=None)
+    expires_in_days = serializers.ChoiceField(
+        choices=USUAL_DAYS,
+        required=False,
+        help_text="Instead of `expires_at`. With neither of them it never expires.",
+    )
+    scopes = serializers.MultipleChoiceField(
+        choices=ALL, default=ALL, allow_empty=False, help_text="All, if left out. The API needs `mcp:admin`."
+    )
     user = serializers.CharField(
         required=False, help_text="Whose rights it carries; oneself if left out. Superusers name anybody."
     )
@@ -82,8 +97,14 @@ class KeyViews(ApiViewSet):
         given.is_valid(raise_exception=True)
         asked = given.validated_data
         user = _owner(request.user, asked.pop("user", None))
+        days = asked.pop("expires_in_days", None)
+        if days is not None:
+            if asked["expires_at"] is not None:
+                raise serializers.ValidationError({"expires_in_days": ["Not beside expires_at."]})
+            asked["expires_at"] = ends_in(days)
         key, secret = issue_api_key(user=user, actor=request.user, **asked)
-        return Response({**self.get_serializer(key).data, "secret": secret}, status=201)
+        told = {"secret": secret, "warning": "" if key.expires_at else NEVER_ENDS}
+        return Response({**self.get_serializer(key).data, **told}, status=201)
 
     @described(request=None)
     @action(detail=True, methods=["post"])

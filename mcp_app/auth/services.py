@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
@@ -18,7 +19,7 @@ from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import LOOPBACK, Principal, below
 from mcp_app.aware_times import aware
 from mcp_app.models import ApiKey, audit
-from mcp_app.protocol.scopes import widened
+from mcp_app.protocol.scopes import ADMIN, ALL, in_order, widened
 from mcp_app.streams.blocking.announce import announce
 from mcp_app.text import marked
 
@@ -28,6 +29,11 @@ MAX_NAME = 100
 OF_CLIENT = "/client:"
 # Noting every use would be a write for every request.
 USE_NOTED_SECONDS = 60
+# After how many days a key usually ends.
+USUAL_DAYS: Final = (30, 90, 365)
+NEVER_ENDS: Final = (
+    "A key that never expires opens this server until somebody revokes it, for everybody who finds a copy."
+)
 
 
 def key_states() -> dict[str, Q]:
@@ -46,24 +52,42 @@ def secret_hash(secret: str) -> str:
 
 
 def issue_api_key(
-    *, user: Any, name: str, expires_at: datetime | None = None, actor: Any = None
+    *,
+    user: Any,
+    name: str,
+    expires_at: datetime | None = None,
+    scopes: Collection[str] = ALL,
+    actor: Any = None,
 ) -> tuple[ApiKey, str]:
     """Issue a key for ``user``; returns the row and the secret, which cannot be shown again.
 
-    Raises ValidationError with field names, and PermissionDenied when ``actor`` may not give it to ``user``.
+    ``scopes`` are the ceiling over what the user may, as those of an OAuth token are. Raises ValidationError
+    with field names, and PermissionDenied when ``actor`` may not give it to ``user``.
     """
     expires_at = aware(expires_at)
-    _check_new_key(user, name, expires_at, actor)
+    _check_new_key(user, name, expires_at, scopes, actor)
     secret = PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
         row = ApiKey.objects.create(
-            user=user, name=name, prefix=secret[:12], secret_hash=secret_hash(secret), expires_at=expires_at
+            user=user,
+            name=name,
+            prefix=secret[:12],
+            secret_hash=secret_hash(secret),
+            expires_at=expires_at,
+            scopes=in_order(scopes),
         )
         _audit(actor, "api_key.issue", row)
     return row, secret
 
 
-def _check_new_key(user: Any, name: str, expires_at: datetime | None, actor: Any) -> None:
+def ends_in(days: int) -> datetime:
+    """When a key ends that is made now and is good for so many days."""
+    return database_clock.utcnow() + timedelta(days=days)
+
+
+def _check_new_key(
+    user: Any, name: str, expires_at: datetime | None, scopes: Collection[str], actor: Any
+) -> None:
     # A key carries its user's rights.
     if actor is not None and not actor.is_superuser and actor.pk != user.pk:
         raise PermissionDenied("Only superusers issue keys for others.")
@@ -74,6 +98,8 @@ def _check_new_key(user: Any, name: str, expires_at: datetime | None, actor: Any
         errors["name"] = [f"Hidden characters are not allowed: {marked(name)}"]
     if expires_at is not None and expires_at <= database_clock.utcnow():
         errors["expires_at"] = ["This time has passed: a key must expire in the future."]
+    if not scopes or not set(scopes) <= set(ALL):
+        errors["scopes"] = [f"Choose at least one of {', '.join(ALL)}."]
     if not user.is_active:
         errors["user"] = ["This user is inactive."]
     if errors:
@@ -96,7 +122,11 @@ def _audit(actor: Any, action: str, row: ApiKey) -> None:
         action=action,
         object_kind="api_key",
         object_key=str(row),
-        detail={"user": str(row.user), "expires_at": row.expires_at.isoformat() if row.expires_at else None},
+        detail={
+            "user": str(row.user),
+            "scopes": row.scopes,
+            "expires_at": row.expires_at.isoformat() if row.expires_at else None,
+        },
     )
 
 
@@ -130,11 +160,15 @@ def principal_of_user(user: AbstractBaseUser, way: str = "") -> Principal:
 
 
 def principal_of_key(row: ApiKey) -> Principal:
-    """The principal of a usable API key."""
+    """The principal of a usable API key; one with every scope has no ceiling."""
+    held = widened(row.scopes.split())
+    ceiling = None if ADMIN in held else held
+    permissions = permissions_of(row.user)
     return Principal(
         key=f"user:{row.user_id}/key:{row.pk}",
         name=row.user.get_username(),
-        permissions=permissions_of(row.user),
+        permissions=permissions if ceiling is None else below(ceiling, permissions),
+        scopes=ceiling,
         user_id=row.user_id,
         api_key_id=row.pk,
         expires_at=database_clock.own(row.expires_at.timestamp()) if row.expires_at else None,
@@ -149,8 +183,8 @@ def login_name(relation: str) -> str:
 def principal_of(key: str, user_id: int | None, api_key_id: int | None, scopes: str = "") -> Principal:
     """The principal of a stored call, as it is allowed now; no credential is needed or known.
 
-    A user or key that is gone leaves a principal without permissions. The ceiling of a token is stored with
-    its call.
+    A user or key that is gone leaves a principal without permissions. The ceiling of a credential is stored
+    with its call.
     """
     held = widened(scopes.split()) if scopes or OF_CLIENT in key else None
     if user_id is None:

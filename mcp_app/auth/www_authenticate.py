@@ -6,6 +6,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
+from mcp_app.protocol.messages import jsonrpc
 
 
 def worded(
@@ -29,10 +30,26 @@ def unauthorized(message: str, error: str = "", metadata: str = "") -> Unauthori
 
 
 def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbidden:
-    """A 403 for a token that lacks ``scope``; it names all that the client should hold then (AUTH-10)."""
+    """A 403 for a credential that lacks ``scope``; it names all that the client should hold (AUTH-10)."""
     wanted = requested({scopes.MCP, scope, *(principal.scopes or ())})
-    words = f"The access token needs the scope {scope}."
+    credential = "access token" if principal.api_key_id is None else "API key"
+    words = f"The {credential} needs the scope {scope}."
     return Forbidden(
         words,
         challenge=worded("insufficient_scope", metadata=metadata, scope=wanted, description=words),
     )
+
+
+def check_scopes(
+    principal: Principal,
+    message: jsonrpc.Message | list[jsonrpc.Message | jsonrpc.Invalid],
+    metadata: str = "",
+) -> None:
+    """Raises Forbidden for what a credential's scopes do not cover, before anything is done (AUTH-12)."""
+    if principal.scopes is None:
+        return
+    for each in message if isinstance(message, list) else (message,):
+        if isinstance(each, jsonrpc.Request) and scopes.needed(each.method) not in principal.scopes:
+            refused = insufficient(principal, scopes.needed(each.method), metadata)
+            refused.request_id = None if isinstance(message, list) else each.id
+            raise refused

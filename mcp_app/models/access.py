@@ -9,6 +9,7 @@ from django.db import models
 
 from mcp_app import database_clock
 from mcp_app.aware_times import AwareDateTimeField
+from mcp_app.protocol.scopes import EVERY
 
 
 class ApiKey(models.Model):
@@ -18,6 +19,8 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=16, editable=False)
     secret_hash = models.CharField(max_length=64, unique=True, editable=False)
+    # Processes of an earlier version know no such column: keys they make are good for everything.
+    scopes = models.CharField(max_length=255, default=EVERY, db_default=EVERY)
     created_at = AwareDateTimeField(auto_now_add=True)
     expires_at = AwareDateTimeField(null=True, blank=True, help_text="Empty: never.")
     revoked_at = AwareDateTimeField(null=True, blank=True, editable=False)

@@ -23,6 +23,7 @@ WORDS: Final = {
     ADMIN: "Administer this server as far as you may: its catalogue, keys, calls and figures",
 }
 ALL: Final = tuple(WORDS)
+EVERY: Final = " ".join(ALL)
 # The scopes a client should request first: clients that cannot extend them later work with these.
 BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
 

@@ -335,7 +335,7 @@ def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
 def issue_a_key_that_ends(at: Operator) -> None:
     at.press(at.link("Issue an API key"))
     at.hands.write(at.page.locator("#id_name"), f"new {at.mine}")
-    at.hands.press(at.button("in 90 days"))
+    expect(at.page.locator("#id_lifetime")).to_have_value("90")
     at.press(at.button("Save"))
     expect(at.page.locator("#mcp-secret")).to_contain_text("mcp_")
 

@@ -264,29 +264,8 @@ function askTwice(event) {
   window.setTimeout(() => { delete button.dataset.asked; button.textContent = words; }, SURE_FOR);
 }
 
-// Beside the time at which a key ends: the usual ones, at one press.
-const USUAL_DAYS = [30, 90, 365];
-
-function offerDays(date, time) {
-  const box = document.createElement("span");
-  box.className = "mcp-buttons mcp-days";
-  for (const days of USUAL_DAYS) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "mcp-button";
-    button.textContent = days === 365 ? "in a year" : `in ${days} days`;
-    button.addEventListener("click", () => {
-      [date.value, time.value] = new Date(Date.now() + days * 86400000).toISOString().slice(0, 19).split("T");
-    });
-    box.append(button);
-  }
-  date.closest("p, div, fieldset").append(box);
-}
-
 document.addEventListener("click", askTwice);
 document.addEventListener("DOMContentLoaded", () => {
-  const [date, time] = [document.getElementById("id_expires_at_0"), document.getElementById("id_expires_at_1")];
-  if (date && time) offerDays(date, time);
   for (const note of document.querySelectorAll("[data-queue]")) watchQueue(note);
   for (const panel of document.querySelectorAll("[data-live]")) new LiveCall(panel);
   for (const button of document.querySelectorAll("[data-expand]")) {

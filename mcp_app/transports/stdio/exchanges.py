@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.www_authenticate import check_scopes
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.process import Process
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted
@@ -102,6 +103,7 @@ class Exchanges:
             raise UnsupportedVersion(requested=said.version, supported=self._versions)
         if request.method not in self._process.dispatcher.methods[said.version] and request.method != LISTEN:
             raise MethodNotFound(f"Method not found: {request.method[:128]}")
+        check_scopes(self._principal, request)
         return Exchange(said, self._principal.key)
 
     async def _refuse(self, error: McpError, request: jsonrpc.Request, frame: bytes) -> None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.www_authenticate import check_scopes
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol import dialects
@@ -130,6 +131,7 @@ class StdioServer:
     async def _initialize(self, request: jsonrpc.Request, frame: bytes) -> None:
         if self._session is not None:
             raise InvalidRequest(INITIALIZED, request_id=request.id)
+        check_scopes(self._principal, request)
         answered = await self._process.dispatcher.initialize(
             self._principal, request, frame, "stdio", assumed=V2024_11_05
         )
@@ -191,6 +193,7 @@ class StdioServer:
                 return Answered(jsonrpc.encode_result(message.id, {}))
             raise InvalidRequest(NOT_INITIALIZED)
         session = await self._current()
+        check_scopes(self._principal, message)
         if isinstance(message, jsonrpc.Request):
             return await self._process.dispatcher.request(session, self._principal, message, frame)
         if session.version > V2025_03_26:

@@ -9,7 +9,7 @@ from typing import Any
 
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.site import metadata_url
-from mcp_app.auth.www_authenticate import insufficient
+from mcp_app.auth.www_authenticate import check_scopes
 from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.execution.running.results import unexpected
@@ -160,14 +160,9 @@ class Endpoint:
         fields: Fields,
         scope: Scope,
     ) -> None:
-        """Raises Forbidden for what the scopes of a token do not cover, before anything is done (AUTH-12)."""
-        if principal.scopes is None:
-            return
-        for each in message if isinstance(message, list) else (message,):
-            if isinstance(each, jsonrpc.Request) and needed(each.method) not in principal.scopes:
-                refused = insufficient(principal, needed(each.method), _metadata(fields, scope))
-                refused.request_id = None if isinstance(message, list) else each.id
-                raise refused
+        """Raises Forbidden for what the scopes of a credential do not cover."""
+        if principal.scopes is not None:
+            check_scopes(principal, message, _metadata(fields, scope))
 
     async def message(
         self, fields: Fields, receive: Receive, *, answers: bool

@@ -15,15 +15,16 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from mcp_app import database_clock
-from mcp_app.auth.services import find_principal
+from mcp_app.auth.services import NEVER_ENDS, find_principal
 from mcp_app.models import ApiKey, AuditEvent
+from mcp_app.protocol.scopes import ALL
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
 
 
-def _issue(client: Client, user: Any, name: str = "new laptop", **more: str) -> Any:
-    return client.post(page("apikey", "add"), {"user": user.pk, "name": name, **more})
+def _issue(client: Client, user: Any, name: str = "new laptop", **more: Any) -> Any:
+    return client.post(page("apikey", "add"), {"user": user.pk, "name": name, "scopes": ALL, **more})
 
 
 def _secret(answer: Any) -> str:
@@ -85,6 +86,31 @@ def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
     later = timezone.localtime(database_clock.utcnow() + timedelta(days=2))
     _issue(root, seeded.viewer, expires_at_0=f"{later:%Y-%m-%d}", expires_at_1=f"{later:%H:%M:%S}")
     assert abs(ApiKey.objects.get(name="new laptop").expires_at - later) < timedelta(seconds=2)
+
+
+@pytest.mark.parametrize("days", ["30", "90", "365", ""])
+def test_the_usual_times_are_chosen_and_never_is_warned_of(root: Client, seeded: Seed, days: str) -> None:
+    answer = _issue(root, seeded.viewer, lifetime=days)
+    ends = ApiKey.objects.get(name="new laptop").expires_at
+    assert (NEVER_ENDS in answer.content.decode()) == (not days)
+    if days:
+        assert abs(ends - database_clock.utcnow() - timedelta(days=int(days))) < timedelta(minutes=1)
+    else:
+        assert ends is None
+
+
+def test_the_form_asks_for_scopes_and_begins_with_ninety_days(root: Client, seeded: Seed) -> None:
+    form = root.get(page("apikey", "add")).context["adminform"].form
+    assert (form["lifetime"].initial, tuple(form["scopes"].initial)) == ("90", ALL)
+    refused = _issue(root, seeded.viewer, scopes=[])
+    assert "scopes" in refused.context["adminform"].form.errors
+    unknown = _issue(root, seeded.viewer, scopes=["mcp:everything"])
+    assert "scopes" in unknown.context["adminform"].form.errors
+    _issue(root, seeded.viewer, scopes=["mcp:tools", "mcp"])
+    key = ApiKey.objects.get(name="new laptop")
+    assert key.scopes == "mcp mcp:tools"
+    assert "mcp mcp:tools" in root.get(page("apikey", "change", key.pk)).content.decode()
+    assert AuditEvent.objects.latest("pk").detail["scopes"] == "mcp mcp:tools"
 
 
 def test_a_name_with_hidden_characters_is_refused(root: Client, seeded: Seed) -> None:

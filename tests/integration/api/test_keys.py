@@ -57,6 +57,11 @@ def test_only_superusers_issue_keys_for_others_and_nobody_learns_who_exists(
         ({"name": "safe\u202egnp"}, "name"),
         ({"name": "x", "expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
         ({"name": "x", "expires_at": "soon"}, "expires_at"),
+        ({"name": "x", "expires_in_days": 31}, "expires_in_days"),
+        ({"name": "x", "expires_in_days": 30, "expires_at": "2100-01-01T00:00:00Z"}, "expires_in_days"),
+        ({"name": "x", "scopes": []}, "scopes"),
+        ({"name": "x", "scopes": ["mcp", "mcp:everything"]}, "scopes"),
+        ({"name": "x", "scopes": "mcp"}, "scopes"),
         ({"name": "x", "user": "nobody-of-that-name"}, "user"),
         ({"name": "x", "user_id": 1}, "user_id"),
         ({"name": "x", "secret_hash": "0" * 64}, "secret_hash"),
@@ -123,3 +128,27 @@ def test_the_use_of_a_key_is_noted_now_and_then(root: Client, seeded: Seed) -> N
     ApiKey.objects.filter(name="tests").update(last_used_at=first - timedelta(minutes=2))
     root.get("/api/")
     assert used() >= first
+
+
+@pytest.mark.parametrize(("days", "warned"), [(30, False), (90, False), (365, False), (None, True)])
+def test_a_key_has_the_scopes_and_the_end_that_were_asked_for(
+    days: int | None, warned: bool, root: Client, seeded: Seed
+) -> None:
+    body = {"name": "robot", "scopes": ["mcp:tools", "mcp"], **({"expires_in_days": days} if days else {})}
+    told = send(root, "POST", "/api/keys/", body).json()
+    assert told["scopes"] == ["mcp", "mcp:tools"]
+    assert bool(told["warning"]) == warned
+    ends = ApiKey.objects.get(name="robot").expires_at
+    assert (ends is None) == warned
+    assert days is None or abs(ends - timezone.now() - timedelta(days=days)) < timedelta(minutes=1)
+    everything = send(root, "POST", "/api/keys/", {"name": "all"}).json()["scopes"]
+    assert everything == ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts", "mcp:admin"]
+
+
+def test_a_key_without_the_scope_of_administration_does_not_open_the_api(root: Client, seeded: Seed) -> None:
+    body = {"name": "robot", "scopes": ["mcp", "mcp:tools"]}
+    secret = send(root, "POST", "/api/keys/", body).json()["secret"]
+    answer = Client(headers={"authorization": f"Bearer {secret}"}).get("/api/tools/")
+    assert answer.status_code == 403
+    assert 'error="insufficient_scope"' in answer["WWW-Authenticate"]
+    assert "The API key needs the scope mcp:admin." in answer.json()["detail"]

@@ -219,12 +219,14 @@ class Requests:
         twice = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "usable_password": "true"}
         own = {"old_password": PASSWORD, "new_password1": NEW_PASSWORD, "new_password2": NEW_PASSWORD}
         joined = {"date_joined_0": "2026-11-20", "date_joined_1": "12:00:00"}
-        other = {"user": rows.user.pk, "name": "theirs"}
+        other = {"user": rows.user.pk, "name": "theirs", "scopes": ["mcp"]}
         return {
             "POST /admin/login/": Request("", {"username": "root", "password": PASSWORD}),
             "POST /admin/logout/": Request("", {}),
             "POST /admin/password_change/": _changing(own),
-            "POST /admin/mcp_app/apikey/add/": _changing({"user": OWN_KEY, "name": "mine"}),
+            "POST /admin/mcp_app/apikey/add/": _changing(
+                {"user": OWN_KEY, "name": "mine", "scopes": ["mcp"]}
+            ),
             "POST /admin/mcp_app/apikey/add/ user": _changing(other, is_form=True),
             "POST /admin/mcp_app/apikey/<id>/revoke/": _changing({}),
             "POST /admin/mcp_app/apikey/ action=revoke_keys": _action("revoke_keys", rows.seed.key.pk),

@@ -210,3 +210,13 @@ def test_who_the_client_is_comes_from_the_command_or_the_environment(live: LiveS
         with Child(environment, *arguments) as child:
             child.initialize()
             assert child.call(1, "tools/list")["result"]["tools"]
+    narrow = live.shell(
+        "from django.contrib.auth import get_user_model; from mcp_app.auth.services import issue_api_key;"
+        "user = get_user_model().objects.get(username='stdio-user');"
+        "print(issue_api_key(user=user, name='narrow', scopes=['mcp'])[1])"
+    ).split()[-1]
+    with Child({**strict, "MCP_API_KEY": narrow}) as child:
+        child.initialize()
+        assert child.call(1, "tools/list")["result"]["tools"]
+        refused = child.call(2, "tools/call", {"name": "echo", "arguments": {"text": "hi"}})
+        assert "The API key needs the scope mcp:tools." in refused["error"]["message"]
