@@ -34,6 +34,12 @@ connections.allow(consent, code)
 pair = secrets.Pair({token!r}, secrets.new(secrets.REFRESH), {scope!r}, time.time() + 3600)
 connections.exchange(AuthorizationCode.objects.get(digest=secrets.digest(code)), pair)
 """
+KEY = """
+from django.contrib.auth import get_user_model
+from mcp_app.auth.services import issue_api_key
+user, _ = get_user_model().objects.get_or_create(username="holds-keys", is_superuser=True)
+print(issue_api_key(user=user, name="doors", scopes={scopes})[1])
+"""
 
 
 def minted(server: LiveServer, scope: str, resource: str = "resource()") -> str:
@@ -42,6 +48,11 @@ def minted(server: LiveServer, scope: str, resource: str = "resource()") -> str:
     redirect = f"https://a.example/{secrets.token_hex(4)}"
     server.shell(MINT.format(scope=scope, resource=resource, redirect=redirect, token=token))
     return token
+
+
+def issued(server: LiveServer, scope: str) -> str:
+    """An API key with those scopes."""
+    return server.shell(KEY.format(scopes=scope.split())).split()[-1]
 
 
 def asked(server: LiveServer, method: str, token: str, path: str = "/mcp", **params: Any) -> httpx2.Response:
@@ -116,10 +127,11 @@ def test_every_door_says_where_to_log_in(server: LiveServer, path: str, authoriz
         ("prompts/get", {"name": "code_review", "arguments": {"code": "x"}}, "mcp:prompts"),
     ],
 )
-def test_a_token_without_a_scope_is_told_which_and_one_with_it_is_served(
-    server: LiveServer, method: str, params: dict[str, Any], scope: str
+@pytest.mark.parametrize("made", [minted, issued])
+def test_a_token_or_key_without_a_scope_is_told_which_and_one_with_it_is_served(
+    server: LiveServer, made: Any, method: str, params: dict[str, Any], scope: str
 ) -> None:
-    plain, enough = minted(server, "mcp"), minted(server, scope)
+    plain, enough = made(server, "mcp"), made(server, scope)
     assert asked(server, "tools/list", plain).status_code == 200
     refused = asked(server, method, plain, **params)
     assert refused.status_code == 403
@@ -131,8 +143,9 @@ def test_a_token_without_a_scope_is_told_which_and_one_with_it_is_served(
 
 
 @pytest.mark.requirement("AUTH-10", "AUTH-17")
-def test_the_metrics_and_the_api_want_the_scope_of_administration(server: LiveServer) -> None:
-    plain, admin = minted(server, "mcp mcp:tools"), minted(server, "mcp:admin")
+@pytest.mark.parametrize("made", [minted, issued])
+def test_the_metrics_and_the_api_want_the_scope_of_administration(server: LiveServer, made: Any) -> None:
+    plain, admin = made(server, "mcp mcp:tools"), made(server, "mcp:admin")
     for path in ("/metrics", "/api/tools/"):
         refused = asked(server, "", plain, path)
         assert refused.status_code == 403
