@@ -61,7 +61,10 @@ class KeyGiven(Given):
         help_text="Instead of `expires_at`. With neither of them it never expires.",
     )
     scopes = serializers.MultipleChoiceField(
-        choices=ALL, default=ALL, allow_empty=False, help_text="All, if left out. The API needs `mcp:admin`."
+        choices=ALL,
+        default=lambda: set(ALL),
+        allow_empty=False,
+        help_text="All, if left out. The API needs `mcp:admin`.",
     )
     user = serializers.CharField(
         required=False, help_text="Whose rights it carries; oneself if left out. Superusers name anybody."
