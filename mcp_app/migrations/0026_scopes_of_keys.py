@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_app', '0024_calls_that_ask'),
+        ('mcp_app', '0025_saved_searches'),
     ]
 
     operations = [
