@@ -12,6 +12,7 @@ from csp import constants as csp
 from mcpsite import databases as _databases
 from mcpsite import environment as _environment
 from mcpsite import unfold as _unfold
+from mcpsite.http.compression import weak_etag as _weak_etag
 from mcpsite.own_apps import own_apps as _own_apps
 
 ENVIRONMENT = _environment.read()
@@ -54,6 +55,7 @@ if ENVIRONMENT.demo:
 INSTALLED_APPS += _own_apps(ENVIRONMENT)
 
 MIDDLEWARE = [
+    "mcpsite.http.compression.CompressionMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -105,10 +107,16 @@ TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
 STATIC_URL = "static/"
+# In the place of the skin's large files; what these load of the originals has another address.
+STATICFILES_DIRS = [
+    _environment.PACKAGE / "skin",
+    ("unfold/js/chart/whole", _unfold.PACKAGE / "static" / "unfold" / "js" / "chart"),
+]
 MEDIA_ROOT = DATA_DIR / "uploads"
 # Served straight from the packages, so that `make run` needs no collecting step.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
+WHITENOISE_ADD_HEADERS_FUNCTION = _weak_etag
 
 # Security. Cookies and redirects follow the address people use.
 _HTTPS = ENVIRONMENT.public_url.startswith("https://")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import unfold
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
+
+PACKAGE = Path(unfold.__path__[0])
 
 
 def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: str = "") -> dict[str, Any]:
@@ -91,7 +95,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
     # On the skin's own pages, too: a long word must not push any of them wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
-    "SCRIPTS": [_anything],
+    "SCRIPTS": [_anything, lambda _: static("mcpsite/icons.js")],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

@@ -69,6 +69,8 @@ __all__ = [
 
 M = TypeVar("M", bound=Model)
 
+FOR_SLUGS = ("/urlify.js", "/prepopulate.js", "/xregexp.js", "/xregexp.min.js")
+
 
 def anything_script() -> str:
     """The script of the search for anything, with the address it asks; "" where that is not served."""
@@ -129,11 +131,15 @@ class ModelAdmin(SkinAdmin[M]):
 
     @property
     def media(self) -> Media:
-        """The skin's files and ours; all local."""
+        """The skin's files and ours; all local, and none that only a slug made of other fields would need."""
         own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
         if address := anything_script():
             own.append(format_html('<script src="{}"></script>', address))
-        return super().media + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
+        theirs = super().media
+        scripts = [
+            each for each in theirs._js if self.prepopulated_fields or not str(each).endswith(FOR_SLUGS)
+        ]
+        return Media(css=theirs._css, js=scripts) + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
 
     def url_name(self, view: str) -> str:
         """The name under which this model's page ``view`` is known to ``reverse``."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,13 @@ from packaging.utils import canonicalize_name
 
 from mcp_app.optional_parts import API, COMPANY_LOGIN, CONSOLE, DISTRIBUTION, PROVIDER, WEB_TOOLS
 
+# Run in environments of their own, or beside modules of their own.
+ELSEWHERE = (
+    "tests/interop/clients/",
+    "tests/foreign_project/project/",
+    "tests/integration/exposing/other_project",
+)
+OURS = ("mcp_app", "mcpsite", "tests", "benchmarks")
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -62,4 +72,29 @@ def test_what_is_not_python_is_beside_it_and_nothing_of_the_package_is_outside()
     packages = [ROOT / name for name in ("mcp_app", "mcpsite")]
     assert all((package / "py.typed").exists() for package in packages)
     kinds = {path.suffix for package in packages for path in package.rglob("*") if path.is_file()}
-    assert kinds <= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".lua", ".typed", ".py-tpl", ".md-tpl"}
+    kinds -= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".woff2", ".lua", ".typed", ".py-tpl", ".md-tpl"}
+    # The licences of fonts.
+    assert kinds <= {""}
+
+
+def test_every_library_that_is_imported_is_pinned() -> None:
+    imported: dict[str, str] = {}
+    for path in (path for folder in OURS for path in (ROOT / folder).rglob("*.py")):
+        name = str(path.relative_to(ROOT))
+        if name.startswith(ELSEWHERE):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {each.name.partition(".")[0]: name for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported[str(node.module).partition(".")[0]] = name
+    known = packages_distributions() | {"PIL": ["pillow"], "fontTools": ["fonttools"]}
+    ours = {*OURS, *sys.stdlib_module_names}
+    lines = "\n".join(path.read_text() for path in ROOT.glob("requirements*.txt"))
+    pinned = {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", lines, re.MULTILINE)}
+    unpinned = {
+        f"{module} in {file}"
+        for module, file in imported.items()
+        if module not in ours and pinned.isdisjoint(map(canonicalize_name, known.get(module, [])))
+    }
+    assert unpinned == set()

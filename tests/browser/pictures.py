@@ -1,7 +1,7 @@
-"""Makes the pictures of README and docs: ``python -m tests.browser.pictures`` (needs chromium and Pillow).
+"""Makes the pictures of README and docs: ``python -m tests.browser.pictures``.
 
-A real server with the demo is worked by clients, and looked at in a real browser. The animation has each
-frame for as long as it was seen.
+Needs chromium and requirements-pictures.txt. A real server with the demo is worked by clients, and
+looked at in a real browser. The animation has each frame for as long as it was seen.
 """
 
 from __future__ import annotations

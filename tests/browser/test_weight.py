@@ -1,0 +1,82 @@
+"""What a page weighs for somebody who comes for the first time, and what it does not bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Response, Route, expect
+
+from tests.browser.conftest import Visit, Visitor
+from tests.live import LiveServer
+
+MOST_SENT = 300_000
+MOST_OF_FONTS = 100_000
+
+
+def came(visitor: Visitor, path: str) -> dict[str, int]:
+    """The bytes of everything a page brought, as they were sent, by address."""
+    answers: list[Response] = []
+    visitor.page.on("response", lambda answer: answers.append(answer))
+    visitor.goto(path)
+    return {each.url.removeprefix(visitor.base): each.request.sizes()["responseBodySize"] for each in answers}
+
+
+@pytest.fixture(scope="module")
+def addresses(site: LiveServer) -> dict[str, str]:
+    """The pages people come to most."""
+    tool = site.shell("from mcp_app.models import *; print(Tool.objects.get(name='echo').pk)").split()[-1]
+    return {
+        "first page": "/admin/",
+        "list": "/admin/mcp_app/tool/",
+        "tool form": f"/admin/mcp_app/tool/{tool}/change/",
+        "session": f"/console/sessions/{0:032x}/",
+    }
+
+
+@pytest.mark.parametrize("name", ["first page", "list", "tool form", "session"])
+def test_a_page_is_light_with_nothing_in_the_cache(
+    name: str, addresses: dict[str, str], visit: Visit
+) -> None:
+    visitor = visit()
+    sent = came(visitor, addresses[name])
+    assert sum(sent.values()) <= MOST_SENT, sent
+    fonts = {path: size for path, size in sent.items() if Path(path).suffix == ".woff2"}
+    assert fonts
+    assert sum(fonts.values()) <= MOST_OF_FONTS, fonts
+    assert not [path for path in sent if "whole/chart.js" in path]
+    assert visitor.page.locator("html.mcp-all-icons").count() == 0
+    assert visitor.trouble == []
+
+
+def test_a_page_of_another_app_gets_its_charts_and_all_icons(visit: Visit) -> None:
+    chart = '{"labels": ["a", "b"], "datasets": [{"label": "x", "data": [1, 2]}]}'
+
+    def with_more(route: Route) -> None:
+        answer = route.fetch()
+        more = (
+            f"<canvas class='chart' data-type='bar' data-value='{chart}'></canvas>"
+            "<span class='material-symbols-outlined' id='rocket'>rocket_launch</span>"
+        )
+        route.fulfill(response=answer, body=answer.text().replace("</body>", f"{more}</body>", 1))
+
+    visitor = visit()
+    visitor.page.route("**/admin/password_change/", with_more)
+    page = visitor.goto("/admin/password_change/")
+    assert page.evaluate("Chart.getChart(document.querySelector('canvas.chart')).data.labels") == ["a", "b"]
+    expect(page.locator("html.mcp-all-icons")).to_have_count(1)
+    page.wait_for_function("document.getElementById('rocket').getBoundingClientRect().width < 30")
+    assert visitor.trouble == []
+
+
+def test_what_has_not_changed_is_not_sent_again(visit: Visit, base: str) -> None:
+    ask = visit().page.request
+    style = f"{base}/static/unfold/css/styles.css"
+    first = ask.get(style)
+    assert first.headers["content-encoding"] == "gzip"
+    again = ask.get(style, headers={"If-None-Match": first.headers["etag"]})
+    assert again.status == 304
+    part = ask.get(style, headers={"Range": "bytes=0-99"})
+    assert part.status == 206
+    assert "content-encoding" not in part.headers
+    assert len(part.body()) == 100
