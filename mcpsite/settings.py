@@ -40,7 +40,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "axes",
     "rest_framework",
-    "drf_spectacular_sidecar",  # For its static files: the API's page loads them from no other site.
     "django_svelte_jsoneditor",
     "oauth2_provider",
     # Where it is installed: the library of the company login.

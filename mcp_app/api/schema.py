@@ -23,6 +23,7 @@ from rest_framework.reverse import reverse
 from mcp_app import conf
 from mcp_app.api.base import METHODS, ApiView
 from mcp_app.api.openapi import described
+from mcp_app.api.page.reading import by_tag, prose
 from mcp_app.api.permissions import ANYBODY
 from mcp_app.api.problems import MEDIA_TYPE
 
@@ -95,14 +96,21 @@ class Schema(ApiView):
 
 
 class Docs(ApiView):
-    """The document as a page; it holds nothing but the document, which its script fetches."""
+    """The document as a page; it holds nothing but the document."""
 
     needs = {"get": ANYBODY}
     schema = None
 
     def get(self, request: Request) -> HttpResponseBase:
         """The page."""
-        return render(request._request, "mcp_api/docs.html", {"admin_url": _admin_address("index")})
+        described = document()
+        context = {
+            "admin_url": _admin_address("index"),
+            "info": described["info"],
+            "about": prose(described["info"]["description"]),
+            "groups": by_tag(described),
+        }
+        return render(request._request, "mcp_api/docs.html", context)
 
     def handle_exception(self, exc: Exception) -> Any:
         """Visitors of a page are sent to the login."""

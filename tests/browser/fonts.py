@@ -1,7 +1,7 @@
 """Makes the small fonts of the skin from its large ones: ``python -m tests.browser.fonts``.
 
-Needs requirements-pictures.txt. Text gets the Latin letters of Inter; icons are those whose names are words of
-our pages or of the skin's.
+Needs requirements-pictures.txt. Text gets the Latin letters of Inter; icons are those whose names are words
+of our pages or of the skin's.
 """
 
 from __future__ import annotations

@@ -6,12 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture
 from tests.live import LiveServer
 
 SCREENS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
+# Both widths of one page that is loaded once.
+LOOKS = [("light", (1440, 390)), ("dark", (390, 1440))]
 IMPORT = "/admin/mcp_app/tool/import/"
 
 
@@ -24,35 +27,57 @@ def _is_whole(page: Page, name: str) -> None:
     assert pwned is None, f"{name} executed stored text"
 
 
-@pytest.mark.parametrize(("scheme", "width"), SCREENS)
-def test_the_api_can_be_read_and_tried_on_its_page(scheme: Any, width: int, visit: Visit) -> None:
-    visitor = visit(scheme=scheme, width=width)
+@pytest.mark.parametrize(("scheme", "widths"), LOOKS)
+def test_the_api_can_be_read_and_tried_on_its_page(
+    scheme: Any, widths: tuple[int, int], visit: Visit
+) -> None:
+    visitor = visit(scheme=scheme, width=widths[0])
     page = visitor.goto("/api/docs/")
-    page.wait_for_selector(".opblock")
-    _is_whole(page, f"api-docs-{scheme}-{width}")
-    for operation in ("tools-tools_list", "messages-messages_list"):
-        block = page.locator(f"#operations-{operation}")
-        block.locator(".opblock-summary-control").click()
-        block.locator(".try-out__btn").click()
-        block.locator(".execute").click()
-        answer = block.locator(".live-responses-table .response-col_description .highlight-code").first
-        answer.wait_for()
-        assert "window.pwned" in answer.inner_text()
+    for operation in ("tools_list", "messages_list"):
+        block = page.locator(f"#{operation}")
+        block.locator("summary").first.click()
+        block.get_by_role("button", name="Send").click()
+        expect(block.locator("[data-status]")).to_contain_text("200")
+        expect(block.locator("[data-answer]")).to_contain_text("window.pwned")
+    for fields in page.locator("#tools_create, #tools_create details").all():
+        fields.locator("> summary").click()
     visitor.drawn()
-    _is_whole(page, f"api-docs-tried-{scheme}-{width}")
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": 900})
+        _is_whole(page, f"api-docs-{scheme}-{width}")
+        assert seen(page) == []
     assert visitor.trouble == []
 
 
 def test_what_changes_anything_is_sent_with_the_token_of_the_login(visit: Visit, site: LiveServer) -> None:
     visitor = visit()
-    page = visitor.goto("/api/docs/")
-    block = page.locator("#operations-prompts-prompts_create")
-    block.locator(".opblock-summary-control").click()
-    block.locator(".try-out__btn").click()
-    block.locator("textarea").fill(json.dumps({"name": "from_the_page", "template": "Hello"}))
-    block.locator(".execute").click()
-    block.locator(".live-responses-table .response-col_status", has_text="201").wait_for()
+    page = visitor.goto("/api/docs/#prompts_create")
+    block = page.locator("#prompts_create")
+    body = block.get_by_label("Body", exact=True)
+    assert json.loads(body.input_value()).keys() == {"name"}
+    body.fill(json.dumps({"name": "from_the_page", "template": "Hello"}))
+    block.get_by_role("button", name="Send").click()
+    expect(block.locator("[data-status]")).to_contain_text("201")
     site.shell("from mcp_app.models import Prompt; Prompt.objects.get(name='from_the_page').delete()")
+    assert visitor.trouble == []
+
+
+def test_parameters_go_to_the_place_they_belong_to(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/api/docs/#tools_list")
+    block = page.locator("#tools_list")
+    block.get_by_label("name").fill("echo")
+    block.get_by_label("enabled").select_option("true")
+    block.get_by_role("button", name="Send").click()
+    answer = block.locator("[data-answer]")
+    expect(answer).to_contain_text('"echo"')
+    found = json.loads(answer.inner_text())["results"]
+    assert [each["name"] for each in found] == ["echo"]
+    page.goto(f"{visitor.base}/api/docs/#tools_retrieve")
+    block = page.locator("#tools_retrieve")
+    block.get_by_role("textbox", name="id").fill(str(found[0]["id"]))
+    block.get_by_role("button", name="Send").click()
+    expect(block.locator("[data-status]")).to_contain_text("200")
     assert visitor.trouble == []
 
 

@@ -68,7 +68,10 @@ def _examined(visitor: Visitor) -> None:
 
 
 def _api(visitor: Visitor) -> None:
-    visitor.page.wait_for_selector(".opblock")
+    block = visitor.page.locator("#tools_list")
+    block.locator("summary").first.click()
+    block.get_by_role("button", name="Send").click()
+    expect(block.locator("[data-answer]")).to_contain_text("results")
 
 
 def _unfolded(visitor: Visitor) -> None:

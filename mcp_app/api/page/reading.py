@@ -1,0 +1,151 @@
+"""What the API's page shows of the OpenAPI document: its operations by tag, each with its fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+Document = Mapping[str, Any]
+REFERENCE = "#/components/schemas/"
+# What stands for a value in an example.
+SAMPLES: dict[str, Any] = {"boolean": True, "integer": 1, "number": 1.0, "array": [], "object": {}}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A parameter, or a field of a body."""
+
+    name: str
+    kind: str
+    required: bool
+    text: SafeString
+    choices: tuple[str, ...] = ()
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an operation answers with one status."""
+
+    status: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method at one address."""
+
+    key: str
+    method: str
+    path: str
+    title: str
+    text: SafeString
+    parameters: tuple[Field, ...]
+    media: tuple[str, ...]
+    example: str
+    fields: tuple[Field, ...]
+    answers: tuple[Answer, ...]
+
+
+def by_tag(document: Document) -> dict[str, list[Operation]]:
+    """All operations."""
+    found: dict[str, list[Operation]] = {}
+    for path, methods in document["paths"].items():
+        for method, told in methods.items():
+            found.setdefault(told["tags"][0], []).append(_operation(document, path, method, told))
+    return found
+
+
+def _operation(document: Document, path: str, method: str, told: Document) -> Operation:
+    bodies = told.get("requestBody", {}).get("content", {})
+    body = next((each.get("schema", {}) for each in bodies.values()), {})
+    return Operation(
+        key=told["operationId"],
+        method=method.upper(),
+        path=path,
+        title=told.get("summary", ""),
+        text=prose(told.get("description", "")),
+        parameters=tuple(_parameter(document, each) for each in told.get("parameters", ())),
+        media=tuple(bodies),
+        example=json.dumps(_example(document, body), indent=2) if bodies else "",
+        fields=tuple(_fields(document, body, sent=True)),
+        answers=tuple(_answer(document, status, answer) for status, answer in told["responses"].items()),
+    )
+
+
+def _parameter(document: Document, told: Document) -> Field:
+    schema = told["schema"]
+    # Without a default, none of several choices is sent.
+    return _field(document, told["name"], {**schema, **told}, told.get("required", False), told["in"])
+
+
+def _answer(document: Document, status: str, told: Document) -> Answer:
+    schema = next((each.get("schema", {}) for each in told.get("content", {}).values()), {})
+    return Answer("refused" if status == "default" else status, tuple(_fields(document, schema)))
+
+
+def _fields(document: Document, schema: Document, sent: bool = False) -> Iterable[Field]:
+    """The fields of an object; of a page of a list, those of its rows."""
+    whole = _resolved(document, schema)
+    rows = whole.get("properties", {}).get("results")
+    whole = _resolved(document, rows["items"]) if rows else whole
+    required = whole.get("required", ())
+    for name, told in whole.get("properties", {}).items():
+        if not (sent and told.get("readOnly")):
+            yield _field(document, name, told, sent and name in required)
+
+
+def _field(document: Document, name: str, told: Document, required: bool, place: str = "") -> Field:
+    schema = _resolved(document, told.get("schema", told))
+    text = told.get("description", schema.get("description", ""))
+    choices = tuple(str(each) for each in schema.get("enum", ()) if each not in ("", None))
+    # The library lists the choices once more in its words for them.
+    return Field(name, _kind(document, schema), required, prose("" if choices else text), choices, place)
+
+
+def _kind(document: Document, schema: Document) -> str:
+    kinds = schema.get("type", "")
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    words = [schema.get("format", kind) if kind == "string" else kind for kind in kinds if kind != "null"]
+    if words == ["array"]:
+        inner = _kind(document, _resolved(document, schema.get("items", {})))
+        words = [f"list of {inner}" if inner else "list"]
+    return " or ".join([*words, *(["null"] if "null" in kinds else [])])
+
+
+def _resolved(document: Document, schema: Document) -> Document:
+    """The schema itself, where it is named, or the first of several that may hold."""
+    for _ in range(5):
+        several = schema.get("allOf") or schema.get("oneOf") or schema.get("anyOf")
+        if "$ref" in schema:
+            schema = document["components"]["schemas"][schema["$ref"].removeprefix(REFERENCE)]
+        elif several:
+            schema = {**several[0], **{key: schema[key] for key in ("description",) if key in schema}}
+    return schema
+
+
+def _example(document: Document, schema: Document) -> Any:
+    """What a body must have at least."""
+    whole = _resolved(document, schema)
+    properties = whole.get("properties", {})
+    needed = [name for name in whole.get("required", ()) if not properties[name].get("readOnly")]
+    return {name: _sample(_resolved(document, properties[name])) for name in needed}
+
+
+def _sample(schema: Document) -> Any:
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type")
+    return SAMPLES.get(kind if isinstance(kind, str) else "", "")
+
+
+def prose(text: str) -> SafeString:
+    """A text with what it marks as code."""
+    parts = enumerate(text.split("`"))
+    pieces = ((format_html("<code>{}</code>", each) if at % 2 else each,) for at, each in parts)
+    return format_html_join("", "{}", pieces)
