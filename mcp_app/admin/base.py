@@ -135,7 +135,8 @@ class ModelAdmin(SkinAdmin[M]):
         own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
         if address := anything_script():
             own.append(format_html('<script src="{}"></script>', address))
-        theirs = super().media
+        # The lists of a Media are private, and nothing else says what is in it.
+        theirs: Any = super().media
         scripts = [
             each for each in theirs._js if self.prepopulated_fields or not str(each).endswith(FOR_SLUGS)
         ]

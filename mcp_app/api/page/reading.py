@@ -43,7 +43,7 @@ class Operation:
     key: str
     method: str
     path: str
-    title: str
+    title: SafeString
     text: SafeString
     parameters: tuple[Field, ...]
     media: tuple[str, ...]
@@ -63,12 +63,12 @@ def by_tag(document: Document) -> dict[str, list[Operation]]:
 
 def _operation(document: Document, path: str, method: str, told: Document) -> Operation:
     bodies = told.get("requestBody", {}).get("content", {})
-    body = next((each.get("schema", {}) for each in bodies.values()), {})
+    body: Document = next((each.get("schema", {}) for each in bodies.values()), {})
     return Operation(
         key=told["operationId"],
         method=method.upper(),
         path=path,
-        title=told.get("summary", ""),
+        title=prose(told.get("summary", "")),
         text=prose(told.get("description", "")),
         parameters=tuple(_parameter(document, each) for each in told.get("parameters", ())),
         media=tuple(bodies),
@@ -85,7 +85,7 @@ def _parameter(document: Document, told: Document) -> Field:
 
 
 def _answer(document: Document, status: str, told: Document) -> Answer:
-    schema = next((each.get("schema", {}) for each in told.get("content", {}).values()), {})
+    schema: Document = next((each.get("schema", {}) for each in told.get("content", {}).values()), {})
     return Answer("refused" if status == "default" else status, tuple(_fields(document, schema)))
 
 
