@@ -10,21 +10,15 @@ import threading
 from collections.abc import Callable, Iterator
 from urllib.parse import urlencode
 
-import httpx2
 import pytest
 
 from tests import node
 from tests.bounds import SLACK
-from tests.integration.oauth.person import CALLBACK, DOCUMENT, NAME, PASSWORD, PUBLISHED, Person
+from tests.integration.oauth.person import CALLBACK, DOCUMENT, PEOPLE, PUBLISHED, Operator, Person
 from tests.interop import npm
 from tests.live import LiveServer
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
-PEOPLE = f"""
-from django.contrib.auth import get_user_model
-get_user_model().objects.create_user({NAME!r}, password={PASSWORD!r})
-get_user_model().objects.create_superuser("root", password={PASSWORD!r})
-"""
 ENTERED = f"""
 import json
 from mcp_app.oauth.registration import enter, kept
@@ -35,7 +29,6 @@ print(json.dumps([client.client_id, secret]))
 """
 # Promised to everybody who takes a credential away (S5), with the time between two looks at it.
 REVOKED_SECONDS = 12.0
-_TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 
@@ -101,24 +94,6 @@ def known_by(server: LiveServer, way: str) -> dict[str, str]:
     return {}
 
 
-def disconnect(server: LiveServer) -> None:
-    """An operator opens the admin's list and ends every connection that is shown."""
-    base = server.url.removesuffix("/mcp")
-    with httpx2.Client(base_url=base, follow_redirects=True) as admin:
-        token = _TOKEN.search(admin.get("/admin/login/").text)
-        assert token
-        form = {"csrfmiddlewaretoken": token[1], "username": "root", "password": PASSWORD, "next": "/admin/"}
-        assert admin.post("/admin/login/", data=form).status_code == 200
-        page = admin.get("/admin/mcp_oauth/connection/").text
-        token, chosen = _TOKEN.search(page), re.findall(r'name="_selected_action"[^>]*value="(\d+)"', page)
-        chosen = chosen or re.findall(r'value="(\d+)"[^>]*name="_selected_action"', page)
-        assert token
-        assert chosen, page[:2000]
-        form = {"csrfmiddlewaretoken": token[1], "action": "end_connections", "_selected_action": chosen}
-        answer = admin.post("/admin/mcp_oauth/connection/", data=form)
-        assert answer.status_code == 200, answer.text[:2000]
-
-
 @pytest.mark.parametrize("way", ["registered", "document", "entered"])
 def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_with_its_connection(
     guarded: LiveServer, way: str
@@ -126,7 +101,8 @@ def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_wit
     script, known = npm.beside_packages("oauth.mjs"), known_by(guarded, way)
 
     def by_admin(program: subprocess.Popen[str]) -> None:
-        disconnect(guarded)
+        with Operator(guarded) as operator:
+            operator.end_all()
         told(program, "done")
 
     command = [node.executable(), str(script), guarded.url, json.dumps(known)]
@@ -138,3 +114,4 @@ def test_the_typescript_client_logs_in_calls_renews_in_five_at_once_and_ends_wit
     assert report["renewed"] == [{"result": 5}] * 5
     assert (report["pairs"], report["opened"]) == (1, 1)
     assert report["seconds"] < REVOKED_SECONDS + SLACK
+    assert report["streamed"] < REVOKED_SECONDS + SLACK

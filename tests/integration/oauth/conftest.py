@@ -1,4 +1,4 @@
-"""Two web processes that let nobody in without a credential, and one person."""
+"""Two web processes that let nobody in without a credential, one person, and an operator."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.oauth.person import NAME, PASSWORD
+from tests.integration.oauth.person import PEOPLE
 from tests.live import LiveServer
-
-PEOPLE = f"""
-from django.contrib.auth import get_user_model
-get_user_model().objects.create_user({NAME!r}, password={PASSWORD!r})
-"""
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,13 @@
-"""A person with a browser, for clients that open one: logs in by the form, presses a button, is sent back."""
+"""A person with a browser, for clients that open one: logs in by the form, presses a button, is sent back.
+
+And the operator who takes away again what that person allowed.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+from typing import Self
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx2
@@ -15,9 +19,58 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
+from tests.live import LiveServer
+
 NAME, PASSWORD = "ada", "a long enough password"
+OPERATOR = "root"
+CONNECTIONS = "/admin/mcp_oauth/connection/"
+PEOPLE = f"""
+from django.contrib.auth import get_user_model
+get_user_model().objects.create_user({NAME!r}, password={PASSWORD!r})
+get_user_model().objects.create_superuser({OPERATOR!r}, password={PASSWORD!r})
+"""
 CALLBACK = "http://127.0.0.1:33418/callback"
 _FIELD = re.compile(r'<input[^>]*type="hidden"[^>]*name="([^"]+)"[^>]*value="([^"]*)"')
+
+
+class Operator:
+    """An administrator in the admin, who ends connections by what its pages offer."""
+
+    def __init__(self, server: LiveServer) -> None:
+        self._admin = httpx2.Client(base_url=server.url.removesuffix("/mcp"), follow_redirects=True)
+        page = self._admin.get("/admin/login/").text
+        self._post("/admin/login/", page, username=OPERATOR, password=PASSWORD, next="/admin/")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
+
+    def end_all(self) -> None:
+        """Choose every connection of the list and run the action."""
+        page = self._admin.get(CONNECTIONS).text
+        boxes = [each for each in re.findall(r"<input[^>]*>", page) if 'name="_selected_action"' in each]
+        chosen = [found[1] for each in boxes if (found := re.search(r'value="(\d+)"', each))]
+        assert chosen, page[:2000]
+        self._post(CONNECTIONS, page, action="end_connections", _selected_action=chosen)
+
+    def end_each(self) -> None:
+        """Open every connection of the list and press the button on its page."""
+        listed = self._admin.get(CONNECTIONS).text
+        pages = sorted(set(re.findall(rf'href="({CONNECTIONS}\d+/change/)', listed)))
+        assert pages, listed[:2000]
+        for address in pages:
+            page = self._admin.get(address).text
+            for button in re.findall(r'formaction="([^"]*/end/[^"]*)"', page):
+                self._post(html.unescape(button), page)
+
+    def _post(self, address: str, page: str, **form: object) -> None:
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert token, page[:2000]
+        answer = self._admin.post(address, data={"csrfmiddlewaretoken": token[1], **form})
+        assert answer.status_code == 200, answer.text[:2000]
+        assert "errornote" not in answer.text
 
 
 class Memory:

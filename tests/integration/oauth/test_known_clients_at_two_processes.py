@@ -16,8 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import httpx2
 import pytest
 
-from tests.integration.oauth.conftest import PEOPLE
-from tests.integration.oauth.person import NAME, PASSWORD
+from tests.integration.oauth.person import NAME, PASSWORD, PEOPLE
 from tests.integration.oauth.test_python_client import metadata
 from tests.live import LiveServer
 from tests.unit.oauth.clients import KNOWN, PUBLISHED

@@ -16,16 +16,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull
 
 from tests.bounds import SLACK
-from tests.integration.oauth.person import CALLBACK, DOCUMENT, PUBLISHED, Memory, Person, provider
+from tests.integration.oauth.person import CALLBACK, DOCUMENT, PUBLISHED, Memory, Operator, Person, provider
 from tests.live import LiveServer
 
 pytestmark = [pytest.mark.process]
-REVOKE = """
-from mcp_app.oauth.connections import end
-from mcp_app.oauth.models import Connection
-for connection in Connection.objects.filter(revoked_at=None):
-    end(connection, "test")
-"""
 # Promised to everybody who takes a credential away (S5), with the time between two looks at it.
 REVOKED_SECONDS = 12.0
 
@@ -165,21 +159,50 @@ async def metadata(
 
 
 @pytest.mark.requirement("AUTH-18")
-async def test_a_connection_that_is_taken_away_ends_everywhere_within_the_promise(server: LiveServer) -> None:
-    memory = Memory()
-    async with connected(server, memory, Person()) as client:
+async def test_a_connection_that_an_operator_ends_is_over_at_both_processes_with_its_calls_and_streams(
+    server: LiveServer,
+) -> None:
+    memory, person = Memory(), Person()
+    async with connected(server, memory, person) as client:
         await added(client)
-    assert memory.tokens is not None
-    token = memory.tokens.access_token
-    async with httpx2.AsyncClient(timeout=60) as http:
-        for process in (0, 1):
-            assert (await metadata(http, server, token, process)).status_code == 200
-        await asyncio.to_thread(server.shell, REVOKE)
-        ended = time.monotonic()
-        for process in (0, 1):
-            while (await metadata(http, server, token, process)).status_code != 401:
-                assert time.monotonic() - ended < REVOKED_SECONDS + SLACK
-                await asyncio.sleep(0.2)
+        assert memory.tokens is not None
+        token = memory.tokens.access_token
+        async with httpx2.AsyncClient(timeout=60) as http:
+            for process in (0, 1):
+                assert (await metadata(http, server, token, process)).status_code == 200
+            opened = [asyncio.Event(), asyncio.Event()]
+            streams = [
+                asyncio.create_task(stream_ended(http, port, token, event))
+                for port, event in zip(server.ports, opened, strict=True)
+            ]
+            for event in opened:
+                await event.wait()
+            await asyncio.to_thread(end_each_connection, server)
+            ended = time.monotonic()
+            for process in (0, 1):
+                while (await metadata(http, server, token, process)).status_code != 401:
+                    assert time.monotonic() - ended < REVOKED_SECONDS + SLACK
+                    await asyncio.sleep(0.2)
+            await asyncio.wait_for(asyncio.gather(*streams), REVOKED_SECONDS + SLACK)
+            assert time.monotonic() - ended < REVOKED_SECONDS + SLACK
+        # The client finds its refresh token refused, too, and has its person asked again.
+        assert await added(client) == {"result": 5}
+        assert person.opened == 2
+
+
+def end_each_connection(server: LiveServer) -> None:
+    """An operator presses the button on every connection's page."""
+    with Operator(server) as operator:
+        operator.end_each()
+
+
+async def stream_ended(http: httpx2.AsyncClient, port: int, token: str, opened: asyncio.Event) -> None:
+    """Return when the server ends a stream that a client opened with its token."""
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+    async with http.stream("GET", f"http://127.0.0.1:{port}/sse", headers=headers) as stream:
+        assert stream.status_code == 200
+        async for _ in stream.aiter_lines():
+            opened.set()
 
 
 async def test_a_denied_client_gets_no_token(server: LiveServer) -> None:

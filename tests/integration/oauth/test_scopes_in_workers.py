@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.oauth.conftest import PEOPLE
+from tests.integration.oauth.person import PEOPLE
 from tests.integration.oauth.test_doors import asked, minted
 from tests.live import LiveServer
 

@@ -1,6 +1,6 @@
 // The TypeScript client logs in by its own means: prints the address to open, reads the way back from standard
 // input, calls a tool, refreshes in five clients at once, calls again, says that it may be disconnected, calls
-// until it is, and prints a report. node oauth.mjs <url> <what it is known by, as JSON>
+// until it is, with a stream open, and prints a report. node oauth.mjs <url> <what it is known by, as JSON>
 
 import { createInterface } from "node:readline/promises";
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
@@ -63,12 +63,21 @@ report.renewed = await Promise.all(five.map(called));
 report.pairs = new Set(five.map(({ kept }) => JSON.stringify([kept.tokens.access_token, kept.tokens.refresh_token]))).size;
 report.opened = opened;
 provider.kept.tokens = five[0].kept.tokens;
+// A stream that stays open while nothing is said.
+const authorization = `Bearer ${provider.kept.tokens.access_token}`;
+const stream = (await fetch(new URL("/sse", url), { headers: { authorization } })).body.getReader();
+await stream.read();
 console.log("DISCONNECT");
 await lines.next();
 const ended = Date.now();
+const streamed = (async () => {
+  while (!(await stream.read().catch(() => ({ done: true }))).done);
+  return (Date.now() - ended) / 1000;
+})();
 while (await called(provider).then(() => true, (error) => !over(error) && Promise.reject(error))) {
   await new Promise((resolve) => setTimeout(resolve, 200));
 }
 report.seconds = (Date.now() - ended) / 1000;
+report.streamed = await streamed;
 console.log(JSON.stringify(report));
 process.exit(0);
