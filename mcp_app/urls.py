@@ -22,8 +22,10 @@ if apps.is_installed("django.contrib.admin"):
     from django.contrib import admin
 
     from mcp_app.admin.finding.page import anything
+    from mcp_app.admin.personal.zone import zone
 
     urlpatterns.append(path("find/", admin.site.admin_view(anything), name="mcp_find"))
+    urlpatterns.append(path("zone/", admin.site.admin_view(zone), name="mcp_zone"))
 if CONSOLE.is_there():
     urlpatterns.append(path("console/", include("mcp_app.console.urls")))
 if API.is_there():

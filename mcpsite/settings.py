@@ -66,6 +66,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     *(["allauth.account.middleware.AccountMiddleware"] if _HAS_COMPANY_LOGIN else []),
     "mcp_app.oauth.second_factor.pending.SecondFactorMiddleware",
+    "mcp_app.auth.time_zone.TimeZoneMiddleware",
     "axes.middleware.AxesMiddleware",
 ]
 
@@ -105,6 +106,8 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
+# One form of time on the skin's own pages, too.
+FORMAT_MODULE_PATH = ["mcpsite.formats"]
 STATIC_URL = "static/"
 # In the place of the skin's large files; what these load of the originals has another address.
 STATICFILES_DIRS = [

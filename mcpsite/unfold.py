@@ -87,6 +87,13 @@ def _anything(request: HttpRequest) -> str:
     return anything_script()
 
 
+def _zone(_: HttpRequest) -> str:
+    """The zone of the page's times, on the skin's own pages, too."""
+    from mcp_app.auth.time_zone import zone_script
+
+    return zone_script()
+
+
 UNFOLD: dict[str, Any] = {
     "ACCOUNT": {"navigation": _account},
     "SITE_TITLE": "MCP server",
@@ -95,7 +102,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
     # On the skin's own pages, too: a long word must not push any of them wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
-    "SCRIPTS": [_anything, lambda _: static("mcpsite/icons.js")],
+    "SCRIPTS": [_anything, _zone, lambda _: static("mcpsite/icons.js")],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

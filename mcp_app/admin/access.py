@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -10,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
@@ -59,6 +61,11 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         super().__init__(*args, **kwargs)
         if "name" in self.fields:
             self.fields["name"].widget.attrs["autofocus"] = True
+
+    def clean_expires_at(self) -> datetime | None:
+        """What is entered is in the page's zone, also where the project has switched USE_TZ off."""
+        found: datetime | None = self.cleaned_data["expires_at"]
+        return timezone.make_aware(found) if found and timezone.is_naive(found) else found
 
     def issue(self) -> None:
         """Issue the key."""

@@ -20,6 +20,7 @@ from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.auth.time_zone import zone_script
 from mcp_app.text import marked
 
 HAS_UNFOLD = apps.is_installed("unfold")
@@ -135,6 +136,7 @@ class ModelAdmin(SkinAdmin[M]):
         own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
         if address := anything_script():
             own.append(format_html('<script src="{}"></script>', address))
+        own.append(format_html('<script src="{}"></script>', zone_script()))
         # The lists of a Media are private, and nothing else says what is in it.
         theirs: Any = super().media
         scripts = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Count, QuerySet
@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
-from mcp_app.admin.markup import number_text, seconds_text, share_text
+from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
 from mcp_app.doctor import code
 from mcp_app.models import Session
@@ -142,7 +142,7 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
 
 def _messages(found: Traffic, **narrowed: str) -> str:
     """The log of the same calls: those of the same time."""
-    since = found.points[0][0].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    since = in_utc(found.points[0][0])
     asked = {"method": "tools/call", **narrowed, "since": since}
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
@@ -218,7 +218,7 @@ def _memory(used: int | None, limit: int | None) -> Tile:
 
 def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **drawn: Any) -> Chart:
     """The parts that all charts share: ends of the axis, one row and one column to touch for each point."""
-    written = "%H:%M" if found.period.span == MINUTE else "%d %b %H:%M"
+    written = "%H:%M" if found.period.span == MINUTE else "%Y-%m-%d %H:%M"
     times = [timezone.localtime(at).strftime(written) for at, _ in found.points]
     cells: list[list[str]] = drawn.pop("cells")
     columns: list[str] = drawn.pop("columns")

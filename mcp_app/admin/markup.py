@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -30,15 +30,24 @@ def badge(text: str, tone: str = "plain") -> SafeString:
     return format_html('<span class="mcp-badge mcp-badge-{}">{}</span>', tone, text)
 
 
+def written(at: datetime) -> str:
+    """A time to the second, in the current time zone; the one form of all pages."""
+    return timezone.localtime(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def in_utc(at: datetime) -> str:
+    """A time for a link or a search: it names its zone, so it means one moment, whoever reads it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def moment(at: datetime | None, never: str = "never") -> SafeString:
     """A time to the second, in the current time zone."""
     if at is None:
         return format_html('<span class="mcp-dim">{}</span>', never)
-    local = timezone.localtime(at)
     return format_html(
         '<time class="mcp-time" datetime="{}">{}</time>',
-        local.isoformat(),
-        local.strftime("%Y-%m-%d %H:%M:%S"),
+        timezone.localtime(at).isoformat(),
+        written(at),
     )
 
 

@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
+from mcp_app.admin.markup import in_utc
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
@@ -32,6 +33,8 @@ FACETS: Final = (
     ("principal", "Person", "user"),
 )
 
+# As the browser's own field of a time takes it.
+ENTERED: Final = "%Y-%m-%dT%H:%M:%S"
 # Fields of the form whose values the language of the search has a key for.
 TERMS: Final = {
     "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
@@ -39,13 +42,25 @@ TERMS: Final = {
 }  # fmt: skip
 
 
-class UtcField(forms.DateTimeField):
-    """What is entered is UTC, as in the links that lead here, whatever zone the project's pages are in."""
+class ZonedField(forms.DateTimeField):
+    """A time in the zone of the page, also where the project has switched USE_TZ off; links name theirs."""
 
     def to_python(self, value: Any) -> datetime | None:
-        with timezone.override(UTC):
-            found: datetime | None = super().to_python(value)
-        return found.replace(tzinfo=UTC) if found and timezone.is_naive(found) else found
+        found: datetime | None = super().to_python(value)
+        try:
+            # Near the ends of all years a time is none in UTC.
+            aware = timezone.make_aware(found) if found and timezone.is_naive(found) else found
+            return aware.astimezone(UTC) if aware else None
+        except OverflowError:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """What a link named, as the field can show it."""
+        try:
+            found = self.to_python(data)
+            return timezone.localtime(found).strftime(ENTERED) if found else data
+        except (forms.ValidationError, OverflowError):
+            return data
 
 
 class TimelineForm(forms.Form):
@@ -68,8 +83,8 @@ class TimelineForm(forms.Form):
             *Message.Outcome.choices,
         ],
     )
-    since = UtcField(required=False, label="From (UTC)")
-    until = UtcField(required=False, label="To (UTC)")
+    since = ZonedField(required=False, label="From")
+    until = ZonedField(required=False, label="To")
     text = forms.CharField(required=False, max_length=200, label="Words in message or answer")
     order = forms.ChoiceField(required=False, choices=[("", "newest first"), ("oldest", "oldest first")])
     before = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
@@ -79,7 +94,7 @@ class TimelineForm(forms.Form):
         super().__init__(*args, **kwargs)
         for name in ("since", "until"):
             self.fields[name].widget = forms.DateTimeInput(
-                attrs={"type": "datetime-local", "step": "1"}, format="%Y-%m-%dT%H:%M:%S"
+                attrs={"type": "datetime-local", "step": "1"}, format=ENTERED
             )
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
         self.fields["q"].widget.attrs["placeholder"] = (
@@ -198,8 +213,7 @@ def in_one_search(asked: dict[str, Any]) -> str:
     for name, key in TERMS.items():
         value = asked[name]
         if isinstance(value, datetime):
-            # With its zone: it means one moment, whoever reads it.
-            value = value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            value = in_utc(value)
         terms.append(term_of(key, value or ""))
     terms += [f'"{words}"' for words in asked["text"].split('"') if words.strip()]
     return " ".join(term for term in terms if term)
@@ -223,6 +237,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
     first = asked["before"] is None and asked["after"] is None
     counted = tally(asked) if first else None
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
+    kept |= {name: in_utc(asked[name]) for name in ("since", "until") if asked[name]}
     return Timeline(
         form,
         [row(message) for message in (reversed(found.messages) if newest_first else found.messages)],

@@ -9,12 +9,14 @@ import orjson
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
 from django.db import Error as DatabaseFault
+from django.utils import timezone
 
-from mcp_app.console.access import MESSAGES, SESSIONS, may
+from mcp_app.auth.time_zone import zone_of
+from mcp_app.console.access import MESSAGES, SESSIONS, may, visitor
 from mcp_app.console.feed import Feed
 from mcp_app.console.viewer import FRAME_SECONDS, Stalled, Viewer
 from mcp_app.database import aquery
-from mcp_app.sessions.searching.language import LONGEST, parse
+from mcp_app.sessions.searching.language import LONGEST, Search, parse
 from mcp_app.streams.base import StreamsError
 
 # How soon a right that was taken away, or a sign-out, ends the connection.
@@ -107,7 +109,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if permission == SESSIONS:
             self._viewer.watch_sessions()
         else:
-            parsed = await aquery(parse, search)
+            parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
         await self._feed.join(self._viewer)
@@ -153,3 +155,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if not self._closed:
             self._closed = True
             await self.close(code=code)
+
+
+def _parsed(session_key: str, text: str) -> Search:
+    """A search as its visitor means it: times that name no zone are in theirs."""
+    with timezone.override(zone_of(visitor(session_key))):
+        return parse(text)

@@ -7,7 +7,7 @@ from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source,
 from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour
-from mcp_app.models.personal import SavedSearch
+from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
 from mcp_app.models.session import LogCursor, Message, Session
@@ -36,6 +36,7 @@ __all__ = [
     "Session",
     "Source",
     "TaskWait",
+    "TimeZoneChoice",
     "Tool",
     "audit",
 ]

@@ -30,3 +30,19 @@ class SavedSearch(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class TimeZoneChoice(models.Model):
+    """The zone, by its IANA name, in which somebody reads times; without one it is the project's."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="mcp_time_zone"
+    )
+    zone = models.CharField(max_length=64)
+
+    class Meta:
+        # Everybody has a choice of their own.
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.zone

@@ -394,6 +394,20 @@ def read_the_p95_of_this_week(at: Operator) -> None:
     expect(row.locator("[data-name=p95]")).to_contain_text("s")
 
 
+@task(7)
+def save_a_search_and_open_it_again(at: Operator) -> None:
+    at.follow("Live messages")
+    at.hands.write(at.page.locator("#mcp-search"), "tool:calculate status:error")
+    expect(at.page.locator("#mcp-hits")).to_contain_text("match", timeout=SLOW)
+    at.hands.press(at.page.locator("summary", has_text="Save this search"))
+    at.hands.write(at.page.locator("#mcp-search-name"), f"wrong sums {at.mine}")
+    at.press(at.button("Save"))
+    expect(at.page.locator("#mcp-search")).to_have_value("tool:calculate status:error")
+    at.follow("Live messages", f"wrong sums {at.mine}")
+    expect(at.page.locator("#mcp-search")).to_have_value("tool:calculate status:error")
+    expect(at.lines("Division by zero has no value.").first).to_be_visible(timeout=SLOW)
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     """One server for all tasks, with what they are about."""

@@ -22,7 +22,7 @@ ROOT = HERE.parents[1]
 # Leases and keys; pages and the API, which show and take times; rows of the project's own models.
 CHOSEN = (
     "calls/test_tasks.py", "api/test_keys.py", "api/test_lists.py", "admin/test_figures.py",
-    "admin/test_keys.py",
+    "admin/test_keys.py", "admin/test_time_zone.py",
     "exposing/test_models.py", Path(__file__).name,
 )  # fmt: skip
 # In Berlin both are half past two in the night.

@@ -154,7 +154,7 @@ def _chart(hours: dict[datetime, int], now: datetime) -> Chart:
     last = now.replace(minute=0, second=0, microsecond=0)
     times = [last - timedelta(hours=back) for back in range(WEEK // timedelta(hours=1) - 1, -1, -1)]
     counts = [hours.get(at, 0) for at in times]
-    written = [timezone.localtime(at).strftime("%d %b %H:%M") for at in times]
+    written = [timezone.localtime(at).strftime("%Y-%m-%d %H:%M") for at in times]
     top = ceiling(max(counts))
     return Chart(
         name="error", title="Errors an hour", summary=f"At most {max(counts):,} in an hour.",

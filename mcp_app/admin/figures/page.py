@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -16,7 +16,9 @@ from django.utils.http import urlencode
 from mcp_app import database_clock
 from mcp_app.admin.figures.table import Head, Row, Table, heads, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
+from mcp_app.admin.markup import in_utc
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.auth.time_zone import shown_zone
 from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, clients_since, share
 from mcp_app.models import CallerRollup
 from mcp_app.observability.counts import OTHER
@@ -75,7 +77,7 @@ def figures(request: HttpRequest) -> Figures:
     begun = _begun(request, period.starts(now)[0])
     since, rows, more = _over_time(period, now) if by == TIME else _by_name(by, period, now, begun)
     table = Table(f"Tool calls by {BY[by][0].lower()}" if by != TIME else "Tool calls over time",
-                  BY[by][0], sorted_rows(rows, order), order)  # fmt: skip
+                  _first(by), sorted_rows(rows, order), order)  # fmt: skip
     return Figures(
         now,
         since,
@@ -93,6 +95,11 @@ def figures(request: HttpRequest) -> Figures:
 VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TIME: "Over time"}
 
 
+def _first(by: str) -> str:
+    """The heading of what a row is; of times their zone, which a file of them has nowhere else."""
+    return f"{BY[by][0]} ({shown_zone()})" if by == TIME else BY[by][0]
+
+
 def _choice(title: str, query: dict[str, str], chosen: bool) -> Choice:
     return Choice(title, "?" + urlencode(query), chosen)
 
@@ -108,7 +115,7 @@ def _over_time(period: Period, now: datetime) -> tuple[datetime, list[Row], int]
         Row(
             _written(at, period),
             calls,
-            urls=_urls({"since": _utc(at), "until": _utc(at + timedelta(seconds=period.span - 1))}),
+            urls=_urls({"since": in_utc(at), "until": in_utc(at + timedelta(seconds=period.span - 1))}),
         )
         for at, calls in found.points
         if calls.all
@@ -129,7 +136,7 @@ def _by_name(
     for name, calls in found.calls:
         # What is counted as others has no name of its own in the log, nor has who gave none.
         is_named = name not in ("", OTHER)
-        urls = _urls({BY[by][1]: name, "since": _utc(found.since)}) if is_named else {}
+        urls = _urls({BY[by][1]: name, "since": in_utc(found.since)}) if is_named else {}
         shown, note = notes.get(name, (name, ""))
         wait = share(waited.get(name, []), WAITED)
         rows.append(Row(shown or "(no name)", calls, wait, "more together" if name == OTHER else note, urls))
@@ -161,10 +168,6 @@ def _urls(narrowed: dict[str, str]) -> dict[str, str]:
         key: f"{page}?{urlencode({'method': 'tools/call', 'outcome': outcome, **narrowed})}"
         for key, outcome in outcomes.items()
     }
-
-
-def _utc(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def csv_name(request: HttpRequest) -> str:

@@ -15,6 +15,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from mcp_app import conf
+from mcp_app.admin.markup import written
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.models import ApiKey, Call, Message, Prompt, Resource, ResourceTemplate, Session, Tool
 from mcp_app.sessions.searching.language import LONGEST
@@ -94,7 +95,7 @@ def _sessions(request: HttpRequest, text: str) -> Iterator[Found]:
     for pk, client, version, principal, created in dict.fromkeys(rows):
         rank = _rank(text, pk, client)
         if rank is not None:
-            note = f"{version} {principal}, opened {created:%Y-%m-%d %H:%M} UTC".strip()
+            note = f"{version} {principal}, opened {written(created)}".strip()
             yield Found(rank, "session", client or pk, note, _row("session", pk))
 
 
@@ -119,7 +120,7 @@ def _messages(request: HttpRequest, text: str) -> Iterator[Found]:
         rows += Message.objects.filter(pk=int(text))
     for message in dict.fromkeys(rows):
         title = f"{message.method or message.kind} {message.target}".strip()
-        note = f"id {message.request_id}, {message.at:%Y-%m-%d %H:%M:%S} UTC"
+        note = f"id {message.request_id}, {written(message.at)}"
         yield Found(0, "message", title, note, _row("message", message.pk))
     if '"' not in text:
         log = reverse("admin:mcp_app_message_changelist")

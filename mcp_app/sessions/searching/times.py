@@ -1,10 +1,15 @@
-"""Reads times as people write them in a search: a time ago, a day, a time of day, a moment."""
+"""Reads times as people write them in a search: a time ago, a day, a time of day, a moment.
+
+What names no zone is in that of the page (`timezone.get_current_timezone`).
+"""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from django.utils import timezone
 
 from mcp_app import database_clock
 
@@ -31,28 +36,35 @@ def begin_of(text: str) -> datetime:
 
 def end_of(text: str) -> datetime:
     """The last moment of what a text names. Raises NotATime."""
-    begin, length = _read(text)
-    return begin + length - _LAST if length else begin
+    return _read(text)[1]
 
 
-def _read(text: str) -> tuple[datetime, timedelta]:
-    """When it begins and how long it is; what is written without a zone is UTC, as in all links."""
-    lower = text.lower()
+def _read(text: str) -> tuple[datetime, datetime]:
+    """The first and the last moment."""
     try:
-        if found := _AGO.fullmatch(lower):
-            return database_clock.utcnow() - timedelta(**{_UNITS[found[2]]: int(found[1])}), timedelta(0)
-        if lower in _DAYS:
-            return _midnight() - _DAY * _DAYS[lower], _DAY
-        if found := _OF_DAY.fullmatch(lower):
-            at = _midnight().replace(hour=int(found[1]), minute=int(found[2]), second=int(found[3] or 0))
-            return at, _SECOND if found[3] else _MINUTE
-        return _moment(text)
+        begin, length = _span(text)
+        # By the clock of its zone: a day on which that is turned has another length than 24 hours.
+        end = (begin + length).astimezone(UTC)
+        return begin.astimezone(UTC), end - _LAST if length else end
     except (ValueError, OverflowError):
         raise NotATime from None
 
 
+def _span(text: str) -> tuple[datetime, timedelta]:
+    lower = text.lower()
+    if found := _AGO.fullmatch(lower):
+        return database_clock.utcnow() - timedelta(**{_UNITS[found[2]]: int(found[1])}), timedelta(0)
+    if lower in _DAYS:
+        return _midnight() - _DAY * _DAYS[lower], _DAY
+    if found := _OF_DAY.fullmatch(lower):
+        at = _midnight().replace(hour=int(found[1]), minute=int(found[2]), second=int(found[3] or 0))
+        return at, _SECOND if found[3] else _MINUTE
+    return _moment(text)
+
+
 def _midnight() -> datetime:
-    return database_clock.utcnow().replace(hour=0, minute=0, second=0, microsecond=0)
+    here = timezone.get_current_timezone()
+    return database_clock.utcnow().astimezone(here).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _moment(text: str) -> tuple[datetime, timedelta]:
@@ -62,4 +74,4 @@ def _moment(text: str) -> tuple[datetime, timedelta]:
         raise NotATime
     at = datetime.fromisoformat(text.upper())
     length = timedelta(0) if found[2] else _SECOND if found[1] else _MINUTE if len(bare) > 10 else _DAY
-    return at if at.tzinfo else at.replace(tzinfo=UTC), length
+    return at if at.tzinfo else at.replace(tzinfo=timezone.get_current_timezone()), length

@@ -206,6 +206,7 @@ class Requests:
             f"{approvals} action=refuse_calls": _action(
                 "refuse_calls", seed.undecided_call.pk, **decided["refuse"]
             ),
+            "POST /zone/": _changing({"zone": "Europe/Berlin"}),
             "POST /admin/mcp_app/message/searches/": _changing({"name": "mine", "text": "tool:echo"}),
             "POST /admin/mcp_app/message/searches/<id>/share/": _changing({"shared": "0"}),
             "POST /console/sessions/<id>/cancel/": _changing({"request": "4"}),

@@ -1,5 +1,6 @@
 // The test bench of one entry: reads the form, runs it through the client, shows what comes back.
 
+import { clock } from "../times.js";
 import { Client, Refused } from "./client.js";
 import { NotJson } from "./controls.js";
 import { shownResult, webLink } from "./contents.js";
@@ -181,7 +182,7 @@ class Bench {
     this.running = { run, token: `run-${Date.now().toString(36)}`, started: performance.now() };
     this.clear();
     this.state("connecting", "plain");
-    const clock = window.setInterval(() => this.tick(), TICK);
+    const ticking = window.setInterval(() => this.tick(), TICK);
     try {
       const client = await this.client();
       this.state("running", "info");
@@ -192,7 +193,7 @@ class Bench {
     } catch (error) {
       this.failed(error);
     } finally {
-      window.clearInterval(clock);
+      window.clearInterval(ticking);
       run.milliseconds = performance.now() - this.running.started;
       this.part("time").textContent = milliseconds(run.milliseconds);
       this.part("run").disabled = false;
@@ -318,7 +319,7 @@ class Bench {
     const place = this.part("messages");
     this.part("wire").hidden = false;
     const cut = text.length > LONGEST_MESSAGE ? `${text.slice(0, LONGEST_MESSAGE)}…` : text;
-    const at = new Date().toISOString().slice(11, 23);
+    const at = clock(Date.now());
     place.append(element("div", { class: "mcp-bench-message" }, element("span", { class: "mcp-arrow", title: arrow === "→" ? "client → server" : "server → client" }, arrow), element("span", { class: "mcp-time mcp-dim" }, at), block(cut)));
     while (place.children.length > MOST_MESSAGES) place.firstElementChild.remove();
   }

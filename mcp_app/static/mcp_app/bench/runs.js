@@ -1,5 +1,6 @@
 // The runs of this entry: those made on this page and those the message log has; two of them are compared.
 
+import { moment } from "../times.js";
 import { comparable } from "./contents.js";
 import { comparison } from "./comparison.js";
 import { element, line, milliseconds } from "./text.js";
@@ -33,7 +34,7 @@ export class Runs {
     const load = element("button", { class: "mcp-button mcp-bench-small", type: "button" }, "Load these arguments");
     load.addEventListener("click", () => this.guarded(said, async () => this.load(await this.complete(run))));
     return element("li", {}, box,
-      element("time", { class: "mcp-time", datetime: run.at }, new Date(run.at).toLocaleString()),
+      element("time", { class: "mcp-time", datetime: run.at }, moment(Date.parse(run.at))),
       element("span", { class: `mcp-badge mcp-badge-${TONES[run.outcome] ?? "bad"}` }, WORDS[run.outcome] ?? line(run.outcome)),
       element("span", { class: "mcp-time mcp-dim" }, milliseconds(run.milliseconds)),
       element("span", { class: "mcp-dim" }, line(run.principal ?? "")),

@@ -1,8 +1,9 @@
 // The pane beside the list: one message whole, what belongs to it, what can be done.
 
+import { clock, day, zone } from "../times.js";
 import { lineOf, status } from "./line.js";
 import { named } from "./names.js";
-import { byId, clock, element, fetched, marked, span } from "./text.js";
+import { byId, element, fetched, marked, span } from "./text.js";
 
 export class Detail {
   constructor(root, { onChoose, onPin, isPinned }) {
@@ -65,7 +66,7 @@ export class Detail {
 
   facts(row) {
     const list = element("dl", "mcp-facts");
-    const facts = [["time (UTC)", clock(row.at)], ["kind", row.kind], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
+    const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
       ["who", row.who], ["process", row.process], ["size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;

@@ -1,7 +1,8 @@
 // One message as a line of a list.
 
+import { clock, moment, zone } from "../times.js";
 import { named } from "./names.js";
-import { badge, clock, element, marked, span } from "./text.js";
+import { badge, element, marked, span } from "./text.js";
 
 const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", resumed: "warn" };
 const WORDS = { tool_error: "tool error" };
@@ -31,7 +32,7 @@ export function lineOf(row, { across = false } = {}) {
   arrow.title = row.dir === "in" ? "client → server" : "server → client";
   const time = element("time", "", clock(row.at));
   time.dateTime = new Date(row.at).toISOString();
-  time.title = time.dateTime;
+  time.title = `${moment(row.at)} ${zone}`;
   const words = element("span", "mcp-line-text");
   if (row.target) words.append(marked(row.target, element("b")), " ");
   if (across) words.append(named(row.who, element("span")), " ");
@@ -54,6 +55,6 @@ export function lineOf(row, { across = false } = {}) {
   return line;
 }
 
-export function gap(text) {
-  return element("li", "mcp-gap", text);
+export function gap(text, kind = "") {
+  return element("li", `mcp-gap ${kind}`.trim(), text);
 }

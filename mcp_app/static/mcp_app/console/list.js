@@ -1,5 +1,6 @@
 // The list of messages: each once, in the order they came, and never more than the page can carry.
 
+import { day } from "../times.js";
 import { gap, lineOf, took } from "./line.js";
 import { byId, element } from "./text.js";
 
@@ -16,6 +17,7 @@ export class List {
     this.rows = new Map();
     this.running = new Map();
     this.following = true;
+    this.day = day(Date.now());
     this.box.addEventListener("scroll", () => onScroll(this.atEnd()));
     window.setInterval(() => this.grow(), 1000);
   }
@@ -28,6 +30,7 @@ export class List {
     this.list.replaceChildren();
     this.rows.clear();
     this.running.clear();
+    this.day = day(Date.now());
     byId("mcp-empty").hidden = true;
   }
 
@@ -35,7 +38,10 @@ export class List {
   append(rows) {
     const made = document.createDocumentFragment();
     const before = this.rows.size;
-    for (const row of rows) this.add(row, made);
+    for (const row of rows) {
+      this.day = this.dated(row, this.day, made);
+      this.add(row, made);
+    }
     this.list.append(made);
     this.drop(this.list.children.length - MOST, () => this.list.firstElementChild);
     byId("mcp-empty").hidden = this.list.children.length > 0;
@@ -46,7 +52,15 @@ export class List {
   // Puts older rows in front; what does not fit any more goes at the other end. Returns whether something did.
   prepend(rows) {
     const made = document.createDocumentFragment();
-    for (const row of rows) this.add(row, made);
+    const today = day(Date.now());
+    let shown = today;
+    for (const row of rows) {
+      shown = this.dated(row, shown, made);
+      this.add(row, made);
+    }
+    // What is there without a date is of today.
+    const first = this.rows.get(this.list.querySelector(".mcp-line")?.dataset.key);
+    if (shown !== today && first && day(first.at) === today) made.append(gap(today, "mcp-day"));
     const height = this.box.scrollHeight;
     this.list.prepend(made);
     this.box.scrollTop += this.box.scrollHeight - height;
@@ -67,6 +81,13 @@ export class List {
     this.list.append(node);
     byId("mcp-empty").hidden = true;
     if (this.following) this.toEnd();
+  }
+
+  // Lines have a time alone: the date stands before the first one of another day. Returns the day.
+  dated(row, before, into) {
+    const now = day(row.at);
+    if (now !== before && !this.rows.has(row.key)) into.append(gap(now, "mcp-day"));
+    return now;
   }
 
   add(row, into) {

@@ -24,12 +24,6 @@ export function marked(text, into) {
   return into;
 }
 
-export function clock(milliseconds) {
-  const at = new Date(milliseconds);
-  const two = (number) => String(number).padStart(2, "0");
-  return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}.${String(at.getUTCMilliseconds()).padStart(3, "0")}`;
-}
-
 export function span(milliseconds) {
   const ms = Math.max(0, milliseconds);
   if (ms < 0.1) return "<0.1 ms";
