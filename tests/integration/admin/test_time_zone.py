@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from mcp_app.auth.time_zone import TimeZoneMiddleware, choose_zone, zone_of
 from mcp_app.models import ApiKey, Message, TimeZoneChoice
+from mcp_app.protocol.scopes import ALL
 from mcp_app.sessions.searching.language import parse
 from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
 from tests.admin_seed import Seed
@@ -195,7 +196,13 @@ def test_links_of_figures_name_their_zone(root: Client) -> None:
 def test_a_key_ends_when_its_form_says_in_the_zone(root: Client, seeded: Seed) -> None:
     choose(root, "America/New_York")
     day = (timezone.now() + timedelta(days=9)).date()
-    told = {"user": seeded.root.pk, "name": "desk", "expires_at_0": str(day), "expires_at_1": "20:30:00"}
+    told = {
+        "user": seeded.root.pk,
+        "name": "desk",
+        "expires_at_0": str(day),
+        "expires_at_1": "20:30:00",
+        "scopes": ALL,
+    }
     root.post(page("apikey", "add"), told)
     key = ApiKey.objects.get(name="desk")
     assert key.expires_at is not None
