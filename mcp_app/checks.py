@@ -26,7 +26,7 @@ from mcp_app import conf, optional_parts
 from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
-from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.models import NotificationChannel, Prompt, Resource, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
     from mcp_app.doctor import Installation
@@ -347,6 +347,21 @@ def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) 
         for row in kind.objects.exclude(permission="").order_by("pk")
         if row.permission not in known
     ]
+
+
+@checks.register(Tags.database)
+def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Whoever chose to hear by mail would wait for ever; asks the rows, as not everybody wants mails."""
+    from mcp_app.notices.mail import is_configured
+    from mcp_app.prepare import is_migrated
+
+    if "default" not in (databases or ()) or is_configured() or not is_migrated():
+        return []
+    wanted = NotificationChannel.objects.filter(way=NotificationChannel.Way.EMAIL).exclude(kinds=[])
+    if not (people := wanted.count()):
+        return []
+    text = f"{people} chose to be notified by e-mail, and no mail server is configured."
+    return [Warning(text, hint="Set EMAIL_URL (in a project EMAIL_HOST and so on).", id="mcp_app.W032")]
 
 
 @checks.register(Tags.database)

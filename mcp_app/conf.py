@@ -158,6 +158,7 @@ class Settings:
     sync_threads: int = 8
 
     # The operator's record.
+    notify_arguments: bool = False
     message_log: bool = True
     message_log_days: int = 14
     message_log_rows: int = 1_000_000

@@ -20,9 +20,10 @@ from celery.signals import (
 )
 from celery.worker import state
 from django.apps import apps
+from kombu.exceptions import OperationalError
 
 from mcp_app import conf, database
-from mcp_app.execution.background import reaper
+from mcp_app.execution.background import celery, reaper
 from mcp_app.execution.background.stalled_jobs import LostJobs
 from mcp_app.execution.stored import records
 from mcp_app.execution.worker.descendants import Orphans, adopt_orphans
@@ -30,6 +31,7 @@ from mcp_app.execution.worker.lease_renewer import EXIT_STATUS
 from mcp_app.execution.worker.pool_size import PoolSize
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.execution.worker.worker import Worker
+from mcp_app.notices import delivery
 from mcp_app.sessions import log_writer, retention, rollups
 from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.streams.base import StreamsUnavailable
@@ -74,7 +76,11 @@ def start_drain(sender: Any = None, **_: Any) -> None:
     if url := conf.get().redis_url:
         _presence[:] = [partial(Presence(url).renew, *_name_and_queues(sender))]
         say_alive()
-        for name, forever in (("message-log-drain", log_writer.run_forever), ("reaper", reaper.run_forever)):
+        for name, forever in (
+            ("message-log-drain", log_writer.run_forever),
+            ("reaper", reaper.run_forever),
+            ("notices", partial(delivery.run_forever, hand_on=_hand_on_notice)),
+        ):
             threading.Thread(target=forever, args=(_stop,), name=name, daemon=True).start()
 
 
@@ -144,6 +150,32 @@ def replace_waiting_children(**_: Any) -> None:
 def run_call(call_id: str) -> str:
     """Run one attempt of a background call; returns its outcome, "" when there was nothing to do."""
     return _worker().run(call_id)
+
+
+# A mail server may be silent for as long as each step of a conversation with it may take.
+@shared_task(ignore_result=True, acks_late=False, soft_time_limit=45, time_limit=60)
+def send_notice(channel_id: int) -> bool:
+    """Tell somebody what waits for them; meanwhile the worker has a further process for calls."""
+    child = current_process()
+    if not child.daemon:
+        return delivery.deliver(channel_id)
+    # Without a substitute a frozen server would delay calls: rather tell later, when it is due again.
+    if not _waiting.begin(child.index, conf.get().max_waiting_children):
+        return False
+    try:
+        return delivery.deliver(channel_id)
+    finally:
+        _waiting.end(child.index)
+
+
+def _hand_on_notice(channel_id: int) -> bool:
+    """Queue the job of a notification, before the calls that wait; False when the broker is away."""
+    try:
+        celery.application().send_task(send_notice.name, args=[channel_id], priority=0, retry=False)
+    except OperationalError as error:
+        log.warning("A notification waits for the broker: %s", error)
+        return False
+    return True
 
 
 @worker_process_shutdown.connect

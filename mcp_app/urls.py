@@ -1,8 +1,8 @@
 """The pages and the API that go by Django's URLs; a project includes them where it likes.
 
-Each is there when what it is made of is: the search for anything with Django's admin, the live console
-with that and Channels, the REST API with ``rest_framework`` in INSTALLED_APPS and drf-spectacular.
-``manage.py check`` names what is missing.
+Each is there when what it is made of is: the search for anything and notifications with Django's admin, the
+live console with that and Channels, the REST API with ``rest_framework`` in INSTALLED_APPS and
+drf-spectacular. ``manage.py check`` names what is missing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ if apps.is_installed("django.contrib.admin"):
     from django.contrib import admin
 
     from mcp_app.admin.finding.page import anything
+    from mcp_app.admin.notifications.page import notifications
     from mcp_app.admin.personal.zone import zone
 
-    urlpatterns.append(path("find/", admin.site.admin_view(anything), name="mcp_find"))
-    urlpatterns.append(path("zone/", admin.site.admin_view(zone), name="mcp_zone"))
+    urlpatterns += [
+        path("find/", admin.site.admin_view(anything), name="mcp_find"),
+        path("zone/", admin.site.admin_view(zone), name="mcp_zone"),
+        path("notifications/", admin.site.admin_view(notifications), name="mcp_notifications"),
+    ]
 if CONSOLE.is_there():
     urlpatterns.append(path("console/", include("mcp_app.console.urls")))
 if API.is_there():

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from mcpsite import databases, provider_environment
+from mcpsite import databases, mail_environment, provider_environment
 
 PACKAGE = Path(__file__).resolve().parent
 # Where this project was cloned; installed from a wheel, the folder it is started in: nothing of an
@@ -43,6 +43,7 @@ REMEDIES = {
     "OAUTH_DOCUMENT_HOSTS": "host names separated by commas, for example claude.ai,vscode.dev, or * for any",
     "OAUTH_REDIRECT_URIS": "whole addresses separated by commas, for example myapp://oauth/callback",
     **provider_environment.REMEDIES,
+    **mail_environment.REMEDIES,
     "DEMO": "on or off",
     "MCP_APPS": "names of Django apps separated by commas, each installed or in the folder of MCP_APPS_PATH",
     "MCP_APPS_PATH": "the folder that your apps are in",
@@ -61,7 +62,7 @@ class WrongSettings(Exception):
     """One or more settings cannot be used; the text has one line for each, naming the remedy."""
 
 
-class Environment(provider_environment.ProviderEnvironment):
+class Environment(mail_environment.MailEnvironment, provider_environment.ProviderEnvironment):
     """The settings of one installation, each read from the environment variable of its name."""
 
     model_config = SettingsConfigDict(

@@ -120,6 +120,9 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_ADD_HEADERS_FUNCTION = _weak_etag
 
+# Mail. Only where a server is named: Django's defaults would look for one on this machine.
+globals().update(ENVIRONMENT.in_mail_settings)
+
 # Security. Cookies and redirects follow the address people use.
 _HTTPS = ENVIRONMENT.public_url.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _HTTPS
@@ -191,6 +194,7 @@ MCP = {
         *ENVIRONMENT.oauth_redirect_uris,
     ),
     **ENVIRONMENT.in_settings,
+    "NOTIFY_ARGUMENTS": ENVIRONMENT.notify_arguments,
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
     "HTTP_SSE": ENVIRONMENT.http_sse,

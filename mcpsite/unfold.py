@@ -177,6 +177,11 @@ UNFOLD: dict[str, Any] = {
                         "permission": _connect_is_served,
                     },
                     {
+                        "title": "Notifications",
+                        "icon": "notifications",
+                        "link": reverse_lazy("mcp_notifications"),
+                    },
+                    {
                         "title": "Doctor",
                         "icon": "stethoscope",
                         "link": reverse_lazy("admin:mcp_app_doctor_changelist"),

@@ -147,7 +147,7 @@ def _redirected(target: Target, location: str, policy: Policy) -> Target:
 def _content_type(response: httpx2.Response, policy: Policy) -> tuple[str, str]:
     name, _, parameters = response.headers.get("content-type", "").partition(";")
     content_type = name.strip().lower()
-    if content_type not in policy.content_types:
+    if policy.content_types is not None and content_type not in policy.content_types:
         raise EgressRefused(
             "The address does not answer with a text page. Only HTML, text, XML and JSON are read."
         )

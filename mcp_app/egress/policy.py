@@ -41,7 +41,8 @@ class Policy:
 
     ports: frozenset[int] = frozenset({80, 443, 8080, 8443})
     allow: frozenset[Network] = frozenset()
-    content_types: frozenset[str] = PAGE_TYPES
+    # None: any, for whom the answer's status is enough.
+    content_types: frozenset[str] | None = PAGE_TYPES
     max_redirects: int = 5
     max_raw_bytes: int = 4 * 1024 * 1024
     max_bytes: int = 8 * 1024 * 1024

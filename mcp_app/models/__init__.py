@@ -7,6 +7,7 @@ from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source,
 from mcp_app.models.doctor import Doctor
 from mcp_app.models.draft import Draft
 from mcp_app.models.errors import ErrorGroup, ErrorHour
+from mcp_app.models.notification import NotificationChannel
 from mcp_app.models.personal import SavedSearch, TimeZoneChoice
 from mcp_app.models.revision import CatalogueChange, CatalogueRevision
 from mcp_app.models.rollup import CallerRollup, LogMinute, Rollup
@@ -28,6 +29,7 @@ __all__ = [
     "LogCursor",
     "LogMinute",
     "Message",
+    "NotificationChannel",
     "Prompt",
     "Resource",
     "ResourceTemplate",

@@ -18,6 +18,7 @@ from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.models import Tool
 from mcp_app.models.catalogue import Source
+from mcp_app.notices.channels import choose
 from mcp_app.optional_parts import Part
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
@@ -247,6 +248,16 @@ def test_entries_of_code_that_no_client_is_offered_are_named() -> None:
         assert "forgotten" in found(databases=["default"])["mcp_app.W020"].msg
         mirror()
         assert found(databases=["default"]) == {}
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db
+def test_who_waits_for_mails_that_nobody_can_send_is_counted(django_user_model: Any) -> None:
+    person = django_user_model.objects.create_user("ada")
+    choose(user=person, way="email", kinds=["approvals"])
+    assert "1 chose" in found(databases=["default"])["mcp_app.W032"].msg
+    with override_settings(EMAIL_HOST="mail.example.com"):
+        assert "mcp_app.W032" not in found(databases=["default"])
 
 
 def test_a_part_that_lacks_a_library_is_named_with_the_extra_that_brings_it() -> None:

@@ -1,0 +1,116 @@
+"""Owns the page on which each person chooses by which way they hear of what."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from mcp_app import conf
+from mcp_app.auth.permissions import permissions_of
+from mcp_app.models import NotificationChannel
+from mcp_app.notices import mail, webhook
+from mcp_app.notices.channels import channels_of, choose
+from mcp_app.notices.needs import KINDS, PERMISSIONS
+from mcp_app.optional_parts import CONSOLE
+
+WAYS: Final = NotificationChannel.Way
+
+
+class NotificationsForm(forms.Form):
+    """Of what, by each way; only what this person may deal with is offered."""
+
+    address = forms.CharField(max_length=500, required=False)
+
+    def __init__(self, user: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        has = permissions_of(user)
+        self.offered = {
+            kind: words for kind, words in KINDS.items() if all(name in has for name in PERMISSIONS[kind])
+        }
+        for way in WAYS:
+            choices = list(self.offered.items())
+            self.fields[way.value] = forms.MultipleChoiceField(choices=choices, required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """A webhook needs an address that something may be sent to."""
+        cleaned = super().clean() or {}
+        address = cleaned.get("address", "").strip()
+        if address and (problem := webhook.objection_to(address)):
+            self.add_error("address", problem)
+        elif cleaned.get(WAYS.WEBHOOK) and not address:
+            self.add_error("address", "Give the address that is to be told.")
+        return {**cleaned, "address": address}
+
+    def store(self, user: Any, *, new_secret: bool) -> str:
+        """Store what was chosen; returns the webhook's secret if it is a new one."""
+        secret = ""
+        for way in WAYS:
+            to = self.cleaned_data["address"] if way is WAYS.WEBHOOK else ""
+            again = new_secret and bool(to)
+            secret += choose(user=user, way=way, kinds=self.cleaned_data[way], address=to, new_secret=again)
+        return secret
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def notifications(request: HttpRequest) -> HttpResponse:
+    """The choices of who asks, and what became of the newest notification of each way."""
+    chosen = channels_of(request.user)
+    secret = ""
+    if request.method == "POST":
+        form = NotificationsForm(request.user, request.POST)
+        if form.is_valid():
+            secret = form.store(request.user, new_secret="new_secret" in request.POST)
+            messages.success(request, "Your choice was stored.")
+            if not secret:
+                return HttpResponseRedirect(reverse("mcp_notifications"))
+            chosen = channels_of(request.user)
+    else:
+        kept: dict[str, Any] = {way: channel.kinds for way, channel in chosen.items()}
+        if WAYS.WEBHOOK in chosen:
+            kept["address"] = chosen[WAYS.WEBHOOK].address
+        form = NotificationsForm(request.user, kept) if kept else NotificationsForm(request.user)
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": "Notifications",
+        "form": form,
+        "ways": [_way(way, form, chosen.get(way), request) for way in WAYS],
+        "secret": secret,
+        "arguments": conf.get().notify_arguments,
+    }
+    return TemplateResponse(request, "mcp_admin/notifications.html", context)
+
+
+def _way(
+    way: WAYS, form: NotificationsForm, channel: NotificationChannel | None, request: HttpRequest
+) -> dict[str, Any]:
+    """One way as the page shows it."""
+    picked = form[way.value].value() or []
+    return {
+        "name": way.value,
+        "label": way.label.capitalize(),
+        "kinds": [(kind, words, kind in picked) for kind, words in form.offered.items()],
+        "channel": channel,
+        "note": _note(way, request),
+    }
+
+
+def _note(way: WAYS, request: HttpRequest) -> str:
+    """What keeps a way from working."""
+    if way is WAYS.BROWSER:
+        return "" if CONSOLE.is_there() else "The live console is not installed: nothing can reach a page."
+    if not conf.get().redis_url:
+        return "There is no worker, which would send it: set REDIS_URL."
+    if way is WAYS.EMAIL:
+        if not mail.is_configured():
+            return "No mail server is configured here: set EMAIL_URL."
+        if not getattr(request.user, "email", ""):
+            return "Your account has no e-mail address."
+    return ""

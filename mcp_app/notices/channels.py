@@ -1,0 +1,47 @@
+"""The only writer of people's choices: by which way they hear of what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from mcp_app import database_clock
+from mcp_app.models import NotificationChannel, audit
+from mcp_app.notices import webhook
+
+
+def channels_of(user: Any) -> dict[str, NotificationChannel]:
+    """What a person chose, by the way."""
+    return {channel.way: channel for channel in NotificationChannel.objects.filter(user=user)}
+
+
+def choose(*, user: Any, way: str, kinds: Sequence[str], address: str = "", new_secret: bool = False) -> str:
+    """Store a person's choice for one way; returns the webhook's secret when it is a new one, else "".
+
+    What waits at that moment is told first. A changed address gets a secret of its own, and no old error.
+    """
+    with transaction.atomic():
+        channel = NotificationChannel.objects.select_for_update().filter(user=user, way=way).first()
+        before = ([], "") if channel is None else (channel.kinds, channel.address)
+        if not new_secret and before == (list(kinds), address):
+            return ""
+        channel = channel or NotificationChannel(user=user, way=way)
+        secret = ""
+        if way == NotificationChannel.Way.WEBHOOK and address and (new_secret or before[1] != address):
+            secret = webhook.new_secret()
+            channel.secret = webhook.sealed(secret)
+        channel.kinds, channel.address = list(kinds), address
+        channel.tries, channel.error, channel.error_at = 0, "", None
+        channel.due_at = database_clock.now()
+        channel.save()
+        detail = {"kinds": list(kinds), "address": address}
+        audit(
+            actor=user,
+            action="notification.choose",
+            object_kind="notification",
+            object_key=way,
+            detail=detail,
+        )
+    return secret

@@ -1,0 +1,115 @@
+"""Finds who has something to hear, and delivers it: a thread looks, a job of a worker sends.
+
+What was told is stored after it was sent: a process that dies between tells twice, never not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from typing import Final
+
+from django.db import DatabaseError, close_old_connections
+
+from mcp_app import database_clock
+from mcp_app.forking import undivided
+from mcp_app.models import NotificationChannel
+from mcp_app.notices import mail, webhook
+from mcp_app.notices.needs import Need, for_person, present
+from mcp_app.text import marked
+
+LOOK_SECONDS: Final = 5.0
+# At most one notification in this time, for all that came in it.
+PAUSE_SECONDS: Final = 60.0
+MOST_TRIES: Final = 5
+MOST_CHANNELS: Final = 500
+# Keys of what is no longer among the newest, and may come back to them.
+MOST_KEPT: Final = 1_000
+BY_JOB: Final = (NotificationChannel.Way.EMAIL, NotificationChannel.Way.WEBHOOK)
+
+log = logging.getLogger("mcp.notices")
+
+
+def run_forever(stop: threading.Event, hand_on: Callable[[int], bool]) -> None:
+    """Look until ``stop`` is set; survives the loss of the database and of the broker."""
+    while not stop.wait(LOOK_SECONDS):
+        try:
+            with undivided():  # A worker's main process forks.
+                look(hand_on)
+        except DatabaseError as error:
+            log.warning("Nobody is notified now: %s", error)
+        except Exception:
+            log.exception(
+                "Looking for notifications failed"
+            )  # Without this thread nobody would look any more.
+        finally:
+            close_old_connections()
+
+
+def look(hand_on: Callable[[int], bool]) -> int:
+    """Queue a job for each channel that has something new; returns how many."""
+    due = NotificationChannel.objects.filter(way__in=BY_JOB, due_at__lte=database_clock.now())
+    channels = list(due.exclude(kinds=[]).select_related("user")[:MOST_CHANNELS])
+    if not channels:
+        return 0
+    needs = present({kind for channel in channels for kind in channel.kinds})
+    return sum(
+        bool(_unsaid(channel, needs)) and _claim(channel) and hand_on(channel.pk) for channel in channels
+    )
+
+
+def deliver(channel_id: int) -> bool:
+    """Send what a channel has not told yet; returns whether something was."""
+    channel = NotificationChannel.objects.select_related("user").filter(pk=channel_id).first()
+    if channel is None or not channel.kinds:
+        return False
+    needs = present(set(channel.kinds))
+    unsaid = _unsaid(channel, needs)
+    if not unsaid:
+        return False
+    try:
+        if channel.way == NotificationChannel.Way.EMAIL:
+            mail.send(channel.user.email, unsaid)
+        else:
+            webhook.send(channel.address, channel.secret, unsaid)
+    except Exception as error:  # noqa: BLE001 - a project's way for mail may raise anything; its owner reads it
+        _failed(channel, needs, error)
+        return False
+    _told(channel, needs, sent_at=database_clock.now(), error="", error_at=None)
+    return True
+
+
+def _unsaid(channel: NotificationChannel, needs: Collection[Need]) -> list[Need]:
+    told = set(channel.told)
+    fresh = [need for need in needs if need.kind in channel.kinds and need.key not in told]
+    return for_person(channel.user, fresh) if fresh else []
+
+
+def _claim(channel: NotificationChannel) -> bool:
+    """Whether this process is the one to queue the job: of several workers one is."""
+    mine = NotificationChannel.objects.filter(pk=channel.pk, due_at=channel.due_at)
+    return bool(mine.update(due_at=database_clock.now(PAUSE_SECONDS)))
+
+
+def _told(channel: NotificationChannel, needs: Collection[Need], **more: object) -> None:
+    now = [need.key for need in needs]
+    before = [key for key in channel.told if key not in set(now)]
+    kept = [*now, *before][:MOST_KEPT]
+    due = database_clock.now(PAUSE_SECONDS)
+    # Not what its owner chose meanwhile.
+    same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)
+    same.update(told=kept, tries=0, due_at=due, **more)
+
+
+def _failed(channel: NotificationChannel, needs: Collection[Need], error: Exception) -> None:
+    """Try again later, each time after a longer pause; after the last, these are given up."""
+    words = marked(f"{error}" or type(error).__name__)[:300]
+    log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)
+    said = {"error": words, "error_at": database_clock.now()}
+    if channel.tries + 1 >= MOST_TRIES:
+        _told(channel, needs, **said)
+        return
+    pause = PAUSE_SECONDS * 2**channel.tries
+    same = NotificationChannel.objects.filter(pk=channel.pk, kinds=channel.kinds, address=channel.address)
+    same.update(tries=channel.tries + 1, due_at=database_clock.now(pause), **said)

@@ -1,0 +1,113 @@
+"""What waits for people, and for whom: calls to approve, new errors, drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.urls import NoReverseMatch, reverse
+
+from mcp_app import conf, database_clock
+from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.principal_names import principal_names
+from mcp_app.catalogue.changing.services import PUBLISH
+from mcp_app.execution.call_log import redactor
+from mcp_app.execution.decisions import objection_to
+from mcp_app.models import Call, Draft
+from mcp_app.protocol.call_state import State
+from mcp_app.sessions.counting.error_groups import new_since
+from mcp_app.text import marked
+
+APPROVALS, ERRORS, DRAFTS = "approvals", "errors", "drafts"
+KINDS: Final = {
+    APPROVALS: "calls that wait for approval",
+    ERRORS: "errors that are new since yesterday",
+    DRAFTS: "drafts that wait to be published",
+}
+# What one needs to deal with each.
+PERMISSIONS: Final = {
+    APPROVALS: ("mcp_app.decide_call", "mcp_app.view_call"),
+    ERRORS: ("mcp_app.view_message",),
+    DRAFTS: (PUBLISH,),
+}
+# Of each kind, the newest: with more, the page that the mail leads to is the place.
+MOST: Final = 200
+NEW_ERROR: Final = timedelta(days=1)
+SAID: Final = 120
+LONGEST_ARGUMENTS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that waits; ``text`` has no arguments, and no words of a caller but the caller's name."""
+
+    kind: str
+    key: str
+    text: str
+    url: str
+    call: Call | None = None
+
+
+def present(kinds: Collection[str]) -> list[Need]:
+    """All that waits now, whoever is to deal with it."""
+    found = {APPROVALS: _approvals, ERRORS: _errors, DRAFTS: _drafts}
+    return [need for kind, find in found.items() if kind in kinds for need in find()]
+
+
+def for_person(user: Any, needs: Collection[Need]) -> list[Need]:
+    """Of these, what this person may see and deal with now."""
+    if not (user.is_active and user.is_staff):
+        return []
+    has = permissions_of(user)
+    allowed = {kind for kind, names in PERMISSIONS.items() if all(name in has for name in names)}
+    return [
+        need
+        for need in needs
+        if need.kind in allowed and (need.call is None or not objection_to(need.call, user))
+    ]
+
+
+def arguments_of(need: Need) -> str:
+    """What a waiting call is asked to do, without secrets; empty unless NOTIFY_ARGUMENTS says so."""
+    if need.call is None or not conf.get().notify_arguments:
+        return ""
+    text = Call.objects.values_list("arguments", flat=True).get(pk=need.call.pk)
+    clean = redactor().message(text.encode("utf-8", "replace"), 1 << 30)
+    return clean if len(clean) <= LONGEST_ARGUMENTS else clean[:LONGEST_ARGUMENTS] + "…"
+
+
+def whole_url(path: str) -> str:
+    """The address of a page for somebody who is elsewhere."""
+    return f"{conf.get().public_url.rstrip('/')}{path}"
+
+
+def _approvals() -> Iterator[Need]:
+    waiting = Call.objects.filter(state=State.APPROVAL_NEEDED).select_related("user")
+    long = ("arguments", "answer", "meta", "session_fields")
+    calls = list(waiting.defer(*long).order_by("-accepted_at")[:MOST])
+    names = principal_names({call.principal for call in calls})
+    for call in calls:
+        text = f"{marked(names.get(call.principal, call.principal))} asks for {marked(call.tool)}"
+        yield Need(APPROVALS, f"call:{call.pk}", text, _page("call_change", call.pk), call)
+
+
+def _errors() -> Iterator[Need]:
+    for group in new_since(database_clock.utcnow() - NEW_ERROR)[:MOST]:
+        # Not its words: they may repeat an argument.
+        text = f"New error in {marked(group.tool or group.method)}"
+        yield Need(ERRORS, f"error:{group.pk}", text, _page("message_error", group.pk))
+
+
+def _drafts() -> Iterator[Need]:
+    for draft in Draft.objects.order_by("-updated_at")[:MOST]:
+        text = f"Draft of the {marked(draft.kind)} {marked(draft.key)[:SAID]}"
+        yield Need(DRAFTS, f"draft:{draft.pk}:{draft.version}", text, _page("draft_changelist"))
+
+
+def _page(name: str, *args: Any) -> str:
+    try:
+        return reverse(f"admin:mcp_app_{name}", args=args)
+    except NoReverseMatch:
+        return "/"  # A project without Django's admin.

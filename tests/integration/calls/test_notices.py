@@ -1,0 +1,63 @@
+"""Notifications by a real worker: a mail arrives, and a mail server that says nothing delays no call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.approvals import decide
+from tests.integration.calls.conftest import CAPABILITIES, Installation, start_call, text_of
+from tests.live import eventually
+from tests.sinks import Mailbox, mail_server
+
+pytestmark = pytest.mark.process
+
+CHOOSE = """
+from django.contrib.auth import get_user_model
+from mcp_app.notices.channels import choose
+boss = get_user_model().objects.create_superuser("chief", "chief@example.com", "x")
+choose(user=boss, way="email", kinds=["approvals"])
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["speaks", "is silent"])
+def box(request: pytest.FixtureRequest) -> Iterator[Mailbox]:
+    """A mail server; the second says nothing until it is thawed."""
+    with mail_server(frozen=request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def mailing(box: Mailbox) -> Iterator[Installation]:
+    """One worker with one process for calls; notifications leave by the mail server."""
+    environment = {"EMAIL_URL": f"smtp://127.0.0.1:{box.port}", "PUBLIC_URL": ""}
+    with Installation(
+        1, settings="tests.ledger_app.settings", env=environment, worker=True, concurrency=1
+    ) as server:
+        assert isinstance(server, Installation)
+        server.shell(CHOOSE)
+        yield server
+
+
+def test_a_mail_tells_of_a_waiting_call_and_calls_go_on_while_its_server_is_silent(
+    mailing: Installation, box: Mailbox, nonce: str
+) -> None:
+    with closing(mailing.mcp(0)) as client:
+        client.initialize("2025-11-25", CAPABILITIES)
+        with start_call(client, "approved_work", nonce=nonce, steps=1) as waiting:
+            eventually(lambda: box.connections, 40, "a connection to the mail server")
+            # The job that sends holds the only process: this call runs in its substitute.
+            with start_call(client, "work", via=f"{nonce}b", nonce=f"{nonce}b", steps=1) as other:
+                assert text_of(other.messages(30)[-1]).startswith(f"{nonce}b ")
+            assert "approved" in decide(mailing, "approve", nonce)
+            assert text_of(waiting.messages(30)[-1]).startswith(f"{nonce} ")
+        if not box.thaw.is_set():
+            assert "more children" in mailing.logs()
+            assert box.mails == []
+            return
+        eventually(lambda: box.mails, 20, "the mail")
+        [text] = box.texts
+        assert "asks for approved_work" in text
+        assert "/admin/mcp_app/call/" in text

@@ -1,0 +1,248 @@
+"""Who is notified of what, how often, by mail and webhook; what is not sent, and what its owner reads."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import Permission
+from django.test import override_settings
+
+from mcp_app import database_clock
+from mcp_app.models import AuditEvent, Draft, NotificationChannel
+from mcp_app.notices import delivery
+from mcp_app.notices.channels import choose
+from mcp_app.notices.needs import APPROVALS, DRAFTS, ERRORS
+from tests.admin_seed import Seed, undecided_call
+from tests.sinks import Mailbox, Posts, mail_server, web_server
+
+BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+
+
+def mcp(**changed: Any) -> Any:
+    """Ours with changes."""
+    public = {"PUBLIC_URL": "https://mcp.example.com", "EGRESS_ALLOW": ("127.0.0.0/8",)}
+    return override_settings(MCP={**settings.MCP, **public, **changed})
+
+
+@pytest.fixture
+def box() -> Iterator[Mailbox]:
+    """A mail server, which the project names."""
+    with (
+        mail_server() as server,
+        mcp(),
+        override_settings(EMAIL_BACKEND=BACKEND, EMAIL_HOST="127.0.0.1", EMAIL_PORT=server.port),
+    ):
+        yield server
+
+
+@pytest.fixture
+def posts() -> Iterator[Posts]:
+    """A receiver of webhooks."""
+    with web_server() as server, mcp():
+        yield server
+
+
+@pytest.fixture
+def decider(seeded: Seed) -> Any:
+    """Staff who may look at calls and decide about them, with an address."""
+    seeded.viewer.user_permissions.set(
+        Permission.objects.filter(
+            content_type__app_label="mcp_app", codename__in=["view_call", "decide_call"]
+        )
+    )
+    seeded.viewer.email = "decider@example.com"
+    seeded.viewer.save()
+    return seeded.viewer
+
+
+def look() -> int:
+    """One look of the thread, whose jobs run at once."""
+    return delivery.look(delivery.deliver)
+
+
+def later() -> None:
+    """A minute or an hour has passed, for whoever waits."""
+    NotificationChannel.objects.update(due_at=database_clock.utcnow() - timedelta(seconds=1))
+
+
+def test_one_mail_tells_of_all_calls_that_wait_and_leads_to_them(
+    box: Mailbox, decider: Any, seeded: Seed
+) -> None:
+    other = undecided_call(
+        seeded.session.pk, 70, tool="burn", user=seeded.root, arguments='{"all": "hunter2"}'
+    )
+    assert look() == 0
+    choose(user=decider, way="email", kinds=[APPROVALS])
+    assert look() == 1
+    [text] = box.texts
+    assert f"https://mcp.example.com/admin/mcp_app/call/{other.pk}/change/" in text
+    assert f"/call/{seeded.undecided_call.pk}/change/" in text
+    assert "asks for burn" in text
+    assert "hunter2" not in text
+    assert "Dune" not in text
+    assert box.mails[0]["To"] == "decider@example.com"
+    later()
+    assert look() == 0
+    assert len(box.mails) == 1
+
+
+def test_what_comes_within_a_minute_is_told_together_at_its_end(
+    box: Mailbox, decider: Any, seeded: Seed
+) -> None:
+    choose(user=decider, way="email", kinds=[APPROVALS])
+    assert look() == 1
+    for number in range(80, 90):
+        undecided_call(seeded.session.pk, number, tool="burn", user=seeded.root)
+        assert look() == 0
+    later()
+    assert look() == 1
+    assert len(box.mails) == 2
+    assert "10 things wait for you" in box.mails[1]["Subject"]
+
+
+def test_arguments_are_sent_only_if_a_setting_says_so_and_then_without_secrets(
+    box: Mailbox, decider: Any
+) -> None:
+    with mcp(NOTIFY_ARGUMENTS=True):
+        choose(user=decider, way="email", kinds=[APPROVALS])
+        assert look() == 1
+    [text] = box.texts
+    assert "Dune" in text
+    assert "hunter2" not in text
+
+
+def test_only_who_may_decide_is_told(box: Mailbox, seeded: Seed, decider: Any) -> None:
+    seeded.outsider.email = "outsider@example.com"
+    seeded.outsider.save()
+    for person in (seeded.outsider, decider):
+        choose(user=person, way="email", kinds=[APPROVALS, ERRORS, DRAFTS])
+    Draft.objects.create(kind="tool", key="secret-plan")
+    assert look() == 1
+    assert {mail["To"] for mail in box.mails} == {"decider@example.com"}
+    assert "secret-plan" not in box.texts[0]
+    seeded.undecided_call.__class__.objects.filter(state="approval_needed").delete()
+    changes = ({"is_active": False}, {"is_staff": False}, {"is_active": True, "is_staff": True})
+    for number, changed in enumerate(changes, 70):
+        vars(decider).update(changed)
+        decider.save()
+        later()
+        call = undecided_call(seeded.session.pk, number, user=decider, four_eyes=True)
+        assert look() == 0  # Nor of what one asked for oneself, where it takes another.
+        call.delete()
+
+
+def test_a_webhook_is_signed_and_its_receiver_can_check_it(posts: Posts, decider: Any, seeded: Seed) -> None:
+    secret = choose(user=decider, way="webhook", kinds=[APPROVALS], address=posts.url)
+    assert secret.startswith("whsec_")
+    assert secret not in NotificationChannel.objects.get().secret
+    assert look() == 1
+    [(headers, body)] = posts.requests
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    digest = hmac.digest(base64.b64decode(secret.removeprefix("whsec_")), signed, "sha256")
+    assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    assert f"call:{seeded.undecided_call.pk}" in {need["key"] for need in json.loads(body)["needs"]}
+    assert b"hunter2" not in body
+    assert b"Dune" not in body
+    assert AuditEvent.objects.filter(action="notification.choose").count() == 1
+
+
+def test_a_receiver_that_fails_is_tried_a_few_times_and_its_owner_reads_why(
+    posts: Posts, decider: Any
+) -> None:
+    posts.status = 500
+    choose(user=decider, way="webhook", kinds=[APPROVALS], address=posts.url)
+    for _ in range(delivery.MOST_TRIES):
+        assert look() == 0
+        later()
+    assert len(posts.requests) == delivery.MOST_TRIES
+    assert len({headers["webhook-id"] for headers, _ in posts.requests}) == 1
+    channel = NotificationChannel.objects.get()
+    assert channel.error == "The address answered 500."
+    assert look() == 0  # Given up; what comes next is told again.
+    assert len(posts.requests) == delivery.MOST_TRIES
+    posts.status = 200
+    choose(user=decider, way="webhook", kinds=[APPROVALS], address=f"{posts.url}/2")
+    assert NotificationChannel.objects.get().error == ""
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://example.com/",
+        "ftp://example.com/",
+        "https://user:pw@example.com/",
+        "https://",
+        "x",
+        "https://a:b/",
+    ],
+)
+def test_an_address_that_nothing_may_be_sent_to_is_refused(address: str, decider: Any) -> None:
+    from mcp_app.notices.webhook import objection_to
+
+    assert objection_to(address)
+
+
+def test_a_webhook_reaches_nothing_inside_unless_the_installation_allows_it(
+    posts: Posts, decider: Any
+) -> None:
+    choose(user=decider, way="webhook", kinds=[APPROVALS], address=posts.url)
+    with mcp(EGRESS_ALLOW=()):
+        assert look() == 0
+    assert posts.requests == []
+    assert NotificationChannel.objects.get().error
+
+
+def test_a_mail_server_that_is_silent_ends_as_an_error_of_its_owner(
+    decider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_app.notices.mail.SECONDS", 0.2)
+    with (
+        mail_server(frozen=True) as server,
+        override_settings(EMAIL_BACKEND=BACKEND, EMAIL_HOST="127.0.0.1", EMAIL_PORT=server.port),
+    ):
+        choose(user=decider, way="email", kinds=[APPROVALS])
+        assert look() == 0
+    assert "timed out" in NotificationChannel.objects.get().error
+
+
+def test_of_two_workers_that_look_at_once_one_sends(box: Mailbox, decider: Any) -> None:
+    choose(user=decider, way="email", kinds=[APPROVALS])
+    queued: list[int] = []
+
+    def hand_on(channel_id: int) -> bool:
+        queued.append(channel_id)
+        delivery.look(hand_on)
+        return True
+
+    assert delivery.look(hand_on) == 1
+    assert len(queued) == 1
+    # Also a job that is given twice.
+    assert delivery.deliver(queued[0])
+    assert not delivery.deliver(queued[0])
+    assert len(box.mails) == 1
+
+
+def test_drafts_and_new_errors_are_told_to_whom_they_wait_for(box: Mailbox, seeded: Seed) -> None:
+    from mcp_app.models import ErrorGroup
+
+    now = database_clock.utcnow()
+    ErrorGroup.objects.create(
+        digest="d", method="tools/call", tool="burn", outcome="error", words="of hunter2", example="x",
+        first_at=now, last_at=now, first_id=1, last_id=1, count=1,
+    )  # fmt: skip
+    Draft.objects.create(kind="tool", key="later")
+    seeded.root.email = "root@example.com"
+    seeded.root.save()
+    choose(user=seeded.root, way="email", kinds=[ERRORS, DRAFTS])
+    assert look() == 1
+    [text] = box.texts
+    assert "New error in burn" in text
+    assert "Draft of the tool later" in text
+    assert "hunter2" not in text

@@ -1,0 +1,106 @@
+"""Servers on loopback that take what notifications send: mails, and POSTs. Each keeps what it was sent."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Mailbox:
+    """The mails a server took. While ``frozen``, it takes connections and says nothing."""
+
+    port: int = 0
+    mails: list[EmailMessage] = field(default_factory=list)
+    connections: int = 0
+    thaw: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def texts(self) -> list[str]:
+        """Subject and body of each."""
+        return [f"{mail['Subject']}\n{mail.get_content()}" for mail in self.mails]
+
+
+@contextmanager
+def mail_server(*, frozen: bool = False) -> Iterator[Mailbox]:
+    """As much of SMTP as a client needs."""
+    box = Mailbox()
+    if not frozen:
+        box.thaw.set()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            box.connections += 1
+            box.thaw.wait()
+            self.wfile.write(b"220 sink\r\n")
+            for line in self.rfile:
+                verb = line[:4].upper()
+                if verb == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    self._take()
+                self.wfile.write(b"221 bye\r\n" if verb == b"QUIT" else b"250 fine\r\n")
+                if verb == b"QUIT":
+                    return
+
+        def _take(self) -> None:
+            lines = []
+            for line in self.rfile:
+                if line == b".\r\n":
+                    break
+                lines.append(line.removeprefix(b"."))
+            message: Any = email.message_from_bytes(b"".join(lines), policy=email.policy.default)
+            box.mails.append(message)
+
+    class Server(socketserver.ThreadingTCPServer):
+        allow_reuse_address = daemon_threads = True
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        box.port = server.server_address[1]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield box
+        finally:
+            box.thaw.set()
+            server.shutdown()
+
+
+@dataclass
+class Posts:
+    """The requests a server was sent, as headers and body; ``status`` is what it answers."""
+
+    url: str = ""
+    status: int = 204
+    requests: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+
+@contextmanager
+def web_server() -> Iterator[Posts]:
+    """A server that takes any POST."""
+    posts = Posts()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            posts.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            self.send_response(posts.status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing on the console."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        posts.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield posts
+        finally:
+            server.shutdown()
