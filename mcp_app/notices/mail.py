@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings as django_settings
 from django.core.mail import EmailMessage, get_connection
@@ -19,7 +19,8 @@ MOST_NAMED: Final = 20
 
 def is_configured() -> bool:
     """Whether the project names a way for mail; Django's defaults name a server on this machine."""
-    return any(django_settings.is_overridden(name) for name in ("EMAIL_HOST", "EMAIL_BACKEND", "MAILERS"))
+    settings: Any = django_settings
+    return any(settings.is_overridden(name) for name in ("EMAIL_HOST", "EMAIL_BACKEND", "MAILERS"))
 
 
 def send(to: str, needs: Sequence[Need]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -20,7 +20,7 @@ from mcp_app.notices.channels import channels_of, choose
 from mcp_app.notices.needs import KINDS, PERMISSIONS
 from mcp_app.optional_parts import CONSOLE
 
-WAYS: Final = NotificationChannel.Way
+Way = NotificationChannel.Way
 
 
 class NotificationsForm(forms.Form):
@@ -34,7 +34,7 @@ class NotificationsForm(forms.Form):
         self.offered = {
             kind: words for kind, words in KINDS.items() if all(name in has for name in PERMISSIONS[kind])
         }
-        for way in WAYS:
+        for way in Way:
             choices = list(self.offered.items())
             self.fields[way.value] = forms.MultipleChoiceField(choices=choices, required=False)
 
@@ -44,15 +44,15 @@ class NotificationsForm(forms.Form):
         address = cleaned.get("address", "").strip()
         if address and (problem := webhook.objection_to(address)):
             self.add_error("address", problem)
-        elif cleaned.get(WAYS.WEBHOOK) and not address:
+        elif cleaned.get(Way.WEBHOOK) and not address:
             self.add_error("address", "Give the address that is to be told.")
         return {**cleaned, "address": address}
 
     def store(self, user: Any, *, new_secret: bool) -> str:
         """Store what was chosen; returns the webhook's secret if it is a new one."""
         secret = ""
-        for way in WAYS:
-            to = self.cleaned_data["address"] if way is WAYS.WEBHOOK else ""
+        for way in Way:
+            to = self.cleaned_data["address"] if way is Way.WEBHOOK else ""
             again = new_secret and bool(to)
             secret += choose(user=user, way=way, kinds=self.cleaned_data[way], address=to, new_secret=again)
         return secret
@@ -74,14 +74,14 @@ def notifications(request: HttpRequest) -> HttpResponse:
             chosen = channels_of(request.user)
     else:
         kept: dict[str, Any] = {way: channel.kinds for way, channel in chosen.items()}
-        if WAYS.WEBHOOK in chosen:
-            kept["address"] = chosen[WAYS.WEBHOOK].address
+        if Way.WEBHOOK in chosen:
+            kept["address"] = chosen[Way.WEBHOOK].address
         form = NotificationsForm(request.user, kept) if kept else NotificationsForm(request.user)
     context: dict[str, Any] = {
         **admin.site.each_context(request),
         "title": "Notifications",
         "form": form,
-        "ways": [_way(way, form, chosen.get(way), request) for way in WAYS],
+        "ways": [_way(way, form, chosen.get(way), request) for way in Way],
         "secret": secret,
         "arguments": conf.get().notify_arguments,
     }
@@ -89,7 +89,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 
 def _way(
-    way: WAYS, form: NotificationsForm, channel: NotificationChannel | None, request: HttpRequest
+    way: Way, form: NotificationsForm, channel: NotificationChannel | None, request: HttpRequest
 ) -> dict[str, Any]:
     """One way as the page shows it."""
     picked = form[way.value].value() or []
@@ -102,13 +102,13 @@ def _way(
     }
 
 
-def _note(way: WAYS, request: HttpRequest) -> str:
+def _note(way: Way, request: HttpRequest) -> str:
     """What keeps a way from working."""
-    if way is WAYS.BROWSER:
+    if way is Way.BROWSER:
         return "" if CONSOLE.is_there() else "The live console is not installed: nothing can reach a page."
     if not conf.get().redis_url:
         return "There is no worker, which would send it: set REDIS_URL."
-    if way is WAYS.EMAIL:
+    if way is Way.EMAIL:
         if not mail.is_configured():
             return "No mail server is configured here: set EMAIL_URL."
         if not getattr(request.user, "email", ""):
