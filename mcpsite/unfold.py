@@ -28,9 +28,19 @@ def _link(title: str, icon: str, model: str, app: str = "mcp_app", seen_with: st
     }
 
 
-def _page(title: str, icon: str, page: str) -> dict[str, Any]:
-    """One sidebar line to a page that is made of the message log."""
-    return {**_link(title, icon, "message"), "link": reverse_lazy(f"admin:mcp_app_{page}")}
+def _at(request: HttpRequest, *pages: str) -> bool:
+    """Whether one of these is the page that is shown; the skin would go by how addresses begin."""
+    return request.resolver_match is not None and request.resolver_match.view_name in pages
+
+
+def _page(title: str, icon: str, *pages: str) -> dict[str, Any]:
+    """One sidebar line to a page that is made of the message log, and to those behind it."""
+    names = [f"admin:mcp_app_message_{page}" for page in pages]
+    return {
+        **_link(title, icon, "message"),
+        "link": reverse_lazy(names[0]),
+        "active": lambda request: _at(request, *names),
+    }
 
 
 def _connect_is_served(request: HttpRequest) -> bool:
@@ -58,16 +68,11 @@ def _drafts() -> dict[str, Any]:
 def _console(title: str, icon: str, page: str, model: str) -> dict[str, Any]:
     """One sidebar line to a page of the console, which asks for the very permission to view."""
 
-    def shown(request: HttpRequest) -> bool:
-        # The page of all sessions has the address that all others begin with, which the skin would go by.
-        match = request.resolver_match
-        return match is not None and match.view_name in (f"mcp_console:{page}", f"mcp_console:{model}")
-
     return {
         **_link(title, icon, model),
         "link": reverse_lazy(f"mcp_console:{page}"),
         "permission": lambda request: request.user.has_perm(f"mcp_app.view_{model}"),
-        "active": shown,
+        "active": lambda request: _at(request, f"mcp_console:{page}", f"mcp_console:{model}"),
     }
 
 
@@ -147,9 +152,9 @@ UNFOLD: dict[str, Any] = {
                     _link("Sessions", "cable", "session"),
                     _link("Calls", "bolt", "call"),
                     {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _waiting},
-                    _link("Messages", "swap_horiz", "message"),
-                    _page("Figures", "bar_chart", "message_figures"),
-                    _page("Errors", "error", "message_errors"),
+                    _page("Messages", "swap_horiz", "changelist", "change", "searches"),
+                    _page("Figures", "bar_chart", "figures"),
+                    _page("Errors", "error", "errors", "error"),
                 ],
             },
             {

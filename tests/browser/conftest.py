@@ -22,6 +22,8 @@ HERE = Path(__file__).resolve().parent
 # Where pictures of the pages are kept, to be looked at.
 PICTURES = Path(os.environ.get("PICTURES") or HERE.parents[1] / "var" / "screenshots")
 TALLEST_PICTURE = 15_000
+# Both colour schemes and both widths, of pages that are loaded twice.
+LOOKS = [("light", (1440, 390)), ("dark", (390, 1440))]
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 ARGUMENTS = [
     "--headless",
@@ -33,7 +35,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 LOAD_SECONDS = 15.0
-LOOKS = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
+UNDER_WAY = re.compile(r"/(live|dashboard)/\?|/console/.*\.json")
 # Loaded, no longer hidden by the skin, and every JSON field in sight has its editor.
 DRAWN = """() => document.readyState === "complete" && !document.documentElement.hasAttribute("x-cloak")
   && document.querySelectorAll("textarea[data-json-editor][hidden]").length
@@ -98,7 +100,7 @@ class Visitor:
     def _failed(self, request: Any) -> None:
         self.loading.discard(request)
         # Leaving a page ends the look at a running call, at figures, or of the console, under way.
-        if LOOKS.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
+        if UNDER_WAY.search(request.url) and "ERR_ABORTED" in (request.failure or ""):
             return
         # What is saved as a file leaves the page where it is.
         if "/export/?" in request.url and request.failure == "net::ERR_ABORTED":
@@ -151,6 +153,12 @@ def picture(page: Page, name: str) -> None:
     size = page.evaluate("[window.innerWidth, document.documentElement.scrollHeight]")
     clip: Any = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], TALLEST_PICTURE)}
     page.screenshot(path=PICTURES / f"{name}.png", full_page=True, clip=clip)
+
+
+def widen(page: Page, width: int) -> None:
+    """Make the window that wide, and wait until the page has its new shape."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("() => new Promise((shown) => requestAnimationFrame(() => requestAnimationFrame(shown)))")
 
 
 def type_json(page: Page, field: str, text: str) -> None:

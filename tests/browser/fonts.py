@@ -75,7 +75,7 @@ def _words(skin: Path) -> set[str]:
         file
         for folder in (skin, ROOT / "mcp_app", ROOT / "mcpsite")
         for file in folder.rglob("*")
-        if file.suffix in (".html", ".py", ".js") and "chart" not in file.parts
+        if file.suffix in (".html", ".py", ".js", ".css") and "chart" not in file.parts
     ]
     return {word for file in files for word in WORD.findall(file.read_text())}
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests import node
 from tests.admin_seed import PASSWORD
 from tests.browser.axe import program, violations
-from tests.browser.conftest import DRAWN, picture, sign_in
+from tests.browser.conftest import DRAWN, LOOKS, picture, sign_in, widen
 from tests.browser.test_oauth import question
 from tests.live import LiveServer
 from tests.unit.oauth.second_factor.app import App
@@ -64,7 +64,6 @@ group = Group.objects.get(name="Editors")
 print(json.dumps({"client": unverified.pk, "entered": verified.pk, "off": off.pk, "connection": connection.pk,
                   "known": known.pk, "user": viewer.pk, "group": group.pk, "elsewhere": elsewhere.client_id}))
 """
-LOOKS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +82,23 @@ def _axe() -> None:
         pytest.skip(f"needs npm packages: {missing}")
 
 
-@pytest.fixture(params=LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
-def look(request: pytest.FixtureRequest) -> tuple[str, int]:
-    """A colour scheme and a width."""
-    found: tuple[str, int] = request.param
+Look = tuple[str, tuple[int, int]]
+
+
+@pytest.fixture(params=LOOKS, ids=lambda look: look[0])
+def look(request: pytest.FixtureRequest) -> Look:
+    """A colour scheme, and the widths each page is looked at in."""
+    found: Look = request.param
     return found
 
 
 class Reader:
     """Looks at one page after the other, and keeps what is wrong with each."""
 
-    def __init__(self, context: BrowserContext, base: str, look: str) -> None:
+    def __init__(self, context: BrowserContext, base: str, look: Look) -> None:
         self.page: Page = context.new_page()
-        self.base, self.look = base, look
+        self.base = base
+        self.scheme, self.widths = look
         self.wrong: dict[str, list[str]] = {}
 
     def goto(self, name: str, path: str) -> None:
@@ -106,26 +109,29 @@ class Reader:
     def read(self, name: str) -> None:
         """Look at the page that is open."""
         self.page.wait_for_function(DRAWN)
-        picture(self.page, f"axe-{name}-{self.look}")
-        if found := violations(self.page):
-            self.wrong[name] = found
+        for width in self.widths:
+            widen(self.page, width)
+            picture(self.page, f"axe-{name}-{self.scheme}-{width}")
+            if found := violations(self.page):
+                self.wrong[f"{name} at {width}"] = found
+        widen(self.page, self.widths[0])
 
 
-def reader(chromium: Browser, base: str, look: tuple[str, int], stored: Any = None) -> Reader:
+def reader(chromium: Browser, base: str, look: Look, stored: Any = None) -> Reader:
     """Somebody's browser in one look."""
-    scheme, width = look
+    scheme, widths = look
     context = chromium.new_context(
         storage_state=stored,
         color_scheme=scheme,
-        viewport={"width": width, "height": 900},
+        viewport={"width": widths[0], "height": 900},
         reduced_motion="reduce",
     )
     context.set_default_timeout(15_000)
-    return Reader(context, base, f"{scheme}-{width}")
+    return Reader(context, base, look)
 
 
 def test_a_person_can_read_login_question_and_refusal(
-    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: tuple[str, int]
+    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: Look
 ) -> None:
     server, rows = identity
     visitor = reader(chromium, server.url.removesuffix("/mcp"), look)
@@ -155,7 +161,7 @@ def test_a_person_can_read_login_question_and_refusal(
 
 
 def test_an_administrator_can_read_the_pages_of_identity(
-    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: tuple[str, int]
+    identity: tuple[LiveServer, dict[str, Any]], chromium: Browser, look: Look
 ) -> None:
     server, rows = identity
     base = server.url.removesuffix("/mcp")
@@ -194,9 +200,9 @@ def two_factors() -> Iterator[LiveServer]:
 
 
 def test_a_person_can_read_the_pages_of_a_second_factor(
-    two_factors: LiveServer, chromium: Browser, look: tuple[str, int]
+    two_factors: LiveServer, chromium: Browser, look: Look
 ) -> None:
-    name = f"ada-{look[0]}-{look[1]}"
+    name = f"ada-{look[0]}"
     two_factors.shell(
         "from django.contrib.auth import get_user_model\n"
         f"get_user_model().objects.create_superuser({name!r}, password={PASSWORD!r})"
@@ -258,7 +264,7 @@ def elsewhere() -> Iterator[LiveServer]:
 
 
 def test_an_operator_can_read_how_the_provider_is_and_why_a_token_is_refused(
-    elsewhere: LiveServer, chromium: Browser, look: tuple[str, int]
+    elsewhere: LiveServer, chromium: Browser, look: Look
 ) -> None:
     base = elsewhere.url.removesuffix("/mcp")
     visitor = reader(chromium, base, look, sign_in(chromium, base, "root"))
@@ -286,7 +292,7 @@ def company() -> Iterator[LiveServer]:
 
 
 def test_a_person_can_read_the_login_by_a_company_and_why_it_failed(
-    company: LiveServer, chromium: Browser, look: tuple[str, int]
+    company: LiveServer, chromium: Browser, look: Look
 ) -> None:
     visitor = reader(chromium, company.url.removesuffix("/mcp"), look)
     visitor.goto("company-login", "/oauth/apps")

@@ -9,12 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import seen
-from tests.browser.conftest import Visit, picture
+from tests.browser.conftest import LOOKS, Visit, picture, widen
 from tests.live import LiveServer
 
 SCREENS = [(scheme, width) for scheme in ("light", "dark") for width in (1440, 390)]
-# Both widths of one page that is loaded once.
-LOOKS = [("light", (1440, 390)), ("dark", (390, 1440))]
 IMPORT = "/admin/mcp_app/tool/import/"
 
 
@@ -43,7 +41,7 @@ def test_the_api_can_be_read_and_tried_on_its_page(
         fields.locator("> summary").click()
     visitor.drawn()
     for width in widths:
-        page.set_viewport_size({"width": width, "height": 900})
+        widen(page, width)
         _is_whole(page, f"api-docs-{scheme}-{width}")
         assert seen(page) == []
     assert visitor.trouble == []

@@ -59,6 +59,9 @@
     } else if (event.key === "ArrowUp" && at >= 0) {
       event.preventDefault();
       (at === 0 ? box.input : links[at - 1]).focus();
+    } else if (event.key === "Escape") {
+      event.preventDefault(); // It would clear the field first.
+      box.dialog.close();
     } else if (event.key === "Enter" && document.activeElement === box.input && links.length) {
       event.preventDefault();
       links[0].click();

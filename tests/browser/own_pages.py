@@ -1,0 +1,81 @@
+"""The pages of a site, for tests that look at each of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.live import LiveServer
+
+
+def every_page(site: LiveServer) -> dict[str, str]:
+    """Every page of a seeded site by a short name; keys are looked up where the rows are."""
+    code = """
+import json
+from django.contrib.auth import get_user_model
+from mcp_app.models import *
+for owner, name, text in (("root", "Slow today", "ms:>1s since:today"),
+                          ("root", "w" * 80, "status:error " + "x" * 200),
+                          ("viewer", "<script>pwned=1</script>", '"<script>pwned=1</script>"')):
+    SavedSearch.objects.create(user=get_user_model().objects.get(username=owner), name=name, text=text,
+                               shared=owner != "root")
+tool, prompt, resource, key = Tool.objects, Prompt.objects, Resource.objects, ApiKey.objects
+print(json.dumps({
+    "tool": [("code", tool.get(name="echo").pk), ("drift", tool.get(name="web_scrape").pk),
+             ("preset", tool.get(name="greet_world").pk), ("hostile", tool.get(source="upstream").pk)],
+    "prompt": [("own", prompt.get(name="summarise").pk), ("code", prompt.get(name="code_review").pk)],
+    "resource": [("own", resource.get(source="admin").pk), ("code", resource.get(source="code").pk)],
+    "resourcetemplate": [("code", ResourceTemplate.objects.get().pk)],
+    "apikey": [("own", key.get(name="laptop").pk), ("hostile", key.get(prefix="<b>mcp_x").pk)],
+    "session": [("own", f"{0:032x}"), ("hostile", f"{9:032x}")],
+    "message": [("own", Message.objects.filter(request_id="63").get().pk),
+                ("hostile", Message.objects.filter(kind="<b>x</b>").get().pk)],
+    "call": [("own", Call.objects.get(retry_of=None, tool="echo").pk.hex),
+             ("running", Call.objects.get(tool="count", state="running").pk.hex),
+             ("hostile", Call.objects.get(outcome="error").pk.hex),
+             ("undecided", Call.objects.get(tool="discard").pk.hex),
+             ("hostile-undecided", Call.objects.get(four_eyes=True).pk.hex)],
+    "approval": [],
+    "error": [(name, ErrorGroup.objects.filter(words__startswith=words).first().pk)
+              for name, words in (("own", "Shelf"), ("hostile", "<script>"))],
+    "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
+}))
+"""
+    rows: dict[str, Any] = json.loads(site.shell(code).strip().splitlines()[-1])
+    found = {
+        "index": "/admin/",
+        "index-week": "/admin/?range=week",
+        "searches": "/admin/mcp_app/message/searches/",
+        "errors": "/admin/mcp_app/message/errors/?show=all",
+        **{f"error-{name}": f"/admin/mcp_app/message/errors/{pk}/" for name, pk in rows.pop("error")},
+        **{
+            f"figures-{by}": f"/admin/mcp_app/message/figures/?by={by}&range=week"
+            for by in ("tool", "client", "principal", "time")
+        },
+        "users": "/admin/auth/user/",
+        "groups": "/admin/auth/group/",
+        "doctor": "/admin/mcp_app/doctor/",
+    }
+    for model, named in rows.items():
+        found[f"{model}-list"] = f"/admin/mcp_app/{model}/"
+        for name, pk in named:
+            found[f"{model}-{name}"] = f"/admin/mcp_app/{model}/{pk}/change/"
+        if model in ("tool", "prompt", "resource", "apikey"):
+            found[f"{model}-add"] = f"/admin/mcp_app/{model}/add/"
+    echo, own = f"/admin/mcp_app/tool/{rows['tool'][0][1]}", f"/admin/mcp_app/prompt/{rows['prompt'][0][1]}"
+    return found | {
+        "tool-history": f"{echo}/history/",
+        "tool-bench": f"{echo}/try/",
+        "tool-callers": f"{echo}/callers/",
+        "tool-deleted": "/admin/mcp_app/tool/deleted/",
+        "tool-import": "/admin/mcp_app/tool/import/",
+        "prompt-bench": f"{own}/try/",
+        "prompt-callers": f"{own}/callers/",
+        "prompt-delete": f"{own}/delete/",
+        "draft-list": "/admin/mcp_app/draft/",
+        "app": "/admin/mcp_app/",
+        "password": "/admin/password_change/",
+        "console": "/console/",
+        "console-messages": "/console/messages/",
+        "console-session": f"/console/sessions/{0:032x}/",
+    }

@@ -1,0 +1,70 @@
+"""Our pages in Django's own admin, for projects without Unfold: whole, and nothing that axe finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser.axe import seen
+from tests.browser.conftest import LOOKS, Visit, opened_pages, picture, sign_in, widen
+from tests.browser.own_pages import every_page
+from tests.live import LiveServer
+
+# One of each shape; Django's own pages of people are as Django made them.
+SHAPES = (
+    *("index", "errors", "error-own", "figures-tool", "doctor", "draft-list", "auditevent-list"),
+    *("tool-list", "tool-code", "tool-history", "tool-bench", "tool-callers", "tool-import", "tool-deleted"),
+    *(
+        "prompt-add",
+        "resource-own",
+        "apikey-list",
+        "apikey-add",
+        "session-own",
+        "message-list",
+        "message-own",
+    ),
+    *("call-list", "call-own", "approval-list", "console", "console-messages", "console-session"),
+)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[LiveServer]:
+    """A server without the skin, with the rows of the other one."""
+    with LiveServer(web_processes=1, settings="tests.browser.plain_settings", env={"DEMO": "off"}) as server:
+        server.shell(
+            "from tests.admin_seed import *; seed(); [count_calls(each) for each in PERIODS.values()]"
+            "; group_errors()"
+        )
+        yield server
+
+
+@pytest.fixture(scope="module")
+def visit_plain(chromium: Browser, plain: LiveServer) -> Iterator[Visit]:
+    """Open a page of it as the superuser."""
+    base = f"http://127.0.0.1:{plain.port}"
+    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
+        yield start
+
+
+@pytest.mark.parametrize(("scheme", "widths"), LOOKS)
+def test_no_page_of_ours_is_broken_without_the_skin(
+    scheme: str, widths: tuple[int, int], visit_plain: Visit, plain: LiveServer
+) -> None:
+    visitor = visit_plain(scheme=scheme, width=widths[0])
+    addresses = every_page(plain)
+    wrong: dict[str, list[str]] = {}
+    for name in SHAPES:
+        widen(visitor.page, widths[0])
+        page = visitor.goto(addresses[name])
+        for width in widths:
+            widen(page, width)
+            picture(page, f"plain-{name}-{scheme}-{width}")
+            wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+            found = seen(page) + ([f"{wide} px wide"] if wide > window else []) + visitor.trouble
+            visitor.trouble.clear()
+            if found:
+                wrong[f"{name} at {width}"] = found
+    assert not wrong, json.dumps(wrong, indent=1)
