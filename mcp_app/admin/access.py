@@ -61,6 +61,12 @@ class ApiKeyForm(IssuedForm[ApiKey]):
         super().__init__(*args, **kwargs)
         if "name" in self.fields:
             self.fields["name"].widget.attrs["autofocus"] = True
+        # Django's admin gives neither part of a time a label.
+        parts = (
+            getattr(self.fields["expires_at"].widget, "widgets", ()) if "expires_at" in self.fields else ()
+        )
+        for name, part in zip(("End: date", "End: time"), parts, strict=False):
+            part.attrs["aria-label"] = name
 
     def clean_expires_at(self) -> datetime | None:
         """What is entered is in the page's zone, also where the project has switched USE_TZ off."""

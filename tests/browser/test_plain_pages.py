@@ -49,12 +49,17 @@ def visit_plain(chromium: Browser, plain: LiveServer) -> Iterator[Visit]:
         yield start
 
 
+@pytest.fixture(scope="module")
+def addresses(plain: LiveServer) -> dict[str, str]:
+    """Its pages."""
+    return every_page(plain)
+
+
 @pytest.mark.parametrize(("scheme", "widths"), LOOKS)
 def test_no_page_of_ours_is_broken_without_the_skin(
-    scheme: str, widths: tuple[int, int], visit_plain: Visit, plain: LiveServer
+    scheme: str, widths: tuple[int, int], visit_plain: Visit, addresses: dict[str, str]
 ) -> None:
     visitor = visit_plain(scheme=scheme, width=widths[0])
-    addresses = every_page(plain)
     wrong: dict[str, list[str]] = {}
     for name in SHAPES:
         widen(visitor.page, widths[0])
