@@ -60,6 +60,12 @@ class Keys(Mouse):
 
     name = "keys"
 
+    def __init__(self, page: Page) -> None:
+        super().__init__(page)
+        # Long before the key: a browser that is told only then may open its own window first, and without a
+        # screen that is cancelled at once.
+        page.on("filechooser", lambda chooser: None)
+
     def press(self, what: Locator) -> None:
         """Enter, or Space for a box to tick."""
         self.reach(what)
