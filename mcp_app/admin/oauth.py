@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.apps import apps
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
@@ -11,14 +12,18 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ReadOnlyAdmin, object_button
+from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
-from mcp_app.auth.site import company_login_lacks, second_factor_lacks
+from mcp_app.admin.widgets import ScopesField
+from mcp_app.auth.site import company_login_lacks, origin, resource, second_factor_lacks
 from mcp_app.oauth.connections import disable, enable, end
+from mcp_app.oauth.machines.assertions import METHOD
+from mcp_app.oauth.machines.entering import PERMISSION, WITH_SECRET, Machine, enter_machine
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import RegistrationRefused, enter, kept
+from mcp_app.protocol.scopes import BASIC
 from mcp_app.text import marked, visible
 
 KINDS = {"manual": "entered here", "dcr": "registered itself", "cimd": "published document"}
@@ -40,16 +45,40 @@ def undress() -> None:
 undress()
 
 
+PEOPLE, MACHINE = "people", "machine"
+WHO = [
+    (PEOPLE, "people: they log in and let it connect as them"),
+    (MACHINE, "itself, a machine: it gets a service user of its own"),
+]
+
+
 class ClientForm(IssuedForm[Client]):
     """What an administrator enters of a client that cannot register itself."""
 
+    who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="connects as", widget=Select())
+    scopes = ScopesField(
+        initial=BASIC,
+        required=False,
+        help_text="The most that its tokens may be used for.",
+    )
+
     class Meta:
         model = Client
-        fields = ("name", "redirect_uris", "token_auth_method")
-        help_texts = {
-            "redirect_uris": "Where answers may be sent: one address on each line.",
+        fields = ("name", "redirect_uris", "token_auth_method", "jwks", "jwks_uri")
+        widgets: ClassVar[Any] = {"jwks": Textarea(attrs={"rows": 6, "spellcheck": "false"})}
+        labels: ClassVar[Any] = {"jwks": "public keys", "jwks_uri": "address of its keys"}
+        help_texts: ClassVar[Any] = {
+            "redirect_uris": "Where answers may be sent: one address on each line. A machine needs none.",
             "token_auth_method": "How it proves itself when it asks for tokens.",
+            "jwks": "If it proves itself by a key: its public key as PEM, or a JWK set.",
+            "jwks_uri": "Instead of keys: the https address of its JWK set.",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        who: Any = self.fields.get("who")
+        if who is not None and not self.actor.has_perm(PERMISSION):
+            who.choices = WHO[:1]
 
     def _post_clean(self) -> None:
         """Not the model's own rules: the service has words for people."""
@@ -58,6 +87,9 @@ class ClientForm(IssuedForm[Client]):
 
     def issue(self) -> None:
         """Enter the client."""
+        if self.cleaned_data["who"] == MACHINE:
+            self._issue_machine()
+            return
         said = {
             "client_name": self.cleaned_data["name"],
             "redirect_uris": self.cleaned_data["redirect_uris"].split(),
@@ -68,6 +100,15 @@ class ClientForm(IssuedForm[Client]):
         except RegistrationRefused as refused:
             field = "redirect_uris" if refused.code == "invalid_redirect_uri" else "token_auth_method"
             self.add_error(field, ValidationError(str(refused)))
+
+    def _issue_machine(self) -> None:
+        said = self.cleaned_data
+        keys = said["jwks"].strip(), said["jwks_uri"].strip()
+        machine = Machine(said["name"], said["token_auth_method"], said["scopes"], *keys)
+        try:
+            self.instance, self.secret = enter_machine(machine, actor=self.actor)
+        except ValidationError as error:
+            self.add_error(None, error)
 
 
 @admin.register(Client)
@@ -81,15 +122,19 @@ class ClientAdmin(IssuedAdmin[Client]):
     search_fields = ("name", "client_id", "redirect_uris")
     search_help_text = "Name, client id or address."
     change_form_template = "mcp_admin/oauth_client_form.html"
-    entered_fields = ("name", "redirect_uris", "token_auth_method")
+    entered_fields = ("name", "who", "token_auth_method", "redirect_uris")
+    machine_fields = ("scopes", "jwks", "jwks_uri")
     issued_title = "Client entered"
     issued_template = "mcp_admin/oauth_client_entered.html"
     shown_fields = (
         "shown_name",
         "shown_id",
         "kind",
+        "service_user",
+        "shown_scopes",
         "addresses",
         "token_auth_method",
+        "shown_keys",
         "network",
         "state",
         "created_at",
@@ -110,9 +155,24 @@ class ClientAdmin(IssuedAdmin[Client]):
         """Switching a client off or on is its one change."""
         return request.user.has_perm("mcp_oauth.change_client")
 
+    def get_fieldsets(self, request: HttpRequest, obj: Client | None = None) -> Any:
+        """What is about machines only stands apart."""
+        if obj is not None:
+            return [(None, {"fields": self.get_fields(request, obj)})]
+        allowed = request.user.has_perm(PERMISSION)
+        machines = [("Of a machine", {"fields": self.machine_fields})] if allowed else []
+        return [(None, {"fields": self.entered_fields}), *machines]
+
     def issued_context(self, request: HttpRequest, row: Client, secret: str) -> dict[str, Any]:
-        """The client."""
-        return {"client": row}
+        """The client, and how a machine asks for its first token."""
+        by_secret = row.is_machine and row.token_auth_method in WITH_SECRET
+        return {
+            "client": row,
+            "issuer": origin(request.get_host()),
+            "resource": resource(request.get_host()),
+            "by_secret": by_secret,
+            "by_key": row.is_machine and row.token_auth_method == METHOD,
+        }
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """Whether there are buttons to switch it off and on."""
@@ -145,9 +205,25 @@ class ClientAdmin(IssuedAdmin[Client]):
         """Where its answers may be sent."""
         return visible(client.redirect_uris.replace(" ", ", "))
 
+    shown_scopes = text_column("scopes", "scope", empty="those that people allow")
+
+    @admin.display(description="service user")
+    def service_user(self, client: Client) -> SafeString:
+        """Whom a machine logs in as."""
+        if not client.is_machine:
+            return visible("none: people connect it")
+        return visible(client.service_user or "deleted: it gets no tokens")
+
+    @admin.display(description="keys")
+    def shown_keys(self, client: Client) -> SafeString:
+        """Where a machine's keys are, or what they are."""
+        return visible(client.jwks_uri or client.jwks or "none")
+
     @admin.display(description="kind", ordering="registration_source")
     def kind(self, client: Client) -> SafeString:
         """How it was registered, which shows who vouches for its name."""
+        if client.is_machine:
+            return badge("machine", "good")
         words = KINDS.get(client.registration_source, "unknown")
         return badge(words, "good" if client.verified else "warn")
 

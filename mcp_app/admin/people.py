@@ -12,17 +12,27 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
+from mcp_app.admin.markup import badge
 from mcp_app.auth.site import second_factor_lacks
 from mcp_app.oauth.second_factor.gate import has_factor
 from mcp_app.text import marked
+
+LISTED: tuple[str, ...] = ("username", "email", "first_name", "last_name", "is_staff")
 
 
 class FactorRemoval(ModelAdmin[Any]):
     """Whoever may set somebody's password may also take their second factor away: devices get lost."""
 
     change_form_template = "mcp_admin/user_form.html"
+
+    @admin.display(description="kind")
+    def kind(self, user: Any) -> SafeString:
+        """A person, or a machine's own user, who cannot log in."""
+        is_machine = hasattr(user, "mcp_service_user")
+        return badge("service user", "warn") if is_machine else badge("person", "good")
 
     def has_second_factor_permission(self, request: HttpRequest) -> bool:
         """As for the password."""
@@ -55,6 +65,8 @@ def dress() -> None:
         "UserAdmin",
         (FactorRemoval, UserAdmin, UnfoldAdmin),
         {
+            "list_display": (*LISTED, "kind"),
+            "list_select_related": ("mcp_service_user",),
             "form": UserChangeForm,
             "add_form": UserCreationForm,
             "change_password_form": AdminPasswordChangeForm,

@@ -37,7 +37,13 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
 def _usernames(keys: set[str]) -> dict[str, str]:
     model = get_user_model()
     known = model._default_manager.filter(pk__in=[key for key in keys if _is_key(model, key)])
-    return {str(user.pk): user.get_username() for user in known}
+    return {str(user.pk): name_of(user) for user in known.select_related("mcp_service_user")}
+
+
+def name_of(user: Any) -> str:
+    """The name of a user, who may be that of a machine; select ``mcp_service_user`` with the user."""
+    mark = " (service user)" if hasattr(user, "mcp_service_user") else ""
+    return f"{user.get_username()}{mark}"
 
 
 def _is_key(model: type[Any], text: str) -> bool:

@@ -39,6 +39,7 @@ _ADMINISTRATOR = _OPERATOR | {
     "add_apikey",
     "change_apikey",
     "add_client",
+    "add_machine_client",
     "change_client",
 }
 

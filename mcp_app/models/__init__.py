@@ -1,6 +1,6 @@
 """What is stored: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
 
-from mcp_app.models.access import ApiKey, ExternalIdentity
+from mcp_app.models.access import ApiKey, ExternalIdentity, ServiceUser
 from mcp_app.models.audit import AuditEvent, audit
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
@@ -35,6 +35,7 @@ __all__ = [
     "ResourceTemplate",
     "Rollup",
     "SavedSearch",
+    "ServiceUser",
     "Session",
     "Source",
     "TaskWait",

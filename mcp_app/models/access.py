@@ -42,6 +42,21 @@ class ApiKey(models.Model):
         )
 
 
+class ServiceUser(models.Model):
+    """Marks the user of a machine: a user like any other, with groups and permissions, who cannot log in."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mcp_service_user"
+    )
+    created_at = AwareDateTimeField(auto_now_add=True)
+
+    class Meta:
+        default_permissions: ClassVar[Any] = ()
+
+    def __str__(self) -> str:
+        return str(self.user)
+
+
 class ExternalIdentity(models.Model):
     """Somebody of an identity provider: by its name for them, never by a name or address of theirs.
 

@@ -60,7 +60,7 @@ def allow(consent: Consent, code: str) -> Connection:
             code_challenge=consent.code_challenge,
             expires_at=now + timedelta(seconds=CODE_SECONDS),
         )
-        _audit(consent.user, "oauth.allow", connection)
+        note_connection(consent.user, "oauth.allow", connection)
     return connection
 
 
@@ -150,7 +150,7 @@ def end(connection: Connection, reason: str, *, actor: Any = None, action: str =
     with transaction.atomic():
         live = Connection.objects.filter(pk=connection.pk, revoked_at=None)
         if live.update(revoked_at=database_clock.utcnow(), end_reason=reason):
-            _audit(actor, action, connection, reason=reason)
+            note_connection(actor, action, connection, reason=reason)
             told = {"connection": connection.pk, "principal": principal_key(connection)}
             transaction.on_commit(lambda: announce("credentials", told))
 
@@ -220,7 +220,7 @@ def _note_used(connection: Connection) -> None:
         Client.objects.filter(unnoted, pk=connection.client_id).update(last_used_at=now)
 
 
-def _audit(actor: Any, action: str, connection: Connection, **more: Any) -> None:
+def note_connection(actor: Any, action: str, connection: Connection, **more: Any) -> None:
     audit(
         actor=actor,
         action=action,

@@ -14,8 +14,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from mcp_app import conf
 from mcp_app.oauth import registration
 from mcp_app.oauth.grants import core
+from mcp_app.oauth.machines import proving
 from mcp_app.oauth.metadata import for_programs
 from mcp_app.oauth.registration import RegistrationRefused
+from mcp_app.protocol.errors import Unavailable
 
 MAX_FORM = 16 * 1024
 FORM = "application/x-www-form-urlencoded"
@@ -65,10 +67,13 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
     if not _readable(request):
         return _error("invalid_request", "The body cannot be read.")
     try:
+        proving.prepare(request.POST)
         with transaction.atomic():
             _, _, told, status = answered(request)
     except OperationalError:
         return _away()
+    except Unavailable as unavailable:
+        return _away(unavailable.message)
     except ValueError:  # The library's word for a request it cannot parse.
         return _error("invalid_request", "The request cannot be read.")
     basic = request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("basic ")
@@ -103,7 +108,7 @@ def _error(code: str, description: str, status: int = 400) -> HttpResponse:
     return HttpResponse(body, status=status, content_type="application/json", headers=NO_STORE)
 
 
-def _away() -> HttpResponse:
-    response = _error("temporarily_unavailable", "The database is busy. Try again in a moment.", 503)
+def _away(words: str = "The database is busy. Try again in a moment.") -> HttpResponse:
+    response = _error("temporarily_unavailable", words, 503)
     response["Retry-After"] = "1"
     return response

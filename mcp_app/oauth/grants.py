@@ -13,11 +13,13 @@ from oauth2_provider.oauth2_backends import OAuthLibCore
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2 import WebApplicationServer
 from oauthlib.oauth2.rfc6749 import errors
+from oauthlib.oauth2.rfc6749.grant_types import ClientCredentialsGrant
 from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challenge_method_s256
 
 from mcp_app import conf, database_clock
 from mcp_app.auth.site import canonical, resource
 from mcp_app.oauth import connections, secrets
+from mcp_app.oauth.machines import proving, tokens
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.secrets import Pair
 from mcp_app.protocol import scopes
@@ -57,6 +59,8 @@ class Validator(OAuth2Validator):
         # Never the network here: the token endpoint runs in a transaction.
         if not isinstance(request.client, Client) or request.client.client_id != client_id:
             request.client = find_client(client_id)
+        if request.client is not None and request.client.is_machine:
+            request.machine = request.client
         return request.client
 
     def _check_secret(self, provided_secret: str, stored_secret: str) -> bool:
@@ -64,23 +68,48 @@ class Validator(OAuth2Validator):
             return False
         return system_secrets.compare_digest(secrets.digest(provided_secret), stored_secret)
 
+    def client_authentication_required(self, request: Any, *args: Any, **kwargs: Any) -> bool:
+        if proving.shown(request) is not None:
+            return True
+        return bool(super().client_authentication_required(request, *args, **kwargs))
+
+    def authenticate_client(self, request: Any, *args: Any, **kwargs: Any) -> bool:
+        assertion = proving.shown(request)
+        if assertion is not None:
+            return proving.is_proven(request, assertion)
+        if super().authenticate_client(request, *args, **kwargs):
+            return True
+        machine = getattr(request, "machine", None)
+        if machine is not None:
+            proving.note_refusal(machine, "its secret is wrong or missing")
+        return False
+
     def is_pkce_required(self, client_id: str, request: Any) -> bool:
         return True
 
     def validate_response_type(self, client_id: str, response_type: str, *_: Any, **__: Any) -> bool:
         return response_type == "code"
 
-    def validate_grant_type(self, client_id: str, grant_type: str, *_: Any, **__: Any) -> bool:
+    def validate_grant_type(
+        self, client_id: str, grant_type: str, client: Client, request: Any, *_: Any, **__: Any
+    ) -> bool:
+        if client.is_machine:
+            user = client.service_user
+            return grant_type == "client_credentials" and user is not None and user.is_active
         return grant_type in ("authorization_code", "refresh_token")
 
     def get_default_scopes(self, client_id: str, request: Any, *_: Any, **__: Any) -> list[str]:
-        return list(scopes.BASIC)
+        return request.client.scope.split() if request.client.is_machine else list(scopes.BASIC)
 
-    def validate_scopes(self, client_id: str, asked: list[str], *_: Any, **__: Any) -> bool:
+    def validate_scopes(
+        self, client_id: str, asked: list[str], client: Client, request: Any, *_: Any, **__: Any
+    ) -> bool:
         """Keep what is known: only a request of which nothing is left is refused."""
         known = scopes.in_order(asked).split()
         if not known and set(asked) <= _IGNORED_SCOPES:
-            known = list(scopes.BASIC)
+            known = self.get_default_scopes(client_id, request)
+        if client.is_machine:
+            known = [scope for scope in known if scope in scopes.widened(client.scope.split())]
         asked[:] = known
         return bool(known)
 
@@ -171,6 +200,10 @@ class Validator(OAuth2Validator):
         if repeated is not None:
             token["scope"] = repeated.scope
             return
+        if request.grant_type == "client_credentials":
+            given = token["access_token"], token["scope"], token["expires_in"]
+            tokens.give(request.client, request.resource, *given)
+            return
         pair = Pair(
             token["access_token"],
             token["refresh_token"],
@@ -183,11 +216,23 @@ class Validator(OAuth2Validator):
             connections.exchange(request.code_row, pair)
 
     def revoke_token(self, token: str, token_type_hint: str, request: Any, *_: Any, **__: Any) -> None:
-        connections.end_by_token(token, request.client)
+        if request.client.is_machine:
+            tokens.revoke(token, request.client)
+        else:
+            connections.end_by_token(token, request.client)
+
+
+def _asked_resources(request: Any) -> list[str]:
+    return [value for name, value in request.decoded_body or () if name == "resource"]
+
+
+def _set_target(request: Any) -> None:
+    """A machine says with each token what it is for."""
+    request.resource = resource_of(_asked_resources(request))
 
 
 def _check_target(request: Any, granted: str) -> None:
-    asked = [value for name, value in request.decoded_body or () if name == "resource"]
+    asked = _asked_resources(request)
     if asked and resource_of(asked) != granted:
         raise errors.CustomOAuth2Error(
             error="invalid_target", description="The grant is for another resource."
@@ -212,6 +257,8 @@ def _expires_in(request: Any) -> int:
     repeated = _repeated(request)
     if repeated is not None:
         return max(int(repeated.ends - database_clock.timestamp()), 0)
+    if request.grant_type == "client_credentials":
+        return conf.get().oauth_token_seconds
     row = getattr(request, "refresh_row", None) or request.code_row
     left = row.connection.ends_at.timestamp() - database_clock.timestamp()
     return int(min(conf.get().oauth_token_seconds, left))
@@ -224,6 +271,7 @@ class Server(WebApplicationServer):
         super().__init__(validator, _access_token, _expires_in, _refresh_token)
         self.auth_grant._code_challenge_methods = {"S256": code_challenge_method_s256}
         self.auth_grant.create_authorization_code = _code
+        self._grant_types["client_credentials"] = ClientCredentialsGrant(validator, post_token=[_set_target])
 
 
 def _code(request: Any) -> dict[str, str]:

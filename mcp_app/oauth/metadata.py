@@ -11,6 +11,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from mcp_app import conf
 from mcp_app.auth.site import offers_oauth, origin
+from mcp_app.oauth.machines.assertions import METHOD, SIGNED_BY
 from mcp_app.oauth.registration import AUTH_METHODS, GRANTS
 from mcp_app.protocol.scopes import ADMIN, BASIC
 
@@ -70,7 +71,7 @@ def for_programs(*methods: str) -> Callable[[View], View]:
 def server_metadata(request: HttpRequest) -> HttpResponse:
     """The document of RFC 8414; no database is asked for it (AUTH-24)."""
     base = issuer(request)
-    methods = list(AUTH_METHODS)
+    methods = [*AUTH_METHODS, METHOD]
     told = {
         "issuer": base,
         "authorization_endpoint": f"{base}/oauth/authorize",
@@ -78,10 +79,12 @@ def server_metadata(request: HttpRequest) -> HttpResponse:
         "revocation_endpoint": f"{base}/oauth/revoke",
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
-        "grant_types_supported": list(GRANTS),
+        "grant_types_supported": [*GRANTS, "client_credentials"],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": methods,
+        "token_endpoint_auth_signing_alg_values_supported": list(SIGNED_BY),
         "revocation_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_signing_alg_values_supported": list(SIGNED_BY),
         "scopes_supported": [*BASIC, ADMIN, "offline_access"],
         "client_id_metadata_document_supported": True,
         "authorization_response_iss_parameter_supported": True,

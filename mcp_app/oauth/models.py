@@ -17,7 +17,8 @@ class Client(AbstractApplication):
     """A program that people let connect to this server.
 
     ``network`` is where a client that registered itself came from, ``registration`` a hash of what it said;
-    both tell repeated registrations from new ones (AUTH-45).
+    both tell repeated registrations from new ones (AUTH-45). A machine logs in as its service user, within
+    ``scope``, by its secret or by the keys in ``jwks`` or at ``jwks_uri`` (AUTH-51).
     """
 
     token_auth_method = models.CharField(
@@ -27,11 +28,23 @@ class Client(AbstractApplication):
             ("none", "none: it runs on people's machines"),
             ("client_secret_basic", "a secret, in the Authorization header"),
             ("client_secret_post", "a secret, in the form"),
+            ("private_key_jwt", "a key of its own (machines only)"),
         ),
         verbose_name="authentication",
     )
     network = models.CharField(max_length=64, blank=True, editable=False)
     registration = models.CharField(max_length=64, blank=True, db_index=True, editable=False)
+    service_user = models.OneToOneField(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        editable=False,
+        related_name="mcp_machine",
+    )
+    scope = models.CharField(max_length=255, blank=True, db_default="", editable=False)
+    jwks = models.TextField(blank=True, db_default="")
+    jwks_uri = models.CharField(max_length=500, blank=True, db_default="")
     document_fetched_at = AwareDateTimeField(null=True, blank=True, editable=False)
     disabled_at = AwareDateTimeField(null=True, blank=True, editable=False)
     last_used_at = AwareDateTimeField(null=True, blank=True, editable=False)
@@ -41,9 +54,17 @@ class Client(AbstractApplication):
     class Meta:
         ordering: ClassVar[Any] = ["-created"]
         verbose_name = "OAuth client"
+        permissions: ClassVar[Any] = [
+            ("add_machine_client", "Can enter machines, each with a service user of its own")
+        ]
 
     def __str__(self) -> str:
         return str(self.name or self.client_id)
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether it logs in as itself instead of being connected by people."""
+        return bool(self.authorization_grant_type == self.GRANT_CLIENT_CREDENTIALS)
 
     @property
     def verified(self) -> bool:
@@ -68,7 +89,7 @@ class Connection(models.Model):
     client = models.ForeignKey(Client, on_delete=models.CASCADE, related_name="connections")
     resource = models.CharField(max_length=255)
     scope = models.CharField(max_length=255)
-    redirect_uri = models.TextField()
+    redirect_uri = models.TextField(blank=True)
     created_at = AwareDateTimeField(auto_now_add=True)
     last_used_at = AwareDateTimeField(null=True, blank=True)
     ends_at = AwareDateTimeField()
@@ -90,7 +111,7 @@ class Connection(models.Model):
 
 
 class Secret(models.Model):
-    """What a client was given to show again; only its digest is kept."""
+    """What a client may show; only its digest is kept."""
 
     digest = models.CharField(max_length=64, unique=True)
     expires_at = AwareDateTimeField(db_index=True)
@@ -130,3 +151,10 @@ class RefreshToken(Secret):
 
     def __str__(self) -> str:
         return f"refresh token {self.pk}"
+
+
+class UsedAssertion(Secret):
+    """An assertion by which a machine proved itself, so that no process accepts it again."""
+
+    def __str__(self) -> str:
+        return f"assertion {self.pk}"

@@ -7,7 +7,14 @@ from datetime import timedelta
 from django.db.models import Q
 
 from mcp_app import database_clock
-from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
+from mcp_app.oauth.models import (
+    AccessToken,
+    AuthorizationCode,
+    Client,
+    Connection,
+    RefreshToken,
+    UsedAssertion,
+)
 
 # Kept after their end, so that operators can find out why a client stopped.
 KEPT = timedelta(days=30)
@@ -25,7 +32,10 @@ def purge() -> int:
         # A used token is remembered as long as it would have lived: only then its reuse can be noticed.
         RefreshToken.objects.filter(expires_at__lt=now),
         Connection.objects.filter(Q(revoked_at__lt=now - KEPT) | Q(ends_at__lt=now - KEPT)),
-        Connection.objects.filter(refresh_tokens=None, created_at__lt=now - CODES_KEPT),
+        Connection.objects.filter(refresh_tokens=None, created_at__lt=now - CODES_KEPT).exclude(
+            client__authorization_grant_type=Client.GRANT_CLIENT_CREDENTIALS
+        ),
+        UsedAssertion.objects.filter(expires_at__lt=now),
         Client.objects.filter(connections=None, disabled_at=None, created__lt=now - NEVER_USED)
         .exclude(registration_source=Client.RegistrationSource.MANUAL)
         .filter(Q(last_used_at=None, updated__lt=now - NEVER_USED) | Q(last_used_at__lt=now - UNUSED)),

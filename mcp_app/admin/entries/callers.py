@@ -17,6 +17,7 @@ from django.urls import URLPattern, path
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import holders_of, may_view_people, rows_of
+from mcp_app.auth.principal_names import name_of
 from mcp_app.text import marked
 
 PEOPLE_PER_PAGE: Final = 50
@@ -98,7 +99,9 @@ def groups_with(permission: str) -> list[Group]:
 def people_named(asked: str) -> QuerySet[Any]:
     """Everybody, or those with this in their name."""
     model: Any = get_user_model()
-    people: QuerySet[Any] = model._default_manager.order_by(model.USERNAME_FIELD)
+    people: QuerySet[Any] = model._default_manager.order_by(model.USERNAME_FIELD).select_related(
+        "mcp_service_user"
+    )
     return people.filter(**{f"{model.USERNAME_FIELD}__icontains": asked}) if asked else people
 
 
@@ -111,7 +114,7 @@ def _callers(people: list[Any], entry: Entry, groups: list[Group]) -> list[Calle
         prefetch_related_objects(people, Prefetch("groups", giving, to_attr="giving_groups"))
     had_by = ", ".join(group.name for group in groups)
     return [
-        Caller(marked(person.get_username()), *_verdict(person, entry, obstacle, holders, had_by))
+        Caller(marked(name_of(person)), *_verdict(person, entry, obstacle, holders, had_by))
         for person in people
     ]
 

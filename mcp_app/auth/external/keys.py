@@ -62,10 +62,13 @@ def _parsed(members: tuple[tuple[str, str], ...], algorithm: str) -> jwt.PyJWK:
 
 
 class Keys:
-    """The keys of one provider; ``fetch`` gets them, and raises KeysAway."""
+    """The keys of one provider; ``fetch`` gets them, and raises KeysAway. ``whose`` they are, for the log."""
 
-    def __init__(self, fetch: Callable[[], Awaitable[list[Any]]]) -> None:
+    def __init__(
+        self, fetch: Callable[[], Awaitable[list[Any]]], whose: str = "the identity provider"
+    ) -> None:
         self._fetch = fetch
+        self._whose = whose
         self._keys: tuple[Key, ...] = ()
         self._lock = threading.Lock()
         self._arriving: Future[None] | None = None
@@ -126,7 +129,7 @@ class Keys:
         try:
             return usable(await self._fetch())
         except KeysAway as away:
-            log.warning("The keys of the identity provider could not be fetched: %s", away)
+            log.warning("The keys of %s could not be fetched: %s", self._whose, away)
             self._error = str(away)
             return ()
 
@@ -134,7 +137,7 @@ class Keys:
         if not keys:
             return
         if {key.kid for key in keys} != {key.kid for key in self._keys}:
-            log.info("Usable keys of the identity provider: %d", len(keys))
+            log.info("Usable keys of %s: %d", self._whose, len(keys))
         with self._lock:
             self._keys, self._fetched_at, self._error = keys, time.monotonic(), ""
 

@@ -17,7 +17,7 @@ from django.db.models import Q
 
 from mcp_app import conf
 from mcp_app.auth.external.claims import Claims
-from mcp_app.models import ExternalIdentity, audit
+from mcp_app.models import ExternalIdentity, ServiceUser, audit
 from mcp_app.streams.blocking.announce import announce
 
 _NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
@@ -70,7 +70,9 @@ def _namesake(claims: Claims) -> Any:
     found = users._default_manager.filter(**{users.USERNAME_FIELD: claims.username}).exclude(pk__in=taken)
     user = found.first() if claims.username else None
     is_powerful = getattr(user, "is_staff", False) or getattr(user, "is_superuser", False)
-    return None if is_powerful else user
+    if is_powerful or ServiceUser.objects.filter(user=user).exists():
+        return None
+    return user
 
 
 def _made(claims: Claims) -> Any:

@@ -234,6 +234,15 @@ class Requests:
             "POST /admin/mcp_oauth/client/add/": _changing(
                 {"name": "new", "redirect_uris": "https://b.example/", "token_auth_method": "none"}
             ),
+            "POST /admin/mcp_oauth/client/add/ machine": _changing(
+                {
+                    "name": "robot",
+                    "who": "machine",
+                    "token_auth_method": "client_secret_basic",
+                    "scopes": ["mcp"],
+                },
+                is_form=True,
+            ),
             "POST /admin/mcp_oauth/client/<id>/disable/": _changing({}),
             "POST /admin/mcp_oauth/client/<id>/enable/": _changing({}),
             "POST /admin/mcp_oauth/connection/<id>/end/": _changing({}),

@@ -24,7 +24,7 @@ def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> No
     assert told["client_id_metadata_document_supported"] is True
     assert told["authorization_response_iss_parameter_supported"] is True
     assert told["response_types_supported"] == ["code"]
-    assert told["grant_types_supported"] == ["authorization_code", "refresh_token"]
+    assert told["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
     for name in ("authorization", "token", "registration", "revocation"):
         assert told[f"{name}_endpoint"].startswith(BASE + "/oauth/")
 

@@ -64,7 +64,7 @@ def test_a_code_is_good_for_a_minute(program: Program) -> None:
         ({"resource": [RESOURCE, "https://other.example/mcp"]}, "invalid_target"),
         ({"resource": RESOURCE + "#part"}, "invalid_target"),
         ({"grant_type": "password"}, "unsupported_grant_type"),
-        ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
+        ({"grant_type": "client_credentials"}, "invalid_client"),
         ({"grant_type": None}, "unsupported_grant_type"),
     ],
 )

@@ -1,0 +1,126 @@
+"""From a signed assertion to the machine it proves, or to nothing (RFC 7523, ``private_key_jwt``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import jwt
+import orjson
+from django.db import IntegrityError, transaction
+
+from mcp_app import database_clock
+from mcp_app.auth.external.keys import ALGORITHMS
+from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable, named_key
+from mcp_app.oauth.machines import public_keys
+from mcp_app.oauth.models import Client, UsedAssertion
+
+TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+METHOD: Final = "private_key_jwt"
+SIGNED_BY: Final = tuple(sorted(name for names in ALGORITHMS.values() for name in names))
+# An assertion is made for one request; how long its id must be remembered is bounded by this.
+LONGEST_LIFE: Final = 3_600
+MAX_ID: Final = 255
+_TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
+# Times are compared here, with the clock that all processes share.
+_OPTIONS: Final[Any] = {
+    "require": ["exp", "iss", "sub", "aud", "jti"],
+    "verify_aud": False,
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "enforce_minimum_key_length": True,
+}
+
+
+def claimed_client(assertion: str) -> str:
+    """Who an assertion says it is of, before anything of it is proven; raises Refused."""
+    named_key(assertion)
+    try:
+        part = assertion.split(".")[1]
+        claims = orjson.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, binascii.Error):
+        claims = None
+    subject = claims.get("sub") if isinstance(claims, dict) else None
+    if not isinstance(subject, str):
+        raise Refused("its claims cannot be read")
+    return subject
+
+
+def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
+    """Use an assertion up: it proves ``client`` here, once; raises Refused, and Unavailable without keys."""
+    kid, algorithm = named_key(assertion)
+    fault = "no key of the machine fits it"
+    for key in public_keys.find(client, kid, algorithm):
+        try:
+            decoded = jwt.decode_complete(
+                assertion,
+                key.of(algorithm),
+                algorithms=[algorithm],
+                options=_OPTIONS,
+                issuer=client.client_id,
+                subject=client.client_id,
+            )
+        except jwt.PyJWTError as error:
+            fault = _WORDS.get(type(error), type(error).__name__)
+            continue
+        _check_header(decoded["header"])
+        _use(client, *_checked(decoded["payload"], audiences))
+        return
+    raise Refused(fault)
+
+
+# Not the library's own words: they may quote what somebody sent.
+_WORDS: Final[Mapping[type[Exception], str]] = {
+    jwt.InvalidIssuerError: "its issuer is not the machine",
+    jwt.exceptions.InvalidSubjectError: "its subject is not the machine",
+    jwt.InvalidSignatureError: "its signature is wrong",
+    jwt.MissingRequiredClaimError: "it lacks one of exp, iss, sub, aud and jti",
+}
+
+
+def _check_header(header: Mapping[str, Any]) -> None:
+    kind = header.get("typ", "JWT")
+    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in _TYPES:
+        raise Refused("it is no assertion of a client (typ)")
+    if "crit" in header:
+        raise Refused("it needs an extension that is not known here (crit)")
+
+
+def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[str, float]:
+    """Its id, and when it ends; raises Refused."""
+    check_storable(payload)
+    audience, now = payload["aud"], database_clock.timestamp()
+    # One audience only: whoever else it names could show it here.
+    named = audience if isinstance(audience, list) else [audience]
+    if len(named) != 1 or not isinstance(named[0], str) or named[0] not in audiences:
+        raise Refused("it is for another audience (aud)")
+    ends = float(payload["exp"])
+    if ends <= now - SKEW_SECONDS:
+        raise Refused("it has expired (do the clocks differ?)")
+    if ends > now + LONGEST_LIFE + SKEW_SECONDS:
+        raise Refused(f"it ends in more than {LONGEST_LIFE} seconds")
+    for name in ("iat", "nbf"):
+        if payload.get(name, now) > now + SKEW_SECONDS:
+            raise Refused(f"it is not valid yet ({name}; do the clocks differ?)")
+    if payload.get("iat", now) < now - LONGEST_LIFE - SKEW_SECONDS:
+        raise Refused("it was made too long ago (iat)")
+    number = payload["jti"]
+    if not isinstance(number, str) or not 1 <= len(number) <= MAX_ID:
+        raise Refused(f"its id (jti) must have 1 to {MAX_ID} characters")
+    return number, ends
+
+
+def _use(client: Client, number: str, ends: float) -> None:
+    """Remember its id until it has ended everywhere: of two processes one finds the other's row."""
+    digest = hashlib.sha256(f"{client.pk}\0{number}".encode("utf-8", "surrogatepass")).hexdigest()
+    until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
+    try:
+        with transaction.atomic():
+            UsedAssertion.objects.create(digest=digest, expires_at=until)
+    except IntegrityError:
+        raise Refused("it was used before (jti)") from None

@@ -1,0 +1,107 @@
+"""The only writer of machines: a client, its service user and its secret or keys, in one step."""
+
+from __future__ import annotations
+
+import re
+import secrets as system_secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from mcp_app.models import ServiceUser
+from mcp_app.oauth import secrets
+from mcp_app.oauth.connections import note_client
+from mcp_app.oauth.machines import public_keys
+from mcp_app.oauth.machines.assertions import METHOD
+from mcp_app.oauth.models import Client
+from mcp_app.oauth.registration import plain_name
+from mcp_app.protocol import scopes
+
+WITH_SECRET: Final = ("client_secret_basic", "client_secret_post")
+METHODS: Final = (*WITH_SECRET, METHOD)
+PERMISSION: Final = "mcp_oauth.add_machine_client"
+_NOT_IN_NAMES: Final = re.compile(r"[^\w.@+-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What an administrator says of one. Its keys are pasted or at an address, if it signs."""
+
+    name: str
+    auth_method: str
+    scopes: Collection[str]
+    jwks: str = ""
+    jwks_uri: str = ""
+
+
+def enter_machine(said: Machine, *, actor: Any) -> tuple[Client, str]:
+    """The machine, and its secret, "" for one that signs; the secret cannot be shown again.
+
+    Raises ValidationError with the names of fields.
+    """
+    jwks = _checked(said)
+    secret = secrets.new(secrets.SECRET) if said.auth_method in WITH_SECRET else ""
+    name = plain_name(said.name)
+    with transaction.atomic():
+        user = _service_user(name)
+        client = Client.objects.create(
+            name=name,
+            client_type=Client.CLIENT_CONFIDENTIAL,
+            authorization_grant_type=Client.GRANT_CLIENT_CREDENTIALS,
+            client_secret=secrets.digest(secret) if secret else "",
+            hash_client_secret=False,  # It is a hash: of 256 random bits a fast one is enough.
+            token_auth_method=said.auth_method,
+            registration_source=Client.RegistrationSource.MANUAL,
+            service_user=user,
+            scope=scopes.in_order(said.scopes),
+            jwks=jwks,
+            jwks_uri=said.jwks_uri,
+        )
+        note_client(actor, "oauth.machine_enter", client, user=str(user), scope=client.scope)
+    return client, secret
+
+
+def _checked(said: Machine) -> str:
+    """The JWK set to store, "" without one."""
+    wrong: dict[str, list[str]] = {}
+    jwks = ""
+    if not plain_name(said.name):
+        wrong["name"] = ["A machine needs a name: its user is called after it."]
+    if said.auth_method not in METHODS:
+        wrong["token_auth_method"] = ["A machine proves itself by a secret or by a key."]
+    if not said.scopes or not set(said.scopes) <= set(scopes.ALL):
+        wrong["scopes"] = [f"Choose at least one of {', '.join(scopes.ALL)}."]
+    signs = said.auth_method == METHOD
+    if signs == (not said.jwks and not said.jwks_uri) or (said.jwks and said.jwks_uri):
+        one = "Give either public keys or the address that lists them."
+        wrong["jwks"] = [one if signs else "Keys are for a machine that proves itself by a key."]
+    try:
+        jwks = public_keys.registered(said.jwks) if said.jwks and signs else ""
+    except public_keys.KeysRefused as refused:
+        wrong.setdefault("jwks", [str(refused)])
+    try:
+        if said.jwks_uri:
+            public_keys.check_address(said.jwks_uri)
+    except public_keys.KeysRefused as refused:
+        wrong.setdefault("jwks_uri", [str(refused)])
+    if wrong:
+        raise ValidationError(wrong)
+    return jwks
+
+
+def _service_user(name: str) -> Any:
+    """A new user without password and rights, who cannot log in."""
+    users = get_user_model()
+    field = users._meta.get_field(users.USERNAME_FIELD)
+    longest = getattr(field, "max_length", None) or 150
+    base = f"machine-{_NOT_IN_NAMES.sub('-', name).strip('-').lower()}"[: longest - 9].rstrip("-")
+    taken = users._default_manager.filter(**{f"{users.USERNAME_FIELD}__iexact": base}).exists()
+    user = users(**{users.USERNAME_FIELD: f"{base}-{system_secrets.token_hex(4)}" if taken else base})
+    user.set_unusable_password()
+    user.save()
+    ServiceUser.objects.create(user=user)
+    return user

@@ -1,0 +1,112 @@
+"""Who a machine is by what its request shows: the parameters of RFC 7521 section 4.2, read strictly."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any, Final
+
+from oauthlib.oauth2.rfc6749 import errors
+
+from mcp_app.auth.external.verification import Refused, named_key
+from mcp_app.auth.site import origin
+from mcp_app.models import audit
+from mcp_app.oauth.machines import assertions, public_keys
+from mcp_app.oauth.models import Client
+from mcp_app.protocol.rate_window import RateWindow
+
+PARAMETERS: Final = frozenset({"client_assertion", "client_assertion_type"})
+# In the audit trail: who guesses must not fill it.
+_noted = RateWindow()
+
+log = logging.getLogger("mcp.auth")
+
+
+def shown(request: Any) -> str | None:
+    """The assertion of a request to the library, None when it has no such parameter.
+
+    Raises InvalidRequestError for one that cannot be meant.
+    """
+    said = [(name, value) for name, value in request.decoded_body or () if name in PARAMETERS]
+    if not said:
+        return None
+    values = dict(said)
+    if len(said) != 2 or len(values) != 2:
+        words = "client_assertion and client_assertion_type belong together, once each."
+        raise errors.InvalidRequestError(description=words, request=request)
+    if values["client_assertion_type"] != assertions.TYPE:
+        words = f"The client_assertion_type must be {assertions.TYPE}."
+        raise errors.InvalidRequestError(description=words, request=request)
+    others = {name for name, _ in request.decoded_body}
+    if "client_secret" in others or request.headers.get("Authorization"):
+        words = "A client proves itself in one way only."
+        raise errors.InvalidRequestError(description=words, request=request)
+    return str(values["client_assertion"])
+
+
+def prepare(form: Any) -> None:
+    """Have the keys fetched that a form's assertion needs; whatever is wrong with it is said later.
+
+    Raises Unavailable when that takes too long.
+    """
+    assertion = form.get("client_assertion", "")
+    if not assertion:
+        return
+    try:
+        kid, _ = named_key(assertion)
+        client = _signing(assertions.claimed_client(assertion))
+    except Refused:
+        return
+    if client is not None:
+        public_keys.bring(client, kid)
+
+
+def is_proven(request: Any, assertion: str) -> bool:
+    """Whether the assertion proves a machine, which is the request's client then; raises Unavailable."""
+    try:
+        client_id = assertions.claimed_client(assertion)
+        client = _signing(client_id)
+        if client is None:
+            raise Refused("there is no such machine")
+        if request.client_id not in (None, client_id):
+            note_refusal(client, "its client_id is another's")
+            return False
+    except Refused as refused:
+        log.info("An assertion was refused: %s", refused)
+        return False
+    try:
+        assertions.accept(client, assertion, _audiences(request))
+    except Refused as refused:
+        note_refusal(client, str(refused))
+        return False
+    request.client, request.client_id = client, client_id
+    return True
+
+
+def note_refusal(client: Client, reason: str) -> None:
+    """Say in log and audit trail that somebody did not prove to be a machine; once a minute for each."""
+    if _noted.hit(str(client.pk), time.monotonic())[0] > 1:
+        return
+    log.warning("A machine was refused: %s: %s", client.client_id, reason)
+    audit(
+        actor=None,
+        action="oauth.machine_refused",
+        object_kind="oauth_client",
+        object_key=client.client_id,
+        detail={"name": client.name, "reason": reason},
+    )
+
+
+def _signing(client_id: str) -> Client | None:
+    if len(client_id) > 255 or not client_id.isascii() or not client_id.isprintable():
+        return None
+    client: Client | None = Client.objects.filter(
+        client_id=client_id, token_auth_method=assertions.METHOD, disabled_at=None
+    ).first()
+    return client if client is not None and client.is_machine else None
+
+
+def _audiences(request: Any) -> frozenset[str]:
+    """What identifies this server, as the caller may have addressed it: issuer and token endpoint."""
+    bases = {origin(), origin(request.headers.get("HTTP_HOST", ""))}
+    return frozenset(name for base in bases for name in (base, f"{base}/oauth/token"))

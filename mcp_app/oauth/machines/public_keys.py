@@ -1,0 +1,133 @@
+"""The public keys of machines: as an administrator entered them, or as the machine's own address lists them.
+
+Fetched by the guarded client alone, before the token endpoint opens its transaction, and seldom, whatever
+assertions name.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import TimeoutError as NotInTime
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import jwt
+import orjson
+
+from mcp_app import conf
+from mcp_app.auth.external.keys import Key, Keys, usable
+from mcp_app.auth.external.provider import ALL_SECONDS, KeysAway, Provider, fetch_keys
+from mcp_app.egress.policy import networks
+from mcp_app.oauth.models import Client
+from mcp_app.protocol.errors import Unavailable
+
+MAX_REGISTERED: Final = 5
+MAX_CHARACTERS: Final = 16_000
+MAX_ADDRESS: Final = 500
+AWAY: Final = "The machine's keys cannot be fetched now. Try again in a moment."
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+# As many requests wait for keys at once; an attacker who names a machine holds no more threads.
+_waiting = threading.BoundedSemaphore(4)
+_fetched: dict[str, Keys] = {}
+
+
+class KeysRefused(Exception):
+    """What an administrator entered is no public key; the text is for them."""
+
+
+def registered(text: str) -> str:
+    """The JWK set of what an administrator pasted: a set, one key of it, or a public key as PEM.
+
+    Raises KeysRefused.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise KeysRefused(f"No more than {MAX_CHARACTERS} characters.")
+    if "PRIVATE KEY" in text:
+        raise KeysRefused("This is a private key. It stays with the machine: paste its public key.")
+    found = [_from_pem(text)] if text.lstrip().startswith("-----BEGIN") else _from_json(text)
+    if not 1 <= len(found) <= MAX_REGISTERED:
+        raise KeysRefused(f"1 to {MAX_REGISTERED} keys.")
+    for key in found:
+        if isinstance(key, dict) and _PRIVATE & key.keys():
+            raise KeysRefused("This has a private key in it. It stays with the machine: leave it out.")
+        try:
+            usable([key])
+        except KeysAway:
+            words = "A key must be RSA of at least 2048 bits, P-256, P-384, P-521 or Ed25519, for signatures."
+            raise KeysRefused(words) from None
+    return orjson.dumps({"keys": found}).decode()
+
+
+def _from_pem(text: str) -> Any:
+    for algorithm in ("RS256", "ES256", "EdDSA"):
+        try:
+            kind = jwt.get_algorithm_by_name(algorithm)
+            said: Any = kind.to_jwk(kind.prepare_key(text.strip().encode()), as_dict=True)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            continue
+        # What the library says of its use is narrower than what the key is good for.
+        return {name: value for name, value in said.items() if name not in ("key_ops", "alg")}
+    raise KeysRefused("This PEM is no public key that can be used.")
+
+
+def _from_json(text: str) -> list[Any]:
+    try:
+        said = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise KeysRefused("Paste a JWK set, or a public key as PEM (-----BEGIN PUBLIC KEY-----).") from None
+    if isinstance(said, dict):
+        said = said.get("keys", [said])
+    if not isinstance(said, list):
+        raise KeysRefused("A JWK set has a list of keys.")
+    return said
+
+
+def check_address(address: str) -> None:
+    """Where a machine may list its keys; raises KeysRefused."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # Out of range, it raises here.
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "https" or not parts.hostname or "@" in parts.netloc or parts.fragment:
+        raise KeysRefused("An https address without a user name.")
+    if len(address) > MAX_ADDRESS or not address.isascii() or not address.isprintable() or " " in address:
+        raise KeysRefused(f"An address of at most {MAX_ADDRESS} plain characters.")
+
+
+def bring(client: Client, kid: str | None) -> None:
+    """Have the keys of a machine fetched if that could bring the key ``kid``. Never in a transaction.
+
+    Raises Unavailable when it takes too long.
+    """
+    arriving = _keys_at(client.jwks_uri).arriving(kid) if client.jwks_uri else None
+    if arriving is None:
+        return
+    if not _waiting.acquire(blocking=False):
+        raise Unavailable(AWAY)
+    try:
+        arriving.result(ALL_SECONDS + 1)
+    except NotInTime:
+        raise Unavailable(AWAY) from None
+    finally:
+        _waiting.release()
+
+
+def find(client: Client, kid: str | None, algorithm: str) -> tuple[Key, ...]:
+    """The keys that may have signed an assertion of a machine; raises Unavailable while there are none."""
+    if client.jwks_uri:
+        try:
+            return _keys_at(client.jwks_uri).find(kid, algorithm)
+        except Unavailable:
+            raise Unavailable(AWAY) from None
+    known = usable(orjson.loads(client.jwks)["keys"])
+    return tuple(key for key in known if algorithm in key.algorithms and (not kid or key.kid in (None, kid)))
+
+
+def _keys_at(address: str) -> Keys:
+    reachable = networks(conf.get().egress_allow)
+    source = Provider(address, address, frozenset(), reachable)
+    if address not in _fetched:
+        _fetched[address] = Keys(partial(fetch_keys, source), whose=f"the machine at {address}")
+    return _fetched[address]

@@ -1,0 +1,589 @@
+"""Machines: what each kind of request for a token is answered, and what a token of theirs opens (AUTH-51)."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import connection
+from django.test import Client as Browser
+from django.utils import timezone
+
+from mcp_app.auth.external import people
+from mcp_app.egress import EgressError
+from mcp_app.models import AuditEvent, ServiceUser
+from mcp_app.oauth import upkeep
+from mcp_app.oauth.connections import disable, enable, find_principal
+from mcp_app.oauth.machines import proving, public_keys
+from mcp_app.oauth.machines.assertions import SIGNED_BY, TYPE
+from mcp_app.oauth.machines.entering import Machine, enter_machine
+from mcp_app.oauth.models import AccessToken, Client, Connection, RefreshToken, UsedAssertion
+from mcp_app.oauth.registration import enter, kept
+from tests.unit.oauth.flow import BASE, FORM, HOST, RESOURCE
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+P256 = ec.generate_private_key(ec.SECP256R1())
+OTHER = ec.generate_private_key(ec.SECP256R1())
+RSA = rsa.generate_private_key(65537, 2048)
+ED25519 = ed25519.Ed25519PrivateKey.generate()
+KEYS: dict[str, Any] = {"ES256": P256, "RS256": RSA, "PS512": RSA, "EdDSA": ED25519}
+
+
+def pem(key: Any) -> str:
+    """The public half."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return str(key.public_key().public_bytes(serialization.Encoding.PEM, form).decode())
+
+
+def signed(client_id: str, key: Any = P256, algorithm: str = "ES256", /, **changed: Any) -> str:
+    """An assertion; claims set to None are left out, ``headers`` are added to those there are."""
+    now = int(time.time())
+    claims = {
+        "iss": client_id,
+        "sub": client_id,
+        "aud": BASE,
+        "exp": now + 300,
+        "iat": now,
+        "jti": f"{time.monotonic_ns()}",
+        **changed,
+    }
+    headers = claims.pop("headers", None)
+    kept_ones = {name: value for name, value in claims.items() if value is not None}
+    return jwt.encode(kept_ones, key, algorithm, headers=headers)
+
+
+def ask(form: dict[str, Any], **headers: Any) -> Any:
+    """The answer of the token endpoint."""
+    said = {"grant_type": "client_credentials", "resource": RESOURCE, **form}
+    said = {name: value for name, value in said.items() if value is not None}
+    wire = Browser(HTTP_HOST=HOST)
+    return wire.post("/oauth/token", urlencode(said, doseq=True), content_type=FORM, **headers)
+
+
+def by_assertion(assertion: str, **more: Any) -> Any:
+    """The answer to one."""
+    return ask({"client_assertion": assertion, "client_assertion_type": TYPE, **more})
+
+
+def basic(client_id: str, secret: str) -> dict[str, str]:
+    """The header of both."""
+    told = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+    return {"HTTP_AUTHORIZATION": f"Basic {told}"}
+
+
+def with_secret(name: str = "nightly", scopes: tuple[str, ...] = ("mcp", "mcp:tools")) -> tuple[Client, str]:
+    """A machine that has one."""
+    return enter_machine(Machine(name, "client_secret_basic", scopes), actor=None)
+
+
+def with_key(key: Any = P256, name: str = "signing", **more: Any) -> Client:
+    """A machine that signs."""
+    said = Machine(name, "private_key_jwt", ("mcp", "mcp:tools"), **{"jwks": pem(key), **more})
+    return enter_machine(said, actor=None)[0]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted(transactional_db: None) -> None:
+    """As if no machine had been refused before."""
+    proving._noted._windows.clear()
+    public_keys._fetched.clear()
+
+
+@pytest.mark.requirement("AUTH-51", "AUTH-37")
+def test_a_machine_gets_a_token_of_its_service_user_and_no_refresh_token() -> None:
+    client, secret = with_secret()
+    for answer in (
+        ask({}, **basic(client.client_id, secret)),
+        ask({"client_id": client.client_id, "client_secret": secret}),
+        ask({"resource": None}, **basic(client.client_id, secret)),
+    ):
+        assert answer.status_code == 200, answer.content
+        told = answer.json()
+        assert set(told) == {"access_token", "token_type", "expires_in", "scope"}
+        assert (told["token_type"], told["scope"]) == ("Bearer", "mcp mcp:tools")
+        assert "no-store" in answer["Cache-Control"]
+        principal = find_principal(told["access_token"])
+        assert principal is not None
+        assert principal.user_id == client.service_user_id
+        assert (principal.audience, principal.name) == (RESOURCE, "machine-nightly")
+        assert principal.scopes == {"mcp", "mcp:tools"}
+    assert not RefreshToken.objects.exists()
+    assert Connection.objects.count() == 1
+
+
+@pytest.mark.requirement("AUTH-51")
+@pytest.mark.parametrize("algorithm", KEYS)
+@pytest.mark.parametrize("aud", [BASE, f"{BASE}/oauth/token", [BASE]])
+def test_a_machine_proves_itself_by_a_key(algorithm: str, aud: Any) -> None:
+    client = with_key(KEYS[algorithm])
+    answer = by_assertion(signed(client.client_id, KEYS[algorithm], algorithm, aud=aud))
+    assert answer.status_code == 200, answer.content
+    principal = find_principal(answer.json()["access_token"])
+    assert principal is not None
+    assert principal.user_id == client.service_user_id
+
+
+@pytest.mark.requirement("AUTH-50", "AUTH-51")
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (None, "mcp mcp:tools"),
+        ("mcp", "mcp"),
+        ("mcp mcp:tools mcp:resources mcp:prompts offline_access", "mcp mcp:tools"),
+        ("offline_access", "mcp mcp:tools"),
+        ("mcp:admin", None),
+        ("everything", None),
+    ],
+)
+def test_a_machine_is_given_no_more_than_its_administrator_allowed(
+    asked: str | None, given: str | None
+) -> None:
+    client, secret = with_secret()
+    answer = ask({"scope": asked}, **basic(client.client_id, secret))
+    if given is None:
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_scope")
+    else:
+        assert answer.json()["scope"] == given
+
+
+def shared(client: Client) -> str:
+    """An assertion signed by the text of the public key, as if that were a secret of both."""
+    _, claims, _ = signed(client.client_id).split(".")
+    header = base64.urlsafe_b64encode(b'{"alg": "HS256", "typ": "JWT"}').decode().rstrip("=")
+    mark = hmac.digest(pem(P256).encode(), f"{header}.{claims}".encode(), "sha256")
+    return f"{header}.{claims}.{base64.urlsafe_b64encode(mark).decode().rstrip('=')}"
+
+
+HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
+    "another key": (lambda c: by_assertion(signed(c.client_id, OTHER)), "invalid_client"),
+    "another algorithm": (lambda c: by_assertion(signed(c.client_id, RSA, "RS256")), "invalid_client"),
+    "the public key as a shared one": (
+        lambda c: by_assertion(shared(c)),
+        "invalid_client",
+    ),
+    "none": (lambda c: by_assertion(signed(c.client_id, None, "none")), "invalid_client"),
+    "another audience": (
+        lambda c: by_assertion(signed(c.client_id, aud="https://b.example")),
+        "invalid_client",
+    ),
+    "two audiences": (
+        lambda c: by_assertion(signed(c.client_id, aud=[BASE, "https://b.example"])),
+        "invalid_client",
+    ),
+    "a longer audience": (lambda c: by_assertion(signed(c.client_id, aud=BASE + "/")), "invalid_client"),
+    "an audience that is no text": (lambda c: by_assertion(signed(c.client_id, aud=[{}])), "invalid_client"),
+    "no audience": (lambda c: by_assertion(signed(c.client_id, aud=None)), "invalid_client"),
+    "expired": (lambda c: by_assertion(signed(c.client_id, exp=int(time.time()) - 61)), "invalid_client"),
+    "no end": (lambda c: by_assertion(signed(c.client_id, exp=None)), "invalid_client"),
+    "an end that is no time": (lambda c: by_assertion(signed(c.client_id, exp=True)), "invalid_client"),
+    "an end too far": (
+        lambda c: by_assertion(signed(c.client_id, exp=int(time.time()) + 4_000)),
+        "invalid_client",
+    ),
+    "an end beyond all times": (lambda c: by_assertion(signed(c.client_id, exp=1e300)), "invalid_client"),
+    "made tomorrow": (
+        lambda c: by_assertion(signed(c.client_id, iat=int(time.time()) + 90)),
+        "invalid_client",
+    ),
+    "made long ago": (
+        lambda c: by_assertion(signed(c.client_id, iat=int(time.time()) - 4_000)),
+        "invalid_client",
+    ),
+    "not yet good": (
+        lambda c: by_assertion(signed(c.client_id, nbf=int(time.time()) + 90)),
+        "invalid_client",
+    ),
+    "no id": (lambda c: by_assertion(signed(c.client_id, jti=None)), "invalid_client"),
+    "an empty id": (lambda c: by_assertion(signed(c.client_id, jti="")), "invalid_client"),
+    "a long id": (lambda c: by_assertion(signed(c.client_id, jti="x" * 256)), "invalid_client"),
+    "another issuer": (lambda c: by_assertion(signed(c.client_id, iss="other")), "invalid_client"),
+    "another subject": (lambda c: by_assertion(signed(c.client_id, sub="other")), "invalid_client"),
+    "an unknown machine": (lambda _: by_assertion(signed("unknown")), "invalid_client"),
+    "another client_id": (
+        lambda c: by_assertion(signed(c.client_id), client_id="other"),
+        "invalid_client",
+    ),
+    "an access token (typ)": (
+        lambda c: by_assertion(signed(c.client_id, headers={"typ": "at+jwt"})),
+        "invalid_client",
+    ),
+    "an extension (crit)": (
+        lambda c: by_assertion(signed(c.client_id, headers={"crit": ["exp"]})),
+        "invalid_client",
+    ),
+    "a key of its own choice": (
+        lambda c: by_assertion(
+            signed(
+                c.client_id, OTHER, headers={"jwk": jwt.algorithms.ECAlgorithm.to_jwk(OTHER, as_dict=True)}
+            )
+        ),
+        "invalid_client",
+    ),
+    "huge": (lambda c: by_assertion(signed(c.client_id, more="x" * 9_000)), "invalid_client"),
+    "no JWT": (lambda _: by_assertion("mcpcs_secret"), "invalid_client"),
+    "not ASCII": (lambda _: by_assertion("é.é.é"), "invalid_client"),
+    "deep": (
+        lambda _: by_assertion(f"{base64.urlsafe_b64encode(b'[' * 900).decode()}.{'x' * 10}.x"),
+        "invalid_client",
+    ),
+    "empty": (lambda _: by_assertion(""), "invalid_client"),
+    "another type": (
+        lambda c: ask({"client_assertion": signed(c.client_id), "client_assertion_type": "saml2-bearer"}),
+        "invalid_request",
+    ),
+    "no type": (lambda c: ask({"client_assertion": signed(c.client_id)}), "invalid_request"),
+    "the type alone": (lambda _: ask({"client_assertion_type": TYPE}), "invalid_request"),
+    "two of them": (
+        lambda c: ask(
+            {"client_assertion": [signed(c.client_id), signed(c.client_id)], "client_assertion_type": TYPE}
+        ),
+        "invalid_request",
+    ),
+    "beside a secret": (
+        lambda c: by_assertion(signed(c.client_id), client_secret="guessed"),
+        "invalid_request",
+    ),
+    "nothing": (lambda _: ask({}), "invalid_client"),
+    "its id alone": (lambda c: ask({"client_id": c.client_id}), "invalid_client"),
+    "an empty secret": (lambda c: ask({"client_id": c.client_id, "client_secret": ""}), "invalid_client"),
+    "a foreign resource": (
+        lambda c: by_assertion(signed(c.client_id), resource="https://b.example/mcp"),
+        "invalid_target",
+    ),
+    "two resources": (
+        lambda c: by_assertion(signed(c.client_id), resource=[RESOURCE, "https://b.example/mcp"]),
+        "invalid_target",
+    ),
+    "another grant": (
+        lambda c: by_assertion(signed(c.client_id), grant_type="refresh_token", refresh_token="mcprt_x"),
+        "unauthorized_client",
+    ),
+    "a code": (
+        lambda c: by_assertion(signed(c.client_id), grant_type="authorization_code", code="mcpac_x"),
+        "unauthorized_client",
+    ),
+    "a grant there is none of": (
+        lambda c: by_assertion(signed(c.client_id), grant_type="password"),
+        "unsupported_grant_type",
+    ),
+    "two grants": (
+        lambda c: by_assertion(signed(c.client_id), grant_type=["client_credentials", "client_credentials"]),
+        "invalid_request",
+    ),
+}
+
+
+@pytest.mark.requirement("AUTH-51", "AUTH-37")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_request_that_proves_nothing_has_its_error_and_gives_nothing(name: str) -> None:
+    request, error = HOSTILE[name]
+    answer = request(with_key())
+    assert (answer.status_code, answer.json()["error"]) == (400, error), answer.content
+    assert "no-store" in answer["Cache-Control"]
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.requirement("AUTH-51")
+def test_an_assertion_is_good_once_whatever_else_happens_to_it() -> None:
+    client = with_key()
+    assertion = signed(client.client_id)
+    assert by_assertion(assertion).status_code == 200
+    assert by_assertion(assertion).json()["error"] == "invalid_client"
+    refused = signed(client.client_id)
+    assert by_assertion(refused, scope="everything").json()["error"] == "invalid_scope"
+    assert by_assertion(refused).json()["error"] == "invalid_client"
+    other = with_key(name="other")
+    same_id = signed(client.client_id, jti="one"), signed(other.client_id, jti="one")
+    assert [by_assertion(each).status_code for each in same_id] == [200, 200]
+    assert AuditEvent.objects.filter(action="oauth.machine_refused").count() == 1
+
+
+@pytest.mark.requirement("AUTH-51")
+def test_of_one_assertion_shown_many_times_at_once_one_is_good() -> None:
+    assertion = signed(with_key().client_id)
+
+    def once(_: int) -> int:
+        try:
+            return int(by_assertion(assertion).status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(5) as threads:
+        statuses = sorted(threads.map(once, range(5)))
+    assert statuses.count(200) == 1, statuses
+    assert AccessToken.objects.count() == 1
+
+
+@pytest.mark.requirement("AUTH-51")
+def test_clocks_may_differ_by_a_minute() -> None:
+    client, now = with_key(), int(time.time())
+    for times in ({"exp": now - 50, "iat": now - 350}, {"iat": now + 50, "exp": now + 350, "nbf": now + 50}):
+        assert by_assertion(signed(client.client_id, **times)).status_code == 200
+
+
+@pytest.mark.requirement("AUTH-51", "AUTH-44")
+def test_only_machines_are_given_tokens_of_their_own(browser: Browser) -> None:
+    public, _ = enter(kept({"redirect_uris": ["https://a.example/"]}), actor=None)
+    told = {"redirect_uris": ["https://a.example/"], "token_endpoint_auth_method": "client_secret_basic"}
+    confidential, secret = enter(kept(told), actor=None)
+    registered = Browser(HTTP_HOST=HOST).post("/oauth/register", json.dumps(told), "application/json").json()
+    assert ask({"client_id": public.client_id}).json()["error"] == "invalid_client"
+    for client_id, known in (
+        (confidential.client_id, secret),
+        (registered["client_id"], registered["client_secret"]),
+    ):
+        answer = ask({}, **basic(client_id, known))
+        assert answer.json()["error"] == "unauthorized_client"
+    assert by_assertion(signed(public.client_id)).json()["error"] == "invalid_client"
+    machine, _ = with_secret()
+    asked = {"response_type": "code", "client_id": machine.client_id, "redirect_uri": "https://a.example/"}
+    page = browser.get("/oauth/authorize", asked)
+    assert page.status_code == 400
+    assert "Location" not in page
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.requirement("AUTH-51")
+@pytest.mark.parametrize("end", ["client off", "user off", "user gone", "connection", "revoked", "moved"])
+def test_a_machines_tokens_end_with_what_they_stand_on(end: str, settings: Any) -> None:
+    client, secret = with_secret()
+    user = client.service_user
+    assert user is not None
+    header = basic(client.client_id, secret)
+    first, second = (ask({}, **header).json()["access_token"] for _ in range(2))
+    again, error = False, "unauthorized_client"
+    if end == "client off":
+        disable(client, actor=None)
+        error = "invalid_client"
+    elif end == "user off":
+        user.is_active = False
+        user.save()
+    elif end == "user gone":
+        user.delete()
+    elif end == "connection":
+        Connection.objects.update(revoked_at=timezone.now())
+        again = True
+    elif end == "moved":
+        settings.MCP = {**settings.MCP, "PUBLIC_URL": "http://127.0.0.1:9000"}
+        again = True
+    else:
+        wire = Browser(HTTP_HOST=HOST)
+        form = urlencode({"token": first})
+        assert wire.post("/oauth/revoke", form, content_type=FORM, **header).status_code == 200
+        again = True
+    assert find_principal(first) is None
+    # Of a machine that runs many times, one that stops must not end the others.
+    assert (find_principal(second) is not None) == (end == "revoked")
+    answer = ask({"resource": None}, **header)
+    assert (answer.status_code == 200) == again
+    if not again:
+        assert answer.json()["error"] == error
+    if end == "client off":
+        enable(client, actor=None)
+        assert ask({}, **header).status_code == 200
+
+
+@pytest.mark.requirement("AUTH-38", "AUTH-51")
+def test_a_token_is_revoked_by_its_own_machine_only() -> None:
+    client, other = with_key(), with_key(name="other")
+    token = by_assertion(signed(client.client_id)).json()["access_token"]
+    wire = Browser(HTTP_HOST=HOST)
+    for asks, ends in ((other, False), (client, True)):
+        form = {"token": token, "client_assertion": signed(asks.client_id), "client_assertion_type": TYPE}
+        assert wire.post("/oauth/revoke", urlencode(form), content_type=FORM).status_code == 200
+        assert (find_principal(token) is None) == ends
+
+
+@pytest.mark.requirement("AUTH-51")
+def test_metadata_tells_how_machines_prove_themselves() -> None:
+    told = Browser(HTTP_HOST=HOST).get("/.well-known/oauth-authorization-server").json()
+    assert "client_credentials" in told["grant_types_supported"]
+    methods = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
+    assert told["token_endpoint_auth_methods_supported"] == methods
+    assert told["token_endpoint_auth_signing_alg_values_supported"] == list(SIGNED_BY)
+    assert {"ES256", "RS256"} <= set(SIGNED_BY)
+    assert not [name for name in SIGNED_BY if name.startswith("HS") or name == "none"]
+
+
+def test_nothing_of_a_machine_is_stored_or_noted_as_it_is(caplog: Any) -> None:
+    client, secret = with_secret()
+    signing = with_key()
+    assertion = signed(signing.client_id)
+    token = ask({}, **basic(client.client_id, secret)).json()["access_token"]
+    other = by_assertion(assertion).json()["access_token"]
+    by_assertion(assertion)
+    ask({}, **basic(client.client_id, "wrong"))
+    models = (Client, Connection, AccessToken, UsedAssertion, AuditEvent, ServiceUser)
+    stored = str([row for model in models for row in model.objects.values()]) + caplog.text
+    for kept_nowhere in (secret, token, other, assertion, assertion.rpartition(".")[2]):
+        assert kept_nowhere not in stored
+    actions = list(AuditEvent.objects.order_by("pk").values_list("action", flat=True))
+    assert actions.count("oauth.machine_enter") == actions.count("oauth.machine_connect") == 2
+    assert actions.count("oauth.machine_refused") == 2
+
+
+def test_guesses_are_noted_once_a_minute() -> None:
+    client, _ = with_secret()
+    for _ in range(5):
+        assert ask({}, **basic(client.client_id, "wrong")).status_code == 401
+    assert AuditEvent.objects.filter(action="oauth.machine_refused").count() == 1
+
+
+@pytest.mark.requirement("AUTH-51")
+class TestServiceUsers:
+    """Users of machines cannot log in, in whatever way."""
+
+    def test_one_has_no_password_and_no_rights(self) -> None:
+        client, _ = with_secret()
+        user: Any = client.service_user
+        assert not user.has_usable_password()
+        assert (user.is_staff, user.is_superuser, user.get_all_permissions()) == (False, False, set())
+        assert ServiceUser.objects.filter(user=user).exists()
+
+    @pytest.mark.parametrize("door", ["/accounts/login/", "/admin/login/"])
+    def test_a_password_that_somebody_gave_it_opens_nothing(self, door: str) -> None:
+        client, _ = with_secret()
+        user: Any = client.service_user
+        user.set_password("a long enough password")
+        user.is_staff = True
+        user.save()
+        said = {"username": user.get_username(), "password": "a long enough password"}
+        wire = Browser(HTTP_HOST=HOST)
+        assert wire.post(door, said).status_code == 403
+        assert "_auth_user_id" not in wire.session
+        assert wire.get("/admin/").status_code == 302
+        assert AuditEvent.objects.filter(action="service_user.login_refused").count() == 1
+
+    def test_none_is_linked_with_somebody_of_an_identity_provider(self, settings: Any) -> None:
+        client, _ = with_secret()
+        settings.MCP = {**settings.MCP, "OAUTH_LINK_USERS": True}
+        name = str(client.service_user)
+        claims: Any = SimpleNamespace(username=name, issuer="https://id.example", subject="1")
+        assert people._namesake(claims) is None
+
+    def test_each_machine_has_its_own_whoever_has_the_name_already(self) -> None:
+        get_user_model().objects.create_user("Machine-Nightly")
+        names = [str(with_secret(name)[0].service_user) for name in ("nightly", "Nightly", "nightly")]
+        assert len({name.lower() for name in (*names, "machine-nightly")}) == 4
+
+    def test_a_login_by_another_way_is_refused_as_well(self) -> None:
+        client, _ = with_secret()
+        with pytest.raises(PermissionDenied):
+            Browser(HTTP_HOST=HOST).force_login(client.service_user)  # type: ignore[arg-type]
+
+
+def jwks(*keys: Any) -> str:
+    """A set."""
+    found = [
+        {**jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": f"k{number}"}
+        for number, key in enumerate(keys)
+    ]
+    return json.dumps({"keys": found})
+
+
+@pytest.mark.requirement("AUTH-51")
+class TestKeys:
+    """Keys that an administrator pastes, or that a machine lists."""
+
+    def test_a_set_of_keys_lets_a_machine_change_its_key(self) -> None:
+        client = with_key(jwks=jwks(P256, OTHER))
+        for key, kid in ((P256, "k0"), (OTHER, "k1"), (OTHER, None)):
+            headers = {"kid": kid} if kid else None
+            assert by_assertion(signed(client.client_id, key, headers=headers)).status_code == 200
+        wrong = signed(client.client_id, P256, headers={"kid": "k1"})
+        assert by_assertion(wrong).json()["error"] == "invalid_client"
+
+    @pytest.mark.parametrize(
+        ("said", "field"),
+        [
+            ({"jwks": ""}, "jwks"),
+            ({"jwks": "no key"}, "jwks"),
+            ({"jwks": "[]"}, "jwks"),
+            ({"jwks": '{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}'}, "jwks"),
+            ({"jwks": json.dumps(jwt.algorithms.ECAlgorithm.to_jwk(P256, as_dict=True))}, "jwks"),
+            ({"jwks": pem(rsa.generate_private_key(65537, 1024))}, "jwks"),
+            ({"jwks": "-----BEGIN PRIVATE KEY-----\nMC4C\n-----END PRIVATE KEY-----"}, "jwks"),
+            ({"jwks": "-----BEGIN PUBLIC KEY-----\nMC4C\n-----END PUBLIC KEY-----"}, "jwks"),
+            ({"jwks": jwks(*[P256] * 6)}, "jwks"),
+            ({"jwks": "x" * 17_000}, "jwks"),
+            ({"jwks_uri": "https://keys.example/jwks"}, "jwks"),
+            ({"jwks": "", "jwks_uri": "http://keys.example/jwks"}, "jwks_uri"),
+            ({"jwks": "", "jwks_uri": "https://me:pw@keys.example/"}, "jwks_uri"),
+            ({"jwks": "", "jwks_uri": "https://keys.example:99999/"}, "jwks_uri"),
+            ({"name": " "}, "name"),
+            ({"auth_method": "none"}, "token_auth_method"),
+            ({"scopes": ()}, "scopes"),
+            ({"scopes": ("everything",)}, "scopes"),
+        ],
+    )
+    def test_what_cannot_be_a_machine_is_refused_at_its_field(self, said: dict[str, Any], field: str) -> None:
+        whole = {"name": "m", "auth_method": "private_key_jwt", "scopes": ("mcp",), "jwks": pem(P256), **said}
+        with pytest.raises(ValidationError) as refused:
+            enter_machine(Machine(**whole), actor=None)
+        assert field in refused.value.message_dict
+        assert not Client.objects.exists()
+        assert not ServiceUser.objects.exists()
+
+    def test_keys_at_an_address_are_fetched_once_and_followed(self, monkeypatch: Any) -> None:
+        published, asked = [json.loads(jwks(P256))], []
+
+        async def fetched(url: str, policy: Any) -> Any:
+            asked.append((url, policy.max_redirects, policy.ports, policy.allow))
+            if isinstance(published[0], Exception):
+                raise published[0]
+            return SimpleNamespace(status=200, body=json.dumps(published[0]).encode())
+
+        monkeypatch.setattr("mcp_app.auth.external.provider.fetch", fetched)
+        client = with_key(jwks="", jwks_uri="https://keys.example/jwks")
+        for _ in range(3):
+            assert by_assertion(signed(client.client_id, headers={"kid": "k0"})).status_code == 200
+        assert asked == [("https://keys.example/jwks", 0, frozenset({443}), frozenset())]
+        for _ in range(3):  # Made-up keys have nothing fetched again at once.
+            unknown = signed(client.client_id, OTHER, headers={"kid": "made up"})
+            assert by_assertion(unknown).json()["error"] == "invalid_client"
+        assert len(asked) == 1
+
+    def test_while_its_keys_are_away_a_machine_is_told_to_come_again(self, monkeypatch: Any) -> None:
+        async def away(url: str, policy: Any) -> Any:
+            raise EgressError("no such host")
+
+        monkeypatch.setattr("mcp_app.auth.external.provider.fetch", away)
+        client = with_key(jwks="", jwks_uri="https://keys.example/jwks")
+        answer = by_assertion(signed(client.client_id))
+        assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+        assert answer["Retry-After"]
+
+    def test_an_address_in_a_private_network_is_not_asked(self) -> None:
+        client = with_key(jwks="", jwks_uri="https://127.0.0.1/jwks")
+        answer = by_assertion(signed(client.client_id))
+        assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+
+
+def test_what_is_over_is_removed_and_what_lives_stays() -> None:
+    client = with_key()
+    token = by_assertion(signed(client.client_id)).json()["access_token"]
+    Connection.objects.update(created_at=timezone.now() - timedelta(days=2))
+    upkeep.purge()
+    assert find_principal(token) is not None
+    assert UsedAssertion.objects.count() == 1
+    UsedAssertion.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    upkeep.purge()
+    assert not UsedAssertion.objects.exists()
+    assert not AccessToken.objects.exists()
+    assert Client.objects.filter(pk=client.pk).exists()
