@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('mcp_app', '0026_scopes_of_keys'),
+        ('mcp_app', '0028_notifications'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
