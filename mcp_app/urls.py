@@ -23,10 +23,12 @@ if apps.is_installed("django.contrib.admin"):
 
     from mcp_app.admin.finding.page import anything
     from mcp_app.admin.notifications.page import notifications
+    from mcp_app.admin.personal.seen import person
     from mcp_app.admin.personal.zone import zone
 
     urlpatterns += [
         path("find/", admin.site.admin_view(anything), name="mcp_find"),
+        path("people/<str:pk>/", admin.site.admin_view(person), name="mcp_person"),
         path("zone/", admin.site.admin_view(zone), name="mcp_zone"),
         path("notifications/", admin.site.admin_view(notifications), name="mcp_notifications"),
     ]

@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
@@ -20,6 +21,7 @@ from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.widgets import ScopesField
+from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.services import (
     NEVER_ENDS,
     USUAL_DAYS,
@@ -161,9 +163,11 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         self.message_user(request, f"The key {marked(key.name)} was revoked.", messages.SUCCESS)
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
-        """The button to revoke it, for who may."""
+        """The button to revoke it, and the page of what it sees, for who may."""
         button = {"address": "admin:mcp_app_apikey_revoke", "label": "Revoke this key"}
-        return {"revoking": button if self.has_revoke_permission(request) else None}
+        key = self.get_object(request, object_id) if may_view_people(request.user) else None
+        seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if key is not None else ""
+        return {"revoking": button if self.has_revoke_permission(request) else None, "seen_url": seen}
 
     shown_name = text_column("name", "name", ordering="name")
     owner = text_column("user", "user", ordering=login_name("user"))

@@ -12,6 +12,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
@@ -43,7 +44,8 @@ class FactorRemoval(ModelAdmin[Any]):
         user = self.get_object(request, object_id)
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
-        return {"second_factor": kept, "removable": removable}
+        seen = reverse("mcp_person", args=[user.pk]) if user is not None else ""
+        return {"second_factor": kept, "removable": removable, "seen_url": seen}
 
     @object_button("second-factor", "second_factor")
     def remove_second_factor(self, request: HttpRequest, user: Any) -> None:

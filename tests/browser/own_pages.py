@@ -17,8 +17,8 @@ from mcp_app.models import *
 for owner, name, text in (("root", "Slow today", "ms:>1s since:today"),
                           ("root", "w" * 80, "status:error " + "x" * 200),
                           ("viewer", "<script>pwned=1</script>", '"<script>pwned=1</script>"')):
-    SavedSearch.objects.create(user=get_user_model().objects.get(username=owner), name=name, text=text,
-                               shared=owner != "root")
+    SavedSearch.objects.get_or_create(user=get_user_model().objects.get(username=owner), name=name, text=text,
+                                      shared=owner != "root")
 tool, prompt, resource, key = Tool.objects, Prompt.objects, Resource.objects, ApiKey.objects
 print(json.dumps({
     "tool": [("code", tool.get(name="echo").pk), ("drift", tool.get(name="web_scrape").pk),
@@ -36,6 +36,7 @@ print(json.dumps({
              ("undecided", Call.objects.get(tool="discard").pk.hex),
              ("hostile-undecided", Call.objects.get(four_eyes=True).pk.hex)],
     "approval": [],
+    "person": get_user_model().objects.get(username="viewer").pk,
     "error": [(name, ErrorGroup.objects.filter(words__startswith=words).first().pk)
               for name, words in (("own", "Shelf"), ("hostile", "<script>"))],
     "auditevent": [("hostile", AuditEvent.objects.latest("pk").pk)],
@@ -46,6 +47,8 @@ print(json.dumps({
         "index": "/admin/",
         "index-week": "/admin/?range=week",
         "searches": "/admin/mcp_app/message/searches/",
+        "zone": "/zone/",
+        "seen": f"/people/{rows.pop('person')}/?kind=tool",
         "errors": "/admin/mcp_app/message/errors/?show=all",
         **{f"error-{name}": f"/admin/mcp_app/message/errors/{pk}/" for name, pk in rows.pop("error")},
         **{

@@ -20,6 +20,8 @@ from mcp_app import conf
 from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, subject_of
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
+from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.reasons import Giver, givers_of, holder_of, verdict
 from mcp_app.connect.address import ENDPOINT, connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.models import Message
@@ -95,7 +97,8 @@ class BenchAdmin(CallersPages):
         """Mint a token for the page's client, as oneself or as the user named ``user``."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        if self._tried(request, object_id) is None:
+        entry = self._tried(request, object_id)
+        if entry is None:
             return _failed("This entry is gone.", 404)
         model: Any = get_user_model()
         name = request.POST.get("user", "")
@@ -108,7 +111,14 @@ class BenchAdmin(CallersPages):
             return _failed("There is no such user.", 403)
         except PermissionDenied as refused:
             return _failed(str(refused), 403)
-        return JsonResponse({"token": token, "ends": ends, "user": user.get_username()})
+        # A client is told that there is no such entry; whoever tries it is told why.
+        found = verdict(entry, self.kind, holder_of(user), self._givers(request, entry))
+        why = "" if found.can else f"{marked(user.get_username())} cannot use it: {found.why}."
+        return JsonResponse({"token": token, "ends": ends, "user": user.get_username(), "why": why})
+
+    def _givers(self, request: HttpRequest, entry: Entry) -> list[Giver]:
+        """The groups to name, for who may see who is in them."""
+        return givers_of([entry.permission])[entry.permission] if may_view_people(request.user) else []
 
     def snippets_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The lines that make a run again elsewhere; the body is the request's method and params."""

@@ -16,8 +16,9 @@ from django.urls import URLPattern, path
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.auth.membership import group_of
-from mcp_app.auth.permissions import holders_of, may_view_people, rows_of
+from mcp_app.auth.permissions import holders_of, may_view_people
 from mcp_app.auth.principal_names import name_of
+from mcp_app.auth.reasons import Giver, Holder, givers_of, obstacle_of, verdict
 from mcp_app.text import marked
 
 PEOPLE_PER_PAGE: Final = 50
@@ -28,6 +29,7 @@ Entry = Any
 class Caller:
     """A person, whether they can use the entry, and why."""
 
+    key: str
     name: str
     can: bool
     why: str
@@ -36,6 +38,7 @@ class Caller:
 class CallersPages(ModelAdmin[Any]):
     """The page of callers, for every kind of entry."""
 
+    kind: ClassVar[str]
     key_field: ClassVar[str]
 
     def get_urls(self) -> list[URLPattern]:
@@ -57,16 +60,16 @@ class CallersPages(ModelAdmin[Any]):
             return self.not_there(request, object_id)
         asked = request.GET.get("q", "").strip()[:150]
         page = Paginator(people_named(asked), PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
-        groups = groups_with(entry.permission)
+        givers = givers_of([entry.permission])[entry.permission]
         context = {
             **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
             "rule": rule_of(entry),
             "obstacle": obstacle_of(entry),
-            "groups": [marked(group.name) for group in groups],
+            "groups": [marked(giver.name) for giver in givers],
             "asked": asked,
             "page": page,
-            "callers": _callers([*page], entry, groups),
+            "callers": _callers([*page], entry, self.kind, givers),
         }
         return TemplateResponse(request, "mcp_admin/callers.html", context)
 
@@ -81,21 +84,6 @@ def rule_of(entry: Entry) -> str:
     return f"those with the permission {marked(entry.permission)}"
 
 
-def obstacle_of(entry: Entry) -> str:
-    """Why nobody can use an entry at all; empty when some can."""
-    base = getattr(entry, "preset_of", None)
-    if entry.missing or (base is not None and base.missing):
-        return "the code that defined it is not installed"
-    return "" if entry.enabled else "it is disabled"
-
-
-def groups_with(permission: str) -> list[Group]:
-    """The groups that give a permission."""
-    if not permission:
-        return []
-    return list(Group.objects.filter(permissions__in=rows_of(permission)).order_by("name"))
-
-
 def people_named(asked: str) -> QuerySet[Any]:
     """Everybody, or those with this in their name."""
     model: Any = get_user_model()
@@ -105,31 +93,26 @@ def people_named(asked: str) -> QuerySet[Any]:
     return people.filter(**{f"{model.USERNAME_FIELD}__icontains": asked}) if asked else people
 
 
-def _callers(people: list[Any], entry: Entry, groups: list[Group]) -> list[Caller]:
+def _callers(people: list[Any], entry: Entry, kind: str, givers: list[Giver]) -> list[Caller]:
     """Each person; what is asked of the database does not grow with them."""
     obstacle = obstacle_of(entry)
     holders = holders_of(entry.permission, people) if entry.permission and not obstacle else set()
-    if holders and groups and hasattr(get_user_model(), "groups"):
-        giving = Group.objects.filter(pk__in=[group.pk for group in groups]).order_by("name")
+    if holders and givers and hasattr(get_user_model(), "groups"):
+        giving = Group.objects.filter(pk__in=[giver.key for giver in givers]).order_by("name")
         prefetch_related_objects(people, Prefetch("groups", giving, to_attr="giving_groups"))
-    had_by = ", ".join(group.name for group in groups)
+    found = [verdict(entry, kind, _holder(person, entry, holders), givers) for person in people]
     return [
-        Caller(marked(name_of(person)), *_verdict(person, entry, obstacle, holders, had_by))
-        for person in people
+        Caller(str(person.pk), marked(name_of(person)), *each)
+        for person, each in zip(people, found, strict=True)
     ]
 
 
-def _verdict(person: Any, entry: Entry, obstacle: str, holders: set[Any], had_by: str) -> tuple[bool, str]:
-    if obstacle:
-        return False, obstacle
-    if not person.is_active:
-        return False, "the account is not active"
-    if not entry.permission:
-        return True, "every caller can"
-    if getattr(person, "is_superuser", False):
-        return True, "superusers have every permission"
-    if person.pk in holders:
-        own = ", ".join(group.name for group in getattr(person, "giving_groups", ()))
-        return True, f"by the group {marked(own)}" if own else "own permission"
-    groups = f"; these groups have it: {marked(had_by)}" if had_by else ""
-    return False, f"lacks {marked(entry.permission)}{groups}"
+def _holder(person: Any, entry: Entry, holders: set[Any]) -> Holder:
+    """A person, as far as one permission goes."""
+    is_superuser = bool(getattr(person, "is_superuser", False))
+    return Holder(
+        {entry.permission} if is_superuser or person.pk in holders else (),
+        "" if person.is_active else "the account is not active",
+        is_superuser,
+        groups={group.pk for group in getattr(person, "giving_groups", ())},
+    )

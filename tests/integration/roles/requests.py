@@ -80,6 +80,8 @@ class Requests:
             "roll-back": lambda: (rows.gone if way.variant == "deleted" else rows.change)[model].pk,
             "draft": lambda: rows.draft[way.variant or "tool"].pk,
         }
+        if way.path == "/people/<id>/":
+            return way.path.replace("<id>", str(rows.user.pk))
         if "/searches/" in way.path:
             return way.path.replace("<id>", str(rows.search.pk))
         place = parts[-2] if parts[-2:-1] and parts[-1] == "<id>" else model

@@ -146,7 +146,13 @@ class Bench {
     return client;
   }
 
-  token(user) { return this.ask(this.data.tokenUrl, new URLSearchParams({ user })); }
+  async token(user) {
+    const given = await this.ask(this.data.tokenUrl, new URLSearchParams({ user }));
+    // A client is only told that there is no such entry.
+    if (given.why || this.refusal) this.say(given.why);
+    this.refusal = given.why;
+    return given;
+  }
 
   async ask(url, body) {
     const token = this.part("csrf").querySelector("input").value;

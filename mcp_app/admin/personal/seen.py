@@ -1,0 +1,147 @@
+"""Owns the page of what one person, or one API key, can use of the catalogue, and of all the rest why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from django.contrib import admin
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.principal_names import name_of
+from mcp_app.auth.reasons import NOT_PUBLISHED, Holder, givers_of, holder_of, holder_of_key, verdict
+from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
+from mcp_app.text import marked
+
+PER_PAGE: Final = 100
+# More entries than that are found by their names.
+MOST_READ: Final = 5_000
+# A kind: what it is called, its rows, and which field names one.
+KINDS: Final[dict[str, tuple[str, Any, str]]] = {
+    "tool": ("Tools", Tool, "name"),
+    "prompt": ("Prompts", Prompt, "name"),
+    "resource": ("Resources", Resource, "uri"),
+    "template": ("Resource templates", ResourceTemplate, "uri_template"),
+}
+SHOWN: Final = {"": "All", "no": "Not seen", "yes": "Seen"}
+
+
+class Seen(NamedTuple):
+    """One entry, whether it can be used, and why."""
+
+    name: str
+    url: str
+    can: bool
+    why: str
+
+
+class Choice(NamedTuple):
+    """Another part of the page."""
+
+    title: str
+    url: str
+    chosen: bool
+
+
+@require_safe
+def person(request: HttpRequest, pk: str) -> HttpResponse:
+    """What ``pk`` sees; ``?key=`` is a key of theirs, ``?kind=``, ``?show=`` and ``?q=`` narrow it."""
+    kinds = [kind for kind, (_, model, _) in KINDS.items() if _may_view(request, model)]
+    if not (may_view_people(request.user) and kinds):
+        raise PermissionDenied
+    user, key = _user(pk), _key(request, pk)
+    kind = request.GET.get("kind", "")
+    kind = kind if kind in kinds else kinds[0]
+    show = request.GET.get("show", "")
+    show = show if show in SHOWN else ""
+    asked = request.GET.get("q", "").replace("\x00", "").strip()[:150]
+    rows = list(_seen(kind, asked, holder_of_key(key) if key else holder_of(user)))
+    found = [row for row in rows if not show or row.can is (show == "yes")]
+    name = marked(name_of(user))
+    kept = {"key": str(key.pk) if key else "", "kind": kind, "show": show, "q": asked}
+    context: dict[str, Any] = {
+        **admin.site.each_context(request),
+        "title": f"What {name} sees" if key is None else f"What {name} sees with the key {marked(key.name)}",
+        "seen": sum(row.can for row in rows),
+        "of": len(rows),
+        "what": KINDS[kind][0].lower(),
+        "kinds": [_choice(KINDS[each][0], kept, each == kind, kind=each) for each in kinds],
+        "shows": [_choice(title, kept, each == show, show=each) for each, title in SHOWN.items()],
+        "page": Paginator(found, PER_PAGE).get_page(request.GET.get("p")),
+        "kept": {word: value for word, value in kept.items() if value},
+        "asked": asked,
+        "more": urlencode({word: value for word, value in kept.items() if value}),
+        "most": MOST_READ if len(rows) >= MOST_READ else 0,
+        "keys": _keys(request, pk, kept),
+    }
+    return TemplateResponse(request, "mcp_admin/seen.html", context)
+
+
+def _seen(kind: str, asked: str, holder: Holder) -> Iterator[Seen]:
+    """Each entry, and each that is a draft and no entry yet; a fixed number of queries."""
+    _, model, key = KINDS[kind]
+    named = Q(**{f"{key}__icontains": asked}) | Q(title__icontains=asked) if asked else Q()
+    columns = ["pk", key, "permission", "enabled", "missing", "source"]
+    rows = model.objects.filter(named)
+    if model is Tool:
+        rows = rows.select_related("preset_of")
+        columns += [f"preset_of__{name}" for name in ("name", "missing", "enabled")]
+    entries = list(rows.only(*columns).order_by(key)[:MOST_READ])
+    givers = givers_of({entry.permission for entry in entries})
+    for entry in entries:
+        found = verdict(entry, kind, holder, givers.get(entry.permission, ()))
+        url = reverse(f"admin:mcp_app_{model._meta.model_name}_change", args=[entry.pk])
+        yield Seen(marked(getattr(entry, key)), url, *found)
+    drafts = Draft.objects.filter(kind=kind, entry_id=None, key__icontains=asked).order_by("key")
+    for pk, name in drafts.values_list("pk", "key")[:PER_PAGE]:
+        yield Seen(marked(name), reverse("admin:mcp_app_draft_change", args=[pk]), False, NOT_PUBLISHED)
+
+
+def _may_view(request: HttpRequest, model: Any) -> bool:
+    return bool(admin.site.get_model_admin(model).has_view_permission(request))
+
+
+def _user(pk: str) -> Any:
+    model: Any = get_user_model()
+    try:
+        return model._default_manager.get(pk=pk)
+    except (model.DoesNotExist, ValidationError, ValueError, OverflowError):
+        raise Http404 from None
+
+
+def _key(request: HttpRequest, pk: str) -> ApiKey | None:
+    """The key that is asked for, which must be theirs."""
+    asked = request.GET.get("key", "")
+    if not asked:
+        return None
+    if not request.user.has_perm("mcp_app.view_apikey"):
+        raise PermissionDenied
+    if not (asked.isascii() and asked.isdigit() and len(asked) < 19):
+        raise Http404
+    found = ApiKey.objects.select_related("user").filter(pk=int(asked), user_id=pk).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def _keys(request: HttpRequest, pk: str, kept: dict[str, str]) -> list[Choice]:
+    """The person, and each of their newest keys, for who may see these."""
+    if not request.user.has_perm("mcp_app.view_apikey"):
+        return []
+    rows = ApiKey.objects.filter(user_id=pk).order_by("-pk").values_list("pk", "name")[:12]
+    keys = [_choice(f"Key {marked(name)}", kept, kept["key"] == str(key), key=str(key)) for key, name in rows]
+    return [_choice("The person", kept, not kept["key"], key=""), *keys] if keys else []
+
+
+def _choice(title: str, kept: dict[str, str], chosen: bool, **changed: str) -> Choice:
+    asked = {word: value for word, value in {**kept, **changed}.items() if value}
+    return Choice(title, "?" + urlencode(asked), chosen)

@@ -1,0 +1,124 @@
+"""Says whether somebody can use an entry of the catalogue, and why: one sentence, the same on every page."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Container, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from django.contrib.auth.models import Group
+from django.db.models import Q
+
+from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.principal import OWN, below
+from mcp_app.models import ApiKey, Source
+from mcp_app.protocol.scopes import ADMIN, needed, widened
+from mcp_app.text import marked
+
+NOT_PUBLISHED: Final = "not published: it is a draft"
+# What is asked for to use an entry of a kind.
+METHODS: Final = {
+    "tool": "tools/call",
+    "prompt": "prompts/get",
+    "resource": "resources/read",
+    "template": "resources/read",
+}
+Entry = Any
+
+
+class Verdict(NamedTuple):
+    """Whether somebody can use an entry, and why, or why not."""
+
+    can: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What decides for one person or key.
+
+    ``refused`` is why nothing can be used at all, ``scopes`` the ceiling of a key with all that it implies,
+    ``groups`` the keys of the groups somebody is in.
+    """
+
+    permissions: Container[str]
+    refused: str = ""
+    is_superuser: bool = False
+    scopes: frozenset[str] | None = None
+    groups: Container[Any] = frozenset()
+
+
+class Giver(NamedTuple):
+    """A group that gives a permission."""
+
+    key: Any
+    name: str
+
+
+def holder_of(user: Any) -> Holder:
+    """A person as they are now."""
+    groups = getattr(user, "groups", None)
+    return Holder(
+        permissions_of(user),
+        "" if user.is_active else "the account is not active",
+        bool(getattr(user, "is_superuser", False)),
+        groups=frozenset(groups.values_list("pk", flat=True)) if groups is not None else frozenset(),
+    )
+
+
+def holder_of_key(key: ApiKey) -> Holder:
+    """Whoever comes with a key: its user, below the key's scopes."""
+    own, scopes = holder_of(key.user), widened(key.scopes.split())
+    ended = "the key is revoked" if key.revoked_at else "" if key.usable else "the key has expired"
+    return Holder(below(scopes, own.permissions), ended or own.refused, own.is_superuser, scopes, own.groups)
+
+
+def obstacle_of(entry: Entry) -> str:
+    """Why nobody can use an entry at all, as the snapshot leaves it out; empty when some can."""
+    base = getattr(entry, "preset_of", None)
+    if entry.missing or (base is not None and base.missing):
+        return "the code that defined it is not installed"
+    if not entry.enabled:
+        return "it is disabled"
+    if base is not None and not base.enabled:
+        return f"the tool that it is a preset of, {marked(base.name)}, is disabled"
+    return "what other servers offer is not served" if entry.source == Source.UPSTREAM else ""
+
+
+def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:
+    """The groups that give each of the permissions, by name; asked for once, however many they are."""
+    asked = [permission.partition(".") for permission in set(permissions) if permission]
+    named = Q()
+    for label in {label for label, _, _ in asked}:
+        codenames = [codename for each, _, codename in asked if each == label]
+        named |= Q(permissions__content_type__app_label=label, permissions__codename__in=codenames)
+    found: dict[str, list[Giver]] = defaultdict(list)
+    if asked:
+        columns = ("permissions__content_type__app_label", "permissions__codename", "pk", "name")
+        for label, codename, pk, name in Group.objects.filter(named).order_by("name").values_list(*columns):
+            found[f"{label}.{codename}"].append(Giver(pk, name))
+    return found
+
+
+def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) -> Verdict:
+    """The first reason that decides; ``givers`` are the groups that give the entry's permission."""
+    if refused := obstacle_of(entry) or holder.refused:
+        return Verdict(False, refused)
+    scope = needed(METHODS[kind])
+    if holder.scopes is not None and scope not in holder.scopes:
+        return Verdict(False, f"the key lacks the scope {scope}")
+    permission = entry.permission
+    if not permission:
+        return Verdict(True, "every caller can")
+    if permission in holder.permissions:
+        if holder.is_superuser:
+            return Verdict(True, "superusers have every permission")
+        own = ", ".join(giver.name for giver in givers if giver.key in holder.groups)
+        return Verdict(True, f"by the group {marked(own)}" if own else "own permission")
+    if holder.scopes is not None and ADMIN not in holder.scopes and permission.startswith(OWN):
+        lacking = f"the key lacks the scope {ADMIN}, without which {marked(permission)} does not count"
+        return Verdict(False, lacking)
+    had_by = ", ".join(giver.name for giver in givers)
+    groups = f"; these groups have it: {marked(had_by)}" if had_by else ""
+    return Verdict(False, f"lacks {marked(permission)}{groups}")
