@@ -36,6 +36,12 @@
     }
   }
 
+  // On a narrow screen the zone alone is seen.
+  function label(into) {
+    made("span", { className: "mcp-zone-word", textContent: "Times: " }, into);
+    into.append(zone);
+  }
+
   function build() {
     for (const form of document.querySelectorAll("[data-zones]")) addButtons(form);
     const place = document.querySelector("#user-tools, #header-inner .ml-auto, #header-inner");
@@ -43,11 +49,11 @@
     const token = document.querySelector("[name=csrfmiddlewaretoken]");
     const address = told.get("address");
     if (!address || !token) {
-      made("span", { className: "mcp-zone mcp-dim", textContent: `Times: ${zone}` }, place);
+      label(made("span", { className: "mcp-zone mcp-dim" }, place));
       return;
     }
     const box = made("details", { className: "mcp-zone" }, place);
-    made("summary", { textContent: `Times: ${zone}` }, box);
+    label(made("summary", {}, box));
     const form = made("form", { method: "post", action: address }, box);
     made("input", { type: "hidden", name: "csrfmiddlewaretoken", value: token.value }, form);
     const next = made("input", { type: "hidden", name: "next" }, form);
