@@ -331,13 +331,11 @@ def see_why_somebody_cannot_use_a_tool(at: Operator) -> None:
     expect(row).to_contain_text("lacks auth.view_group")
 
 
-@task(5)
+@task(3)
 def see_what_a_person_does_not_see_and_why(at: Operator) -> None:
-    at.follow("Users", "eve", "What they see, and why not the rest", "Not seen")
+    at.follow("Users", "eve", "What they see, and why not the rest")
     row = at.page.locator("tr", has_text=f"secret_{at.mine}")
     expect(row).to_contain_text("lacks auth.view_group")
-    at.press(row.get_by_role("link"))
-    expect(at.page.locator("h1, title").filter(has_text=f"secret_{at.mine}").first).to_be_attached()
 
 
 @task(3)
