@@ -99,6 +99,13 @@ def _zone(_: HttpRequest) -> str:
     return zone_script()
 
 
+def _notices(_: HttpRequest) -> str:
+    """What notifies in the browser, on the skin's own pages, too."""
+    from mcp_app.admin.base import notices_script
+
+    return notices_script()
+
+
 UNFOLD: dict[str, Any] = {
     "ACCOUNT": {"navigation": _account},
     "SITE_TITLE": "MCP server",
@@ -107,7 +114,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
     # On the skin's own pages, too: a long word must not push any of them wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
-    "SCRIPTS": [_anything, _zone, lambda _: static("mcpsite/icons.js")],
+    "SCRIPTS": [_anything, _zone, _notices, lambda _: static("mcpsite/icons.js")],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

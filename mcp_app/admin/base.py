@@ -73,6 +73,14 @@ M = TypeVar("M", bound=Model)
 FOR_SLUGS = ("/urlify.js", "/prepopulate.js", "/xregexp.js", "/xregexp.min.js")
 
 
+def notices_script() -> str:
+    """The script that notifies in the browser, with where it listens; "" where the console is not served."""
+    try:
+        return f"{static('mcp_app/notices.js')}#{reverse('mcp_console:sessions')}ws"
+    except NoReverseMatch:
+        return ""
+
+
 def anything_script() -> str:
     """The script of the search for anything, with the address it asks; "" where that is not served."""
     try:
@@ -134,9 +142,8 @@ class ModelAdmin(SkinAdmin[M]):
     def media(self) -> Media:
         """The skin's files and ours; all local, and none that only a slug made of other fields would need."""
         own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
-        if address := anything_script():
-            own.append(format_html('<script src="{}"></script>', address))
-        own.append(format_html('<script src="{}"></script>', zone_script()))
+        addresses = filter(None, (notices_script(), anything_script(), zone_script()))
+        own += [format_html('<script src="{}"></script>', address) for address in addresses]
         # The lists of a Media are private, and nothing else says what is in it.
         theirs: Any = super().media
         scripts = [

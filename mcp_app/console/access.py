@@ -8,9 +8,12 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http.request import validate_host
 
+from mcp_app.notices.needs import PERMISSIONS
 from mcp_app.oauth.second_factor.gate import user_of_session
 
-MESSAGES, SESSIONS = "mcp_app.view_message", "mcp_app.view_session"
+MESSAGES, SESSIONS = ("mcp_app.view_message",), ("mcp_app.view_session",)
+# Of each kind of what waits for people, what it takes to deal with it.
+NEEDS = tuple(sorted({name for names in PERMISSIONS.values() for name in names[:1]}))
 
 
 def visitor(session_key: str) -> Any | None:
@@ -19,10 +22,10 @@ def visitor(session_key: str) -> Any | None:
     return user if user is not None and user.is_active and user.is_staff else None
 
 
-def may(session_key: str, permission: str) -> bool:
-    """Whether the visitor has a permission now."""
+def may(session_key: str, permissions: tuple[str, ...]) -> bool:
+    """Whether the visitor has one of these permissions now."""
     user = visitor(session_key)
-    return user is not None and bool(user.has_perm(permission))
+    return user is not None and any(user.has_perm(each) for each in permissions)
 
 
 def is_own_origin(headers: list[tuple[bytes, bytes]]) -> bool:

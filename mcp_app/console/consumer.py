@@ -12,15 +12,18 @@ from django.db import Error as DatabaseFault
 from django.utils import timezone
 
 from mcp_app.auth.time_zone import zone_of
-from mcp_app.console.access import MESSAGES, SESSIONS, may, visitor
+from mcp_app.console.access import MESSAGES, NEEDS, SESSIONS, may, visitor
 from mcp_app.console.feed import Feed
 from mcp_app.console.viewer import FRAME_SECONDS, Stalled, Viewer
 from mcp_app.database import aquery
+from mcp_app.notices.channels import waiting_for
 from mcp_app.sessions.searching.language import LONGEST, Search, parse
 from mcp_app.streams.base import StreamsError
 
 # How soon a right that was taken away, or a sign-out, ends the connection.
 CHECK_SECONDS = 10.0
+# How soon an open page says what has come to wait.
+NEEDS_SECONDS = 5.0
 LONGEST_MESSAGE = 2_048
 # What a page may say in a second: it confirms ten frames and changes its search now and then.
 MESSAGES_PER_SECOND = 40
@@ -46,7 +49,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """Accept users who may watch at all; each subscription is checked separately."""
         self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         try:
-            allowed = await self._may(SESSIONS) or await self._may(MESSAGES)
+            allowed = await self._may((*SESSIONS, *MESSAGES, *NEEDS))
         except DatabaseFault as error:
             log.warning("A viewer cannot be authenticated: %s", error)
             allowed = False
@@ -84,6 +87,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 len(search) <= LONGEST and len(session) <= 64
             ):
                 await self._begin(MESSAGES, search, session)
+            case {"watch": "needs"}:
+                await self._begin(NEEDS)
             case _:
                 await self._hang_up(NOT_UNDERSTOOD)
 
@@ -94,29 +99,34 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._said += 1
         return self._said > MESSAGES_PER_SECOND
 
-    async def _begin(self, permission: str, search: str = "", session: str = "") -> None:
+    async def _begin(self, permission: tuple[str, ...], search: str = "", session: str = "") -> None:
         try:
             await self._watch(permission, search, session)
         except (DatabaseFault, StreamsError) as error:
             log.warning("The console is not available now: %s", error)
             await self._hang_up(LATER)
 
-    async def _watch(self, permission: str, search: str = "", session: str = "") -> None:
+    async def _watch(self, permission: tuple[str, ...], search: str = "", session: str = "") -> None:
         if not await self._may(permission):
             await self._hang_up(NOT_ALLOWED)
             return
         self._permission = permission
         if permission == SESSIONS:
             self._viewer.watch_sessions()
-        else:
+        elif permission == MESSAGES:
             parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
-        await self._feed.join(self._viewer)
+        # What waits for people is in the database: nobody need read the log for it.
+        if permission != NEEDS:
+            await self._feed.join(self._viewer)
         # The page reads the history when it has this: everything later comes by itself.
-        self._viewer.tell("watching", search if permission == MESSAGES else "sessions")
+        watching = {SESSIONS: "sessions", NEEDS: "needs"}.get(permission, search)
+        self._viewer.tell("watching", watching)
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._check_on())]
+            if permission == NEEDS:
+                self._tasks.append(asyncio.create_task(self._look_on()))
 
     async def _send_on(self) -> None:
         try:
@@ -143,7 +153,20 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                 await self._hang_up(NOT_ALLOWED)
                 return
 
-    async def _may(self, permission: str) -> bool:
+    async def _look_on(self) -> None:
+        """Tell what waits for the visitor whenever that has changed."""
+        told: list[dict[str, str]] | None = None
+        while True:
+            try:
+                found = await aquery(_needs, self._key)
+                if found != told:
+                    self._viewer.tell("needs", {"all": found})
+                told = found
+            except DatabaseFault as error:
+                log.warning("What waits for viewers cannot be read: %s", error)
+            await asyncio.sleep(NEEDS_SECONDS)
+
+    async def _may(self, permission: tuple[str, ...]) -> bool:
         return await aquery(may, self._key, permission)
 
     async def _hang_up(self, code: int) -> None:
@@ -161,3 +184,9 @@ def _parsed(session_key: str, text: str) -> Search:
     """A search as its visitor means it: times that name no zone are in theirs."""
     with timezone.override(zone_of(visitor(session_key))):
         return parse(text)
+
+
+def _needs(session_key: str) -> list[dict[str, str]]:
+    """What waits for the visitor, of the kinds they chose to hear of in the browser."""
+    user = visitor(session_key)
+    return [] if user is None else waiting_for(user)

@@ -10,11 +10,20 @@ from django.db import transaction
 from mcp_app import database_clock
 from mcp_app.models import NotificationChannel, audit
 from mcp_app.notices import webhook
+from mcp_app.notices.needs import for_person, present
 
 
 def channels_of(user: Any) -> dict[str, NotificationChannel]:
     """What a person chose, by the way."""
     return {channel.way: channel for channel in NotificationChannel.objects.filter(user=user)}
+
+
+def waiting_for(user: Any) -> list[dict[str, str]]:
+    """What waits for a person now, of the kinds that their browser is to tell of."""
+    way = NotificationChannel.Way.BROWSER
+    kinds = NotificationChannel.objects.filter(user=user, way=way).values_list("kinds", flat=True).first()
+    needs = for_person(user, present(kinds)) if kinds else []
+    return [{"key": need.key, "text": need.text, "url": need.url} for need in needs]
 
 
 def choose(*, user: Any, way: str, kinds: Sequence[str], address: str = "", new_secret: bool = False) -> str:

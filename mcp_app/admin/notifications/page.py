@@ -13,6 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from mcp_app import conf
+from mcp_app.admin.base import notices_script
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
@@ -83,6 +84,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
         "form": form,
         "ways": [_way(way, form, chosen.get(way), request) for way in Way],
         "secret": secret,
+        "notices_url": notices_script(),
         "arguments": conf.get().notify_arguments,
     }
     return TemplateResponse(request, "mcp_admin/notifications.html", context)

@@ -24,6 +24,7 @@ WAYS = {way.variant: way for way in ways() if way.method == "WS"}
 SAID: dict[str, Any] = {
     "watch=sessions": {"watch": "sessions"},
     "watch=messages": {"watch": "messages", "search": "", "session": ""},
+    "watch=needs": {"watch": "needs"},
     "drawn": {"drawn": 0},
 }
 Open = Callable[[Asking], Page]

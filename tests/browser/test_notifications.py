@@ -1,0 +1,98 @@
+"""Notifications in the browser: switched on by a press, told by an open page, once, with the way to the call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.axe import seen
+from tests.browser.conftest import Visit, opened_pages, picture, sign_in
+from tests.live import LiveServer
+
+PAGE = "/notifications/"
+# What a browser with a person before it does: it asks, and shows. Headless ones have nobody to ask.
+PERSON = """
+window.shown = [];
+window.Notification = class extends EventTarget {
+  static permission = localStorage.getItem("permission") || "default";
+  static async requestPermission() {
+    localStorage.setItem("permission", "granted");
+    return Notification.permission = "granted";
+  }
+  constructor(title, options) {
+    super();
+    window.shown.push({ title, ...options, click: () => this.dispatchEvent(new Event("click")) });
+  }
+};
+"""
+WAITS = """
+from tests.admin_seed import undecided_call
+from mcp_app.models import Session
+from django.utils import timezone
+now = timezone.now()
+Session.objects.get_or_create(pk="e" * 32, defaults={"created_at": now, "last_seen_at": now})
+print(undecided_call("e" * 32, %d, tool="burn", arguments='{"all": "hunter2"}').pk)
+"""
+
+
+@pytest.fixture(scope="module")
+def server(two_processes: LiveServer) -> LiveServer:
+    """People at one process, clients at the other."""
+    return two_processes
+
+
+@pytest.fixture(scope="module")
+def open_page(chromium: Browser, server: LiveServer) -> Iterator[Visit]:
+    """Visit a signed-in page."""
+    base = f"http://127.0.0.1:{server.ports[0]}"
+    with opened_pages(chromium, base, {"root": sign_in(chromium, base, "root")}) as start:
+        yield start
+
+
+def _shown(page: Page) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.evaluate("window.shown")
+    return found
+
+
+def test_an_open_page_tells_of_a_call_that_waits_once_and_leads_to_it(
+    server: LiveServer, open_page: Visit
+) -> None:
+    visitor = open_page()
+    visitor.page.context.add_init_script(PERSON)
+    page = visitor.goto(PAGE)
+    page.locator("[data-way=browser]").get_by_label("calls that wait for approval").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("body")).to_contain_text("Your choice was stored.")
+    assert page.evaluate("Notification.permission") == "default"
+    page.get_by_role("button", name="Allow notifications in this browser").click()
+    expect(page.locator("[data-permission-words]")).to_have_text("On in this browser.")
+    visitor.goto("/admin/mcp_app/tool/")
+    other = page.context.new_page()
+    other.goto(page.url)
+    call = server.shell(WAITS % 1).strip()
+    page.wait_for_function("window.shown.length === 1")
+    [told] = _shown(page)
+    assert told["body"].endswith("asks for burn")
+    assert told["tag"] == f"call:{call}"
+    # One page of a browser tells; what was told is not told again.
+    assert _shown(other) == []
+    other.close()
+    page.evaluate("window.shown[0].click()")
+    page.wait_for_url(f"**/admin/mcp_app/call/{call}/change/")
+    expect(page.get_by_role("button", name="Approve")).to_be_visible()
+    assert visitor.trouble == []
+    server.shell("from mcp_app.models import Call; Call.objects.all().delete()")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_the_page_breaks_no_rule_of_access_and_fits(scheme: str, width: int, open_page: Visit) -> None:
+    visitor = open_page(scheme=scheme, width=width)
+    page = visitor.goto(PAGE)
+    visitor.drawn()
+    picture(page, f"notifications-{scheme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert seen(page) == []
+    assert visitor.trouble == []
