@@ -1,4 +1,4 @@
-"""Notifications in the browser: switched on by a press, told by an open page, once, with the way to the call."""
+"""Notifications in the browser: switched on by a press, told once by an open page, leading to the call."""
 
 from __future__ import annotations
 
