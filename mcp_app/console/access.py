@@ -11,7 +11,7 @@ from django.http.request import validate_host
 from mcp_app.notices.needs import PERMISSIONS
 from mcp_app.oauth.second_factor.gate import user_of_session
 
-MESSAGES, SESSIONS = ("mcp_app.view_message",), ("mcp_app.view_session",)
+MESSAGES, SESSIONS = "mcp_app.view_message", "mcp_app.view_session"
 # Of each kind of what waits for people, what it takes to deal with it.
 NEEDS = tuple(sorted({name for names in PERMISSIONS.values() for name in names[:1]}))
 

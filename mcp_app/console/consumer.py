@@ -39,7 +39,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         super().__init__()
         self._feed = feed
         self._viewer = Viewer()
-        self._permission = SESSIONS
+        self._permission: tuple[str, ...] = (SESSIONS,)
         self._tasks: list[asyncio.Task[None]] = []
         self._second = 0.0
         self._said = 0
@@ -49,7 +49,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         """Accept users who may watch at all; each subscription is checked separately."""
         self._key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
         try:
-            allowed = await self._may((*SESSIONS, *MESSAGES, *NEEDS))
+            allowed = await self._may((SESSIONS, MESSAGES, *NEEDS))
         except DatabaseFault as error:
             log.warning("A viewer cannot be authenticated: %s", error)
             allowed = False
@@ -82,11 +82,11 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             case {"drawn": int(frame)}:
                 self._viewer.drawn(frame)
             case {"watch": "sessions"}:
-                await self._begin(SESSIONS)
+                await self._begin((SESSIONS,))
             case {"watch": "messages", "search": str(search), "session": str(session)} if (
                 len(search) <= LONGEST and len(session) <= 64
             ):
-                await self._begin(MESSAGES, search, session)
+                await self._begin((MESSAGES,), search, session)
             case {"watch": "needs"}:
                 await self._begin(NEEDS)
             case _:
@@ -111,9 +111,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             await self._hang_up(NOT_ALLOWED)
             return
         self._permission = permission
-        if permission == SESSIONS:
+        if permission == (SESSIONS,):
             self._viewer.watch_sessions()
-        elif permission == MESSAGES:
+        elif permission == (MESSAGES,):
             parsed = await aquery(_parsed, self._key, search)
             self._viewer.watch_messages(parsed, session)
             self._viewer.tell("problems", list(parsed.problems))
@@ -121,7 +121,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         if permission != NEEDS:
             await self._feed.join(self._viewer)
         # The page reads the history when it has this: everything later comes by itself.
-        watching = {SESSIONS: "sessions", NEEDS: "needs"}.get(permission, search)
+        watching = {(SESSIONS,): "sessions", NEEDS: "needs"}.get(permission, search)
         self._viewer.tell("watching", watching)
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._check_on())]
