@@ -47,7 +47,7 @@ class ApiKeyForm(IssuedForm[ApiKey]):
     lifetime = forms.ChoiceField(
         choices=LIFETIMES,
         required=False,
-        label="expires",
+        label="Expires",
         widget=Select(),
         initial="90",
         help_text=NEVER_ENDS,
@@ -56,7 +56,7 @@ class ApiKeyForm(IssuedForm[ApiKey]):
     class Meta:
         model = ApiKey
         fields = ("user", "name", "expires_at")
-        labels = {"expires_at": "or at"}
+        labels = {"expires_at": "Or at"}
         help_texts = {"expires_at": "Instead of the choice above."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

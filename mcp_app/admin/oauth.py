@@ -55,7 +55,7 @@ WHO = [
 class ClientForm(IssuedForm[Client]):
     """What an administrator enters of a client that cannot register itself."""
 
-    who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="connects as", widget=Select())
+    who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="Connects as", widget=Select())
     scopes = ScopesField(
         initial=BASIC,
         required=False,
@@ -66,7 +66,7 @@ class ClientForm(IssuedForm[Client]):
         model = Client
         fields = ("name", "redirect_uris", "token_auth_method", "jwks", "jwks_uri")
         widgets: ClassVar[Any] = {"jwks": Textarea(attrs={"rows": 6, "spellcheck": "false"})}
-        labels: ClassVar[Any] = {"jwks": "public keys", "jwks_uri": "address of its keys"}
+        labels: ClassVar[Any] = {"jwks": "Public keys", "jwks_uri": "Address of its keys"}
         help_texts: ClassVar[Any] = {
             "redirect_uris": "Where answers may be sent: one address on each line. A machine needs none.",
             "token_auth_method": "How it proves itself when it asks for tokens.",
