@@ -22,6 +22,7 @@ from mcp_app.notices.needs import APPROVALS, DRAFTS, ERRORS
 from tests.admin_seed import Seed, undecided_call
 from tests.sinks import Mailbox, Posts, mail_server, web_server
 
+pytestmark = pytest.mark.postgres
 BACKEND = "django.core.mail.backends.smtp.EmailBackend"
 
 
