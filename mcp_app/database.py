@@ -8,6 +8,7 @@ one takes longer than most queries. Threads that run other people's code keep th
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import time
@@ -38,6 +39,8 @@ CLOSING_SECONDS = 3.0
 # A query that has waited longer for a thread is refused: its answer would be too late for the caller.
 QUEUE_SECONDS = 5.0
 
+log = logging.getLogger("mcp.database")
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -64,6 +67,19 @@ def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """As ``query``, for async code."""
     return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs)))
+
+
+def later(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Have ``function`` write what nobody waits for; if the database is away it is lost, as the log says."""
+    try:
+        _submit(partial(function, *args, **kwargs)).add_done_callback(_regret)
+    except OperationalError as away:
+        log.warning("Not written: %s", away)
+
+
+def _regret(done: Future[Any]) -> None:
+    if (error := done.exception()) is not None:
+        log.warning("Not written: %s", error)
 
 
 def is_silent() -> bool:

@@ -13,6 +13,7 @@ from django.db import DatabaseError
 
 from mcp_app import database, database_clock
 from mcp_app.auth.authentication import Authenticator
+from mcp_app.auth.external import principals
 from mcp_app.catalogue.serving import current_snapshot as catalogue
 from mcp_app.catalogue.serving.catalogue_refresher import Upkeep
 from mcp_app.conf import Settings
@@ -91,6 +92,7 @@ class Process(Services):
         self.log.before_flush.append(self._note_used_keys)
         self.metrics.gauges["running_calls"] = lambda: self.calls.running
         self.metrics.gauges["sessions"] = lambda: self.sessions.held
+        self.metrics.gauges["keys_age"] = principals.keys_age
 
     def _listen(self) -> None:
         """Hear what other processes broadcast."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.scope_refusals import note_refused
 from mcp_app.auth.site import requested
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Forbidden, Unauthorized
@@ -31,6 +32,7 @@ def unauthorized(message: str, error: str = "", metadata: str = "") -> Unauthori
 
 def insufficient(principal: Principal, scope: str, metadata: str = "") -> Forbidden:
     """A 403 for a credential that lacks ``scope``; it names all that the client should hold (AUTH-10)."""
+    note_refused(principal, scope)
     wanted = requested({scopes.MCP, scope, *(principal.scopes or ())})
     credential = "access token" if principal.api_key_id is None else "API key"
     words = f"The {credential} needs the scope {scope}."

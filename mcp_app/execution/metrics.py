@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from mcp_app.observability import tally
 from mcp_app.observability.counts import Counts, Increment
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.base import StreamsError
@@ -28,7 +29,7 @@ class Metrics:
     """
 
     def __init__(self, kind: str, streams: Streams, counts: Counts, log: MessageLog) -> None:
-        self.gauges: dict[str, Callable[[], int]] = {}
+        self.gauges: dict[str, Callable[[], int | None]] = {}
         self._streams = streams
         self._counts = counts
         self._log = log
@@ -58,7 +59,7 @@ class Metrics:
         async with self._reporting:
             if self._unconfirmed is None:
                 self._number += 1
-                self._unconfirmed = [*self._counts.take(), *self._lines_left_out()]
+                self._unconfirmed = [*self._counts.take(), *tally.take(), *self._lines_left_out()]
             try:
                 # With its former number, because it may have arrived the first time.
                 await self._streams.metrics.add(self._process, self._number, self._unconfirmed, self._state())

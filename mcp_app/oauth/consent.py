@@ -25,10 +25,12 @@ from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 from mcp_app import conf
 from mcp_app.auth.site import resource
 from mcp_app.oauth import documents, redirects
+from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
 from mcp_app.oauth.metadata import issuer, only_when_offered
 from mcp_app.oauth.models import Client
+from mcp_app.observability import tally
 from mcp_app.protocol import scopes
 
 WAITING: Final = "mcp_oauth_waiting"
@@ -210,7 +212,10 @@ def _answered(request: HttpRequest) -> HttpResponse:
     client = find_client(credentials["client_id"])
     if client is None or not client.redirect_uri_allowed(credentials["redirect_uri"]):
         raise Refused("The client was changed meanwhile. Start again in your client.")
-    if request.POST.get("decision") != "allow":
+    is_allowed = request.POST.get("decision") == "allow"
+    tally.note("oauth_consent", "allowed" if is_allowed else "denied")
+    if not is_allowed:
+        note_client(request.user, "oauth.deny", client, scope=scopes.in_order(found["scopes"]))
         denied = AccessDeniedError(state=credentials["state"])
         return _redirected(request, credentials["redirect_uri"], dict(denied.twotuples))
     try:

@@ -24,6 +24,7 @@ from mcp_app.egress.policy import EgressError, Policy
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.models import Client
 from mcp_app.oauth.registration import MAX_UNUSED, RegistrationRefused, kept, new_client
+from mcp_app.observability import tally
 
 POLICY: Final = Policy(
     ports=frozenset({443}),
@@ -69,12 +70,16 @@ def find_or_fetch(client_id: str, fetch: Fetch = fetch) -> Client | None:
     if known is not None and known.cimd_expires_at and known.cimd_expires_at > now:
         return known
     try:
-        return _stored(client_id, known, *_fetched(client_id, fetch))
+        client = _stored(client_id, known, *_fetched(client_id, fetch))
     except DocumentRefused:
         fetched_at = known.document_fetched_at if known is not None else None
         if fetched_at is not None and fetched_at > now - STALE:
+            tally.note("oauth_document", "stale")
             return known
+        tally.note("oauth_document", "refused")
         raise
+    tally.note("oauth_document", "ok")
+    return client
 
 
 def check_id(client_id: str) -> str:
@@ -158,6 +163,7 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
         raise DocumentRefused(str(error)) from None
     now = database_clock.utcnow()
     client = known or new_client(metadata, Client.RegistrationSource.CIMD, client_id=client_id)
+    before = client.name, client.redirect_uris
     client.name, client.redirect_uris = metadata.name, " ".join(metadata.redirect_uris)
     client.document_fetched_at, client.cimd_expires_at = now, now + timedelta(seconds=fresh)
     if known is None:
@@ -169,6 +175,8 @@ def _stored(client_id: str, known: Client | None, said: dict[str, Any], fresh: i
             client.save()
             if known is None:
                 note_client(None, "oauth.client_register", client)
+            elif before != (client.name, client.redirect_uris):
+                note_client(None, "oauth.client_change", client, before=list(before))
     except IntegrityError:  # Two people came with the same new client at once.
         client = Client.objects.get(client_id=client_id)
     return client

@@ -17,10 +17,13 @@ from mcp_app.oauth.grants import core
 from mcp_app.oauth.machines import proving
 from mcp_app.oauth.metadata import for_programs
 from mcp_app.oauth.registration import RegistrationRefused
+from mcp_app.observability import tally
+from mcp_app.observability.counts import OTHER
 from mcp_app.protocol.errors import Unavailable
 
 MAX_FORM = 16 * 1024
 FORM = "application/x-www-form-urlencoded"
+GRANTS = ("authorization_code", "refresh_token", "client_credentials")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -28,7 +31,9 @@ NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 @sensitive_post_parameters()
 def token(request: HttpRequest) -> HttpResponse:
     """Exchange a code, or refresh. In one transaction: of many at once one is first, the others see it."""
-    return _asked(request, core.create_token_response)
+    response = _asked(request, core.create_token_response)
+    tally.note("oauth_token", f"{_grant(request)} {_result(response)}")
+    return response
 
 
 @for_programs("POST")
@@ -49,12 +54,14 @@ def register(request: HttpRequest) -> HttpResponse:
             raise RegistrationRefused("invalid_client_metadata", "The body is too large.", 413)
         client, secret = registration.register(registration.read(body), request.META.get("REMOTE_ADDR", ""))
     except RegistrationRefused as refused:
+        tally.note("oauth_registration", "refused")
         response = _error(refused.code, str(refused), refused.status)
         if refused.wait:
             response["Retry-After"] = str(refused.wait)
         return response
     except OperationalError:
         return _away()
+    tally.note("oauth_registration", "ok")
     return JsonResponse(registration.answer(client, secret), status=201, headers=NO_STORE)
 
 
@@ -83,6 +90,22 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
     if status == 401:
         response["WWW-Authenticate"] = 'Basic realm="oauth"'
     return response
+
+
+def _grant(request: HttpRequest) -> str:
+    named = request.POST.get("grant_type", "") if _is_form(request) else ""
+    return named if named in GRANTS else OTHER
+
+
+def _is_form(request: HttpRequest) -> bool:
+    return request.content_type == FORM and _body(request, MAX_FORM) is not None and _readable(request)
+
+
+def _result(response: HttpResponse) -> str:
+    """``ok``, or the error that was answered: one of the words of OAuth."""
+    if response.status_code == 200:
+        return "ok"
+    return str(orjson.loads(response.content or b"{}").get("error", OTHER))
 
 
 def _body(request: HttpRequest, most: int) -> bytes | None:

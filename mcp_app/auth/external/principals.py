@@ -62,6 +62,12 @@ def prepare() -> None:
         held.keys.arriving(None)
 
 
+def keys_age() -> int | None:
+    """How many seconds ago this process fetched the provider's keys; None without keys, or a provider."""
+    age = held.keys.state()[1] if (held := _held) is not None else None
+    return None if age is None else int(age)
+
+
 def verification() -> Verification | None:
     """What verifies the provider's tokens in this process; None without a provider."""
     global _held  # noqa: PLW0603 - one for the process, as long as its settings are the same

@@ -31,6 +31,14 @@ GAUGES = {
     "open_streams": ("mcp_open_event_streams", "Event streams that clients hold open"),
     "sessions": ("mcp_sessions_in_memory", "Sessions that processes have in memory; one may be in several"),
 }
+# What ``observability.tally`` counts: the name, what it means, the labels.
+RARE = {
+    "oauth_registration": ("mcp_oauth_registrations", "Registrations of OAuth clients", "result"),
+    "oauth_consent": ("mcp_oauth_consents", "Clients that people allowed or denied", "result"),
+    "oauth_token": ("mcp_oauth_token_requests", "Requests for OAuth tokens", "grant", "result"),
+    "oauth_document": ("mcp_oauth_document_fetches", "Fetches of clients' documents", "result"),
+    "oauth_scope_refused": ("mcp_oauth_scope_refusals", "Requests that lacked a scope", "scope"),
+}
 
 
 class Families(Collector):
@@ -84,10 +92,19 @@ def _counted(counts: dict[str, list[tuple[str, str, int]]]) -> Iterator[Metric]:
             family.add_metric((name, outcome), count)
         yield family
     yield _durations(counts)
+    yield from _rare(counts)
     left_out = sum(count for *_, count in counts.get("left_out", ()))
     yield CounterMetricFamily(
         "mcp_message_log_lines_left_out", "Messages not logged because too many waited", value=left_out
     )
+
+
+def _rare(counts: dict[str, list[tuple[str, str, int]]]) -> Iterator[Metric]:
+    for kind, (family_name, meaning, *labels) in RARE.items():
+        family = CounterMetricFamily(family_name, meaning, labels=labels)
+        for *words, count in counts.get(kind, ()):
+            family.add_metric(words[-len(labels) :], count)
+        yield family
 
 
 def _durations(counts: dict[str, list[tuple[str, str, int]]]) -> Metric:
@@ -114,6 +131,11 @@ def _processes(states: list[dict[str, Any]]) -> Iterator[Metric]:
             if key in each:
                 summed[each["kind"]] += each[key]
         yield _gauges(name, meaning, "kind", summed)
+    ages = [each["keys_age"] for each in states if each.get("keys_age") is not None]
+    if ages:
+        yield _gauge(
+            "mcp_identity_provider_keys_age_seconds", "Age of the provider's keys, the oldest", max(ages)
+        )
     each_process = ("kind", "process")
     started = GaugeMetricFamily(
         "mcp_process_start_time_seconds", "When a process started (Unix time)", labels=each_process

@@ -76,6 +76,21 @@ def test_figures_of_processes_are_added_up_by_kind() -> None:
     assert ("mcp_process_resident_memory_bytes", ("worker", "host:3")) not in found
 
 
+def test_what_is_counted_of_oauth_has_its_labels() -> None:
+    counts = {
+        "oauth_token refresh_token ok": 3,
+        "oauth_token other unsupported_grant_type": 1,
+        "oauth_registration ok": 2,
+        "oauth_scope_refused mcp:admin": 4,
+    }
+    found = samples(Readings(totals=Totals(counts, {"a": state(keys_age=5), "b": state(keys_age=None)})))
+    assert found["mcp_oauth_token_requests_total", ("refresh_token", "ok")] == 3
+    assert found["mcp_oauth_token_requests_total", ("other", "unsupported_grant_type")] == 1
+    assert found["mcp_oauth_registrations_total", ("ok",)] == 2
+    assert found["mcp_oauth_scope_refusals_total", ("mcp:admin",)] == 4
+    assert found["mcp_identity_provider_keys_age_seconds", ()] == 5
+
+
 def test_queues_beyond_a_hundred_are_one() -> None:
     found = samples(Readings(jobs={f"queue-{number}": 1 for number in range(150)}))
     jobs = {labels: value for (name, labels), value in found.items() if name == "mcp_jobs_waiting"}

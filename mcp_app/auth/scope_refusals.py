@@ -1,0 +1,48 @@
+"""Notes which credentials were refused for a scope that they lack, in counts and in the audit trail.
+
+A client may ask again and again for what it is refused; each process notes the same refusal once an hour.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+
+from mcp_app import database
+from mcp_app.auth.principal import Principal
+from mcp_app.models import audit
+from mcp_app.observability import tally
+
+NOTED_SECONDS: Final = 3_600.0
+REMEMBERED: Final = 1_000
+
+_noting = threading.Lock()
+_noted: dict[tuple[str, str], float] = {}
+
+
+def note_refused(principal: Principal, scope: str) -> None:
+    """A credential lacks ``scope``; waits for nothing."""
+    tally.note("oauth_scope_refused", scope)
+    now, key = time.monotonic(), (principal.key, scope)
+    with _noting:
+        if now < _noted.get(key, 0.0):
+            return
+        if len(_noted) >= REMEMBERED:
+            _noted.clear()
+        _noted[key] = now + NOTED_SECONDS
+    database.later(_record, principal, scope)
+
+
+def _record(principal: Principal, scope: str) -> None:
+    users: Any = get_user_model()._default_manager
+    known = principal.user_id is not None
+    audit(
+        actor=users.filter(pk=str(principal.user_id)).first() if known else None,
+        action="oauth.scope_refused",
+        object_kind="scope",
+        object_key=scope,
+        detail={"principal": principal.key, "held": sorted(principal.scopes or ())},
+    )
