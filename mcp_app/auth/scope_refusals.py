@@ -13,7 +13,7 @@ from django.contrib.auth import get_user_model
 
 from mcp_app import database
 from mcp_app.auth.principal import Principal
-from mcp_app.models import audit
+from mcp_app.models.audit import audit
 from mcp_app.observability import tally
 
 NOTED_SECONDS: Final = 3_600.0
