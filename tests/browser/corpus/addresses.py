@@ -9,9 +9,13 @@ from typing import Any
 from django.urls import URLPattern, get_resolver
 
 # What has an address and shows nothing: why, and which addresses that is.
-_NO_HANDS = "session|message|auditevent|call|approval|draft"
+_NO_HANDS = "externalidentity|session|message|auditevent|call|approval|draft"
 NO_PAGE = {
-    "a redirect": "None|admin:view_on_site|admin:logout",
+    "a redirect": "None|admin:view_on_site|admin:logout|mcp_person",
+    "served where people log in, with tests of their own": (
+        r"mcp_oauth:(apps|authorize|company_\w+|login|logout|second_factor_\w+)"
+    ),
+    "answers programs": "mcp_oauth:(metadata|register|revoke|token)",
     "the sign-in, which has a test of its own": "admin:login",
     "JSON or a script for pages": (
         r"admin:(autocomplete|jsi18n|mcp_app_\w+_(live|try_token|try_snippets|try_run))"
@@ -19,13 +23,22 @@ NO_PAGE = {
     "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
     "acts on a POST": (
         r"admin:mcp_app_\w+_(switch|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
+        r"|admin:mcp_app_message_search_(delete|rename|share)|admin:auth_user_second-factor"
+        r"|admin:mcp_oauth_(client_(enable|disable)|connection_end)"
     ),
     "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
-    "nobody may add by hand": f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add",
-    "never deleted by hand": f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete",
-    "has an empty history": f"admin:mcp_app_(apikey|{_NO_HANDS})_history",
+    "nobody may add by hand": (
+        f"admin:mcp_app_(resourcetemplate|{_NO_HANDS})_add|admin:mcp_oauth_connection_add"
+    ),
+    "never deleted by hand": (
+        f"admin:mcp_app_(resourcetemplate|apikey|{_NO_HANDS})_delete"
+        "|admin:mcp_oauth_(client|connection)_delete"
+    ),
+    "has an empty history": (
+        f"admin:mcp_app_(apikey|{_NO_HANDS})_history|admin:mcp_oauth_(client|connection)_history"
+    ),
     "answers pages and programs in JSON": (
-        r"mcp_console:(\w+_now|lines|message|cancel|end)|mcp_api:(?!docs).*"
+        r"mcp_console:(\w+_now|names|lines|message|cancel|end)|mcp_api:(?!docs).*"
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.urls import reverse
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Visitor
@@ -139,10 +140,18 @@ def _first() -> Iterator[Stop]:
         yield Stop(f"unknown-{model}", f"{ADMIN}/{model}/{SOUGHT}/change/", "query.search")
     yield Stop("password", "/admin/password_change/")
     yield Stop("password-done", "/admin/password_change/done/")
+    for model in ("mcp_app/externalidentity", "mcp_oauth/client", "mcp_oauth/connection"):
+        name = model.rpartition("/")[2]
+        yield Stop(f"{name}-list", f"/admin/{model}/")
+        yield Stop(f"unknown-{name}", f"/admin/{model}/{SOUGHT}/change/", "query.search")
+    yield Stop("client-add", "/admin/mcp_oauth/client/add/")
+    for page in ("mcp_find", "mcp_notifications", "mcp_zone"):
+        yield Stop(page, f"{reverse(page)}?q={SOUGHT}")
     yield Stop("doctor", f"{ADMIN}/doctor/")
     yield Stop("doctor-result", f"{ADMIN}/doctor/", "key.name", _examined)
     yield Stop("import", f"{ADMIN}/tool/import/")
     yield Stop("api-docs", "/api/docs/", "", _api)
+    yield Stop("second-factor", "/accounts/second-factor/")
     yield Stop("connect", "/connect/")
 
 
@@ -191,6 +200,8 @@ def _entries(keys: dict[str, Any]) -> Iterator[Stop]:
         yield Stop(f"{kind}-deleted", f"{ADMIN}/{model}/deleted/")
         if kind != "template":
             yield Stop(f"{kind}-add", f"{ADMIN}/{model}/add/")
+        callers = f"{ADMIN}/{model}/{keys[f'{kind}_{next(iter(named))}']}/callers/"
+        yield Stop(f"{kind}-callers", f"{callers}?q={SOUGHT}")
         for name, shown in named.items():
             yield Stop(f"{kind}-{name}", f"{ADMIN}/{model}/{keys[f'{kind}_{name}']}/change/", shown)
             if name in ("planted", "upstream", "code"):
@@ -319,6 +330,10 @@ def _traffic(keys: dict[str, Any]) -> Iterator[Stop]:
         f"{ADMIN}/message/{keys['message_live']}/change/",
         "request.id request.argument_key request.argument_value request.traceparent error.text",
     )
+    for page in ("figures", "errors", "searches"):
+        yield Stop(page, f"{ADMIN}/message/{page}/?range=week&show=all")
+    yield Stop("unknown-error", f"{ADMIN}/message/errors/{'0' * 32}/")
+    yield Stop("unknown-saved-search", f"{ADMIN}/message/searches/0/")
     yield from _calls(keys)
     yield Stop("audit-list", f"{ADMIN}/auditevent/", "audit.actor audit.action audit.key user.name")
     yield Stop(
