@@ -21,7 +21,7 @@ from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.widgets import ScopesField
-from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.services import (
     NEVER_ENDS,
     USUAL_DAYS,
@@ -165,7 +165,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to revoke it, and the page of what it sees, for who may."""
         button = {"address": "admin:mcp_app_apikey_revoke", "label": "Revoke this key"}
-        key = self.get_object(request, object_id) if may_view_people(request.user) else None
+        key = self.get_object(request, object_id) if may_ask(request.user) else None
         seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if key is not None else ""
         return {"revoking": button if self.has_revoke_permission(request) else None, "seen_url": seen}
 

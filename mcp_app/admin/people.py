@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
 from mcp_app.admin.markup import badge
+from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.site import second_factor_lacks
 from mcp_app.oauth.second_factor.gate import has_factor
 from mcp_app.text import marked
@@ -44,7 +45,7 @@ class FactorRemoval(ModelAdmin[Any]):
         user = self.get_object(request, object_id)
         kept = user is not None and has_factor(user)
         removable = kept and not second_factor_lacks() and self.has_second_factor_permission(request)
-        seen = reverse("mcp_person", args=[user.pk]) if user is not None else ""
+        seen = reverse("mcp_person", args=[user.pk]) if user is not None and may_ask(request.user) else ""
         return {"second_factor": kept, "removable": removable, "seen_url": seen}
 
     @object_button("second-factor", "second_factor")

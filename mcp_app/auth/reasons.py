@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
-from mcp_app.auth.permissions import permissions_of
+from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN, below
 from mcp_app.models import ApiKey, Source
 from mcp_app.protocol.scopes import ADMIN, needed, widened
@@ -54,6 +54,13 @@ class Giver(NamedTuple):
 
     key: Any
     name: str
+
+
+def may_ask(user: Any) -> bool:
+    """Whether somebody may be told what others see: they may look at people, and at some kind of entry."""
+    kinds = ("tool", "prompt", "resource", "resourcetemplate")
+    looks = (f"mcp_app.{action}_{kind}" for action in ("view", "change") for kind in kinds)
+    return may_view_people(user) and any(map(user.has_perm, looks))
 
 
 def holder_of(user: Any) -> Holder:
