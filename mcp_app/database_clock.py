@@ -12,14 +12,15 @@ from functools import cache, lru_cache
 from typing import Any
 
 from django.db import connection
-from django.db.models import DurationField, ExpressionWrapper, Value
+from django.db.models import DurationField, ExpressionWrapper, Func, Value
 from django.db.models.functions import Now
 from django.db.models.sql import Query
 
 from mcp_app.aware_times import AwareDateTimeField, parameter
 
-# Django gives SQLite's time with three digits and stores times with six, and SQLite compares them as text. A
-# sum with a duration, be it 0, is always written as Django stores it.
+# SQLite compares times as text, and Django stores them with six digits, of which SQLite's clock has three.
+# Django's own sum of a time and a duration would be a function in Python, called for each of them.
+_SQLITE = "STRFTIME('%%%%Y-%%%%m-%%%%d %%%%H:%%%%M:%%%%f000', 'NOW', %(expressions)s)"
 
 # Clocks that are kept by NTP differ by less, and asking takes a while, too.
 NOTICED_SECONDS = 0.5
@@ -30,6 +31,8 @@ def now(plus: float = 0.0) -> Any:
 
     When the statement begins, not its transaction: transactions may be long.
     """
+    if connection.vendor == "sqlite":
+        return Func(Value(_modifier(plus)), template=_SQLITE, output_field=AwareDateTimeField())
     later = Now() + Value(timedelta(seconds=plus), output_field=DurationField())
     return ExpressionWrapper(later, output_field=AwareDateTimeField())
 
@@ -76,13 +79,20 @@ def in_sql() -> str:
 
 def seconds(plus: float | None) -> Any:
     """The parameter of ``in_sql``; None gives NULL."""
-    return _duration(connection.vendor, plus)
+    return _later(connection.vendor, plus)
 
 
 @lru_cache(maxsize=64)
-def _duration(_vendor: str, plus: float | None) -> Any:
-    later = None if plus is None else timedelta(seconds=plus)
-    return DurationField().get_db_prep_value(later, connection)
+def _later(vendor: str, plus: float | None) -> Any:
+    if plus is None:
+        return None
+    if vendor == "sqlite":
+        return _modifier(plus)
+    return DurationField().get_db_prep_value(timedelta(seconds=plus), connection)
+
+
+def _modifier(plus: float) -> str:
+    return f"{plus:+.3f} seconds"
 
 
 def moment(said: Any) -> datetime:

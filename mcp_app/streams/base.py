@@ -131,9 +131,12 @@ class EventLog(Protocol):
         """
         ...
 
-    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
+    async def open(
+        self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
+    ) -> Position:
         """Create the stream when absent and return the position before its first event (offset 0).
 
+        ``session_fields`` are set in the session by the same step, as ``SessionStore.update`` does.
         Raises StreamFinished when the session ended.
         """
         ...

@@ -75,6 +75,7 @@ class Streams:
         hub = RedisHub(url, batch, channels, log.heads, slow_poll=limits.slow_poll)
         # Readers that found Redis away look again as soon as it can answer them.
         batch.on_up = hub.watchers.wake_all
+        batch.on_close = kept.tell_notes
         return cls(
             log=log,
             hub=hub,
@@ -104,6 +105,7 @@ class Streams:
             is_ended=sessions.is_ended,
             principal_of=sessions.principal_of,
             tombstones_of=sessions.tombstones_of,
+            set_fields=sessions.set_fields,
             clock=clock,
         )
         requests = MemoryRequests(hub, is_ended=sessions.is_ended, clock=clock)

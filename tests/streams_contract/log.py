@@ -269,3 +269,13 @@ async def test_a_name_that_could_forge_a_key_is_refused(streams: Streams, sessio
 async def test_appending_the_final_event_is_left_to_finish(streams: Streams) -> None:
     with pytest.raises(ValueError, match="finish"):
         await streams.log.append("s", "a", b"", kind="final")
+
+
+async def test_opening_sets_fields_of_its_session_and_creates_none(streams: Streams) -> None:
+    await streams.sessions.create("s", {"principal": "user:1"}, 60)
+    await streams.log.open("s", "a", session_fields={"calls": "1"})
+    assert await streams.sessions.load("s") == {"principal": "user:1", "calls": "1"}
+    await streams.log.open("unknown", "a", session_fields={"calls": "1"})
+    assert await streams.sessions.load("unknown") is None
+    with pytest.raises(ValueError, match="ended"):
+        await streams.log.open("s", "b", session_fields={"ended": "1"})

@@ -77,9 +77,8 @@ class Background:
             if present is None:
                 raise
             return await self._attached(present, new)
-        position, _ = await asyncio.gather(
-            self._streams.log.open(new.session_id, new.stream, owner=new.principal),
-            self._streams.sessions.update(new.session_id, {HAD_CALLS: "1"}),
+        position = await self._streams.log.open(
+            new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
         try:
             call, is_new = await _ask(_accept, new, self._backlog, self._most_waiting)

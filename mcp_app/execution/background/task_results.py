@@ -30,8 +30,7 @@ class TaskResults:
         """
         await admit(self._streams, call.principal)
         wait = Wait(call.id, session_id, request_id, task_waits.PREFIX + secrets.token_hex(9))
-        position = await self._streams.log.open(session_id, wait.stream)
-        await self._streams.sessions.update(session_id, {HAD_CALLS: "1"})
+        position = await self._streams.log.open(session_id, wait.stream, session_fields={HAD_CALLS: "1"})
         for given_up in await aquery(task_waits.begin, wait):
             await core_tasks.end(self._streams, given_up)
         await core_tasks.tell_waits(self._streams, call.id, self._message_log)

@@ -13,7 +13,7 @@ from mcp_app import conf
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import Endpoint, sync_client
 from mcp_app.streams.connections.keys import EVERYONE, KEPT, Channels, places_key, session_keys
-from mcp_app.streams.stores.storage_quota import tombstone
+from mcp_app.streams.stores.storage_quota import account, tombstone
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def end_session(session: str, reason: str) -> None:
         )
         principal, streams = found[0].decode(), found[1]
         gone = [f"{session}/{stream.decode()}" for stream in streams]
-        client.eval(scripts.KEPT.source, len(KEPT), *KEPT, "", "0", "", "0", "0", *gone)
+        client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, account(gone=gone)))
         if principal:
             client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, tombstone(principal, seconds)))
             client.zrem(places_key(f"sessions/{principal}"), session)

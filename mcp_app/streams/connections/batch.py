@@ -70,6 +70,7 @@ class Batch:
         self._late = False
         self._loop: asyncio.AbstractEventLoop
         self.on_up: Callable[[], None] = lambda: None
+        self.on_close: Callable[[], None] = lambda: None  # the last moment to tell something
 
     @property
     def is_up(self) -> bool:
@@ -83,6 +84,7 @@ class Batch:
 
     async def close(self) -> None:
         """Fail what is still waiting, but for what nobody waits for, and close the connection."""
+        self.on_close()
         if self._telling:
             self._leave()
             await asyncio.wait(self._telling, timeout=TELL_SECONDS)

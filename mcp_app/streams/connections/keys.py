@@ -106,6 +106,13 @@ def stream_keys(session: str, stream: str) -> StreamKeys:
     return StreamKeys(f"{keys.base}stream:{stream}", f"{keys.base}meta:{stream}", keys.members, keys.session)
 
 
+def field_arguments(fields: dict[str, str]) -> list[str]:
+    """The fields of a session as a script takes them; raises ValueError for what no session may have."""
+    if not fields or "ended" in fields:
+        raise ValueError("A session needs at least one field, and none may be called 'ended'.")
+    return [part for pair in fields.items() for part in pair]
+
+
 def request_key(session: str, request_id: str) -> str:
     """The key of a request to the client; raises BadName."""
     if not _REQUEST.fullmatch(request_id):

@@ -109,6 +109,10 @@ def _none(_: str) -> int:
     return 0
 
 
+def _no_fields(_: str, __: dict[str, str]) -> None:
+    pass
+
+
 class MemoryLog:
     """``base.EventLog`` and ``base.Kept`` within one process; ``clock`` gives seconds that never go back."""
 
@@ -120,10 +124,12 @@ class MemoryLog:
         is_ended: Callable[[str], bool] = _no_session_ended,
         principal_of: Callable[[str], str] = _nobody,
         tombstones_of: Callable[[str], int] = _none,
+        set_fields: Callable[[str, dict[str, str]], object] = _no_fields,
         clock: Clock = time.monotonic,
     ) -> None:
         self._hub, self._is_ended, self._clock = hub, is_ended, clock
         self._principal_of, self._tombstones_of = principal_of, tombstones_of
+        self._set_fields = set_fields
         self.limits = limits
         self._streams: dict[str, dict[str, _Stream]] = {}
         self._writes = 0
@@ -156,9 +162,14 @@ class MemoryLog:
         found.fence = found.fence if fence is None else fence
         return self._add(session, stream, found, FINAL, data)
 
-    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
+    async def open(
+        self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
+    ) -> Position:
         """See ``EventLog.open``."""
-        return Position(self._writable(session, stream, owner).epoch, 0)
+        position = Position(self._writable(session, stream, owner).epoch, 0)
+        if session_fields:
+            self._set_fields(session, session_fields)
+        return position
 
     async def head(self, session: str, stream: str) -> Position | None:
         """See ``EventLog.head``."""

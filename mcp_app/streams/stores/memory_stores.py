@@ -51,6 +51,10 @@ class MemorySessions:
 
     async def update(self, session: str, fields: dict[str, str]) -> bool:
         """See ``SessionStore.update``."""
+        return self.set_fields(session, fields)
+
+    def set_fields(self, session: str, fields: dict[str, str]) -> bool:
+        """``update`` for code that does not wait."""
         _check(fields)
         found = self._living(session)
         if found is not None and found.fields is not None:

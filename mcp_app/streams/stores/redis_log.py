@@ -18,7 +18,7 @@ from mcp_app.streams.base import (
 )
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Argument, Batch
-from mcp_app.streams.connections.keys import Channels, stream_keys
+from mcp_app.streams.connections.keys import Channels, field_arguments, stream_keys
 from mcp_app.streams.connections.scripts import Script
 from mcp_app.streams.stores.storage_quota import RedisKept
 
@@ -77,9 +77,12 @@ class RedisLog:
         )
         return _position(reply) if isinstance(reply, list) else None
 
-    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
+    async def open(
+        self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
+    ) -> Position:
         """See ``EventLog.open``."""
-        return _position(await self._run(scripts.OPEN, session, stream, owner))
+        fields = field_arguments(session_fields) if session_fields else ()
+        return _position(await self._run(scripts.OPEN, session, stream, owner, *fields))
 
     async def head(self, session: str, stream: str) -> Position | None:
         """See ``EventLog.head``."""

@@ -11,6 +11,7 @@ from mcp_app.streams.connections.keys import (
     EVERYONE,
     Channels,
     digest,
+    field_arguments,
     session_keys,
     subscribers_key,
 )
@@ -29,7 +30,7 @@ class RedisSessions:
     async def create(self, session: str, fields: dict[str, str], ttl: int) -> None:
         """See ``SessionStore.create``."""
         keys = [session_keys(session).session]
-        if not await self._batch.script(scripts.CREATE_SESSION, keys, ttl, *_flat(fields)):
+        if not await self._batch.script(scripts.CREATE_SESSION, keys, ttl, *field_arguments(fields)):
             raise SessionEnded(_ENDED)
 
     async def load(self, session: str) -> dict[str, str] | None:
@@ -47,7 +48,7 @@ class RedisSessions:
     async def update(self, session: str, fields: dict[str, str]) -> bool:
         """See ``SessionStore.update``."""
         keys = [session_keys(session).session]
-        done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *_flat(fields))
+        done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *field_arguments(fields))
         if done < 0:
             raise SessionEnded(_ENDED)
         return bool(done)
@@ -127,9 +128,3 @@ class RedisSessions:
         if dead:
             await self._batch.command("SREM", key, *dead)
         return [session for session, lives in zip(sessions, alive, strict=True) if lives]
-
-
-def _flat(fields: dict[str, str]) -> list[str]:
-    if not fields or "ended" in fields:
-        raise ValueError("A session needs at least one field, and none may be called 'ended'.")
-    return [part for pair in fields.items() for part in pair]

@@ -6,7 +6,9 @@ An owner is named by the key of a principal; all principals of a person are on o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import redis
@@ -22,10 +24,15 @@ from mcp_app.streams.connections.keys import KEPT
 SWEEP = 1_000
 # How long what Redis said of its memory is good: much less than it takes to fill what is left then.
 MEMORY_SECONDS = 0.1
+# How long the notes of a process wait for each other, as good as that: one script costs as much as ten notes.
+NOTE_SECONDS = MEMORY_SECONDS
+# No more than this is noted and not yet told: what is large counts at once.
+NOTE_BYTES = 65_536
 # What Redis needs for an ended session, measured: a key of about 50 characters, a small hash, its expiry.
 TOMBSTONE = 200
 # Refused people that one process knows of.
 REMEMBERED = 10_000
+NO_NOTES: Mapping[str, tuple[int | str, str]] = MappingProxyType({})
 
 
 class RedisKept:
@@ -37,6 +44,9 @@ class RedisKept:
 
     def __init__(self, batch: Batch, limits: StreamLimits) -> None:
         self._batch, self._limits = batch, limits
+        self._notes: dict[str, tuple[int, str]] = {}
+        self._waiting = 0  # bytes of these
+        self._telling: asyncio.TimerHandle | None = None
         self._memory = (0, 0)
         self._refused: set[str] = set()
         self._looked_at = float("-inf")
@@ -46,7 +56,8 @@ class RedisKept:
         more = True
         person = person_of(owner)
         while more:
-            held, more = await self._batch.script(scripts.KEPT, KEPT, person, SWEEP, "", 0, 0)
+            notes = account(person, self._taken(), self._limits.ttl)
+            held, more = await self._batch.script(scripts.KEPT, KEPT, *notes)
         return int(held)
 
     async def admit(self, owner: str) -> None:
@@ -69,13 +80,22 @@ class RedisKept:
         """See ``Kept.refused``."""
         return person_of(owner) in self._refused
 
-    # These three are sent without waiting for the reply: after the write they tell of, and before any later
-    # command of this process, so that it reads its own notes.
+    # What follows is sent without waiting for the reply, after the write it tells of. The notes of a moment
+    # leave together, at the latest with the next question for a sum: a process reads its own notes.
 
     def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
         """Replace a stream's entry in the account. Never fails: the stream has already been written."""
-        person = person_of(owner.decode())
-        self._batch.tell(scripts.KEPT, KEPT, person, SWEEP, f"{session}/{stream}", size, self._limits.ttl)
+        self._notes[f"{session}/{stream}"] = size, person_of(owner.decode())
+        self._waiting += size
+        if self._waiting > NOTE_BYTES:
+            self.tell_notes()
+        elif self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
+
+    def tell_notes(self) -> None:
+        """Tell the account at once what has been noted by now. Never fails."""
+        if self._notes:
+            self._batch.tell(scripts.KEPT, KEPT, *account("", self._taken(), self._limits.ttl))
 
     def note_tombstone(self, owner: str, ttl: int) -> None:
         """Add what an ended session leaves for ``ttl`` seconds; "": that was noted before. Never fails."""
@@ -85,8 +105,18 @@ class RedisKept:
     def forget(self, session: str, streams: list[str]) -> None:
         """Take streams that are gone from the account. Never fails, either."""
         for start in range(0, len(streams), SWEEP):
-            names = (f"{session}/{stream}" for stream in streams[start : start + SWEEP])
-            self._batch.tell(scripts.KEPT, KEPT, "", SWEEP, "", 0, 0, *names)
+            names = [f"{session}/{stream}" for stream in streams[start : start + SWEEP]]
+            for name in names:
+                self._notes.pop(name, None)
+            self._batch.tell(scripts.KEPT, KEPT, *account(gone=names))
+
+    def _taken(self) -> dict[str, tuple[int, str]]:
+        """The notes that wait, which do so no longer."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        notes, self._notes, self._waiting = self._notes, {}, 0
+        return notes
 
     async def _look(self) -> tuple[int, int]:
         """Bytes Redis uses, and may use; 0 for no limit."""
@@ -122,7 +152,7 @@ def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
         most = int(facts.get("maxmemory", 0))
         check_room(int(facts.get("used_memory", 0)), most, limits)
         while more:
-            held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, person_of(owner), SWEEP, "", 0, 0)
+            held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *account(person_of(owner)))
     except redis.RedisError as error:
         raise StreamsUnavailable("Redis does not say what is kept.") from error
     check(int(held), most, limits)
@@ -142,13 +172,26 @@ def _client(url: str) -> redis.Redis:
     return sync_client(url)
 
 
-def tombstone(owner: str, ttl: int) -> tuple[Argument, ...]:
+def account(
+    told: str = "",
+    notes: Mapping[str, tuple[int | str, str]] = NO_NOTES,
+    ttl: int = 0,
+    gone: Sequence[str] = (),
+) -> list[Argument]:
+    """The arguments of ``lua/kept.lua``: whose sum to tell, notes of streams, streams that are gone."""
+    arguments: list[Argument] = [told, SWEEP, len(notes), ttl]
+    for stream, (size, owner) in notes.items():
+        arguments += stream, size, owner
+    return [*arguments, *gone]
+
+
+def tombstone(owner: str, ttl: int) -> list[Argument]:
     """The arguments of ``lua/kept.lua`` for an ended session.
 
     Those of a minute are one entry of the account, since many entries would take more room than tombstones.
     """
     person = person_of(owner)
-    return person, SWEEP, f"ended/{person}", f"+{TOMBSTONE}", ttl
+    return account("", {f"ended/{person}": (f"+{TOMBSTONE}", person)}, ttl)
 
 
 def check_room(used: int, memory: int, limits: StreamLimits) -> None:

@@ -18,7 +18,7 @@ from mcp_app.streams.connections.keys import KEPT, session_keys
 from mcp_app.streams.stores.storage_quota import admit_now
 from mcpsite.redis_server import RedisServer
 from tests.streams_contract.kept import *  # noqa: F403
-from tests.streams_contract.waiting import limits
+from tests.streams_contract.waiting import limits, until
 
 PRINCIPALS = 200
 
@@ -89,6 +89,24 @@ async def test_long_messages_that_wait_for_the_log_take_a_fifth_of_redis_at_most
         await streams.close()
 
 
+async def test_every_process_learns_of_what_one_keeps(clean_redis: str) -> None:
+    """Notes wait for each other; what is large waits for none."""
+    one, other = (Streams.connect(clean_redis, limits()) for _ in range(2))
+    try:
+        await asyncio.gather(one.start(), other.start())
+        await one.log.finish("x", "small", b"x", owner="user:1")
+
+        async def learned() -> bool:
+            return await other.kept.held("user:1") > 0
+
+        await until(learned)
+        await one.log.finish("x", "large", b"x" * 100_000, owner="user:1")
+        await one.log.head("x", "large")
+        assert await other.kept.held("user:1") > 100_000
+    finally:
+        await asyncio.gather(one.close(), other.close())
+
+
 async def test_the_account_outlives_an_ended_session_that_is_forgotten_earlier(clean_redis: str) -> None:
     """Its keys expire as a whole: with the shorter life, everybody's account would be lost."""
     streams = Streams.connect(clean_redis, limits(ttl=3_600))
@@ -97,6 +115,7 @@ async def test_the_account_outlives_an_ended_session_that_is_forgotten_earlier(c
         await streams.sessions.create("s", {"principal": "user:1"}, 60)
         await streams.log.finish("x", "a", b"x", owner="user:1")
         await streams.sessions.end("s", 1)
+        assert await streams.kept.held("user:1") > 0  # its notes are written by now
         with redis.Redis.from_url(clean_redis, protocol=2) as client:
             assert [key for key in KEPT if client.ttl(key) < 3_600] == []  # type: ignore[operator]
     finally:

@@ -27,9 +27,11 @@ class MoodyLog:
         if fault is not None:
             raise fault
 
-    async def open(self, session: str, stream: str, *, owner: str = "") -> Position:
+    async def open(
+        self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
+    ) -> Position:
         await self._mood(stream)
-        return await self._inner.open(session, stream, owner=owner)
+        return await self._inner.open(session, stream, owner=owner, session_fields=session_fields)
 
     async def append(
         self,

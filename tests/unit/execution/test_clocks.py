@@ -205,13 +205,14 @@ def test_a_state_of_another_machine_ends_at_its_time(
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("off", [30, -30, 3_600, -3_600])
 def test_a_process_whose_sqlite_tells_another_time_takes_no_call_for_lost(off: int) -> None:
-    def elsewhere(_form: str, _moment: str) -> str:
-        return (datetime.now(UTC) + timedelta(seconds=off)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    def elsewhere(_form: str, _moment: str, later: str) -> str:
+        seconds = off + float(later.split()[0])
+        return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S.%f")
 
     call = claimed()
     connection.close()  # What was prepared before would keep SQLite's own function.
     connection.ensure_connection()
-    connection.connection.create_function("strftime", 2, elsewhere)
+    connection.connection.create_function("strftime", 3, elsewhere)
     try:
         assert abs((database_clock.read() - datetime.now(UTC)).total_seconds() - off) < SLACK
         assert not records.expired()

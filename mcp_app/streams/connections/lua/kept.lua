@@ -1,15 +1,17 @@
--- The account of what streams, and tombstones of sessions, hold for their owners: note one, forget some, tell one owner's sum.
+-- The account of what streams, and tombstones of sessions, hold for their owners: note some, forget some, tell one owner's sum.
 --
 -- KEYS[1]  when streams expire (zset: stream, s)    KEYS[2]  streams (hash: "<bytes> <owner>")
 -- KEYS[3]  owners (hash: bytes)
 -- ARGV[1]  owner to tell the sum of    ARGV[2]  expired streams to forget at most
--- ARGV[3]  stream to note, or ""       ARGV[4]  its bytes    ARGV[5]  seconds it is kept
---          "+<bytes>" adds to what was noted of ARGV[3] in the same minute
--- ARGV[6...]  streams that are gone
+-- ARGV[3]  streams to note             ARGV[4]  seconds they are kept
+-- ARGV[5...]  each of these: stream, bytes, owner. "+<bytes>" adds to what was noted of it in the same minute
+-- ARGV[...]   streams that are gone
 -- Returns {bytes of the owner, 1 if more have expired than were forgotten, else 0}. A stream belongs to the owner
 -- it was noted for last; what is said of it replaces what was said before, so that nothing adds up by mistake.
 
 local now = tonumber(redis.call('TIME')[1])
+local noted, needed = tonumber(ARGV[3]), tonumber(ARGV[4])
+local gone = 5 + 3 * noted
 
 local function forget(stream)
   local noted = redis.call('HGET', KEYS[2], stream)
@@ -20,22 +22,25 @@ local function forget(stream)
   if redis.call('HINCRBY', KEYS[3], owner, '-' .. bytes) <= 0 then redis.call('HDEL', KEYS[3], owner) end
 end
 
-local expired = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2])
-for _, stream in ipairs(expired) do forget(stream) end
-for at = 6, #ARGV do forget(ARGV[at]) end
-if ARGV[3] ~= '' then
-  -- First a write that needs no memory, for the reason told in finish.lua. What is kept longer stays.
-  local needed = tonumber(ARGV[5])
-  redis.call('EXPIRE', KEYS[1], math.max(needed, redis.call('TTL', KEYS[1])))
-  local stream, bytes = ARGV[3], tonumber(ARGV[4])
-  if string.sub(ARGV[4], 1, 1) == '+' then
+local function note(stream, bytes, owner)
+  if string.sub(bytes, 1, 1) == '+' then
     stream = stream .. '/' .. math.floor(now / 60)
     bytes = bytes + tonumber(string.match(redis.call('HGET', KEYS[2], stream) or '0', '^%d+'))
   end
+  bytes = string.format('%d', bytes)
   forget(stream)
-  redis.call('ZADD', KEYS[1], now + ARGV[5], stream)
-  redis.call('HSET', KEYS[2], stream, string.format('%d %s', bytes, ARGV[1]))
-  redis.call('HINCRBY', KEYS[3], ARGV[1], string.format('%d', bytes))
+  redis.call('ZADD', KEYS[1], now + needed, stream)
+  redis.call('HSET', KEYS[2], stream, bytes .. ' ' .. owner)
+  redis.call('HINCRBY', KEYS[3], owner, bytes)
+end
+
+local expired = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2])
+for _, stream in ipairs(expired) do forget(stream) end
+for at = gone, #ARGV do forget(ARGV[at]) end
+if noted > 0 then
+  -- First a write that needs no memory, for the reason told in finish.lua. What is kept longer stays.
+  redis.call('EXPIRE', KEYS[1], math.max(needed, redis.call('TTL', KEYS[1])))
+  for at = 5, gone - 1, 3 do note(ARGV[at], ARGV[at + 1], ARGV[at + 2]) end
   for _, key in ipairs(KEYS) do
     -- Longer than needed, or each note would have to do it.
     if redis.call('TTL', key) < needed + 60 then redis.call('EXPIRE', key, needed + 120) end

@@ -1,10 +1,15 @@
 -- Create a stream when it is absent. Begins with stream.lua.
 --
+-- ARGV[7...] field, value ... to set in the session, if Redis has it (may be none)
 -- Returns what placed() does, with the offset before the first event, or "ended".
 
 if ended() then return 'ended' end
-local facts = load() or create()
+local facts = load()
+local created = not facts
+facts = facts or new()
 local place = placed(facts, true)
 place[2] = 0
 keep(facts)
+if created then redis.call('DEL', KEYS[1]) end
+if ARGV[7] and redis.call('EXISTS', KEYS[4]) == 1 then redis.call('HSET', KEYS[4], unpack(ARGV, 7)) end
 return place

@@ -38,16 +38,20 @@ local function store(facts)
     'owner', facts.owner, 'answers', facts.answers, 'noted', facts.noted)
 end
 
-local function create()
+local function new()
   local owner = ARGV[6]
   if owner == '' then owner = redis.call('HGET', KEYS[4], 'principal') or '' end
-  local facts = {
+  return {
     epoch = ARGV[1], last = 0, first = 1, bytes = 0, fence = 0, final = 0, kept = 0, owner = owner, answers = 0,
     noted = 0,
   }
-  -- HSET before DEL: a full Redis refuses the first HSET, but nothing after a write that it did allow.
+end
+
+-- Events whose facts were evicted belong to an earlier life: they are deleted when a stream is created. That comes
+-- after an HSET: a full Redis refuses the first HSET, but nothing after a write that it did allow.
+local function create()
+  local facts = new()
   store(facts)
-  -- Events whose facts were evicted belong to an earlier life.
   redis.call('DEL', KEYS[1])
   return facts
 end
