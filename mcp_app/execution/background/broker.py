@@ -3,11 +3,17 @@
 Kombu takes such an answer for a fault of the program: Celery ends, and so do the jobs that run in it. Here it
 is an outage of the broker, which Celery sits out; what Redis answered stands in the log.
 
-Kombu makes a client for each command; making one takes longer than the command, so here it is kept.
+Kombu makes a client for each command, which takes longer than the command: here it is kept. And it waits for
+Redis once for each job that begins and once for each that is over: here, that one is over is said with the
+next that begins, or when there is none.
 """
 
 from __future__ import annotations
 
+import json
+import time
+from contextlib import suppress
+from queue import Empty
 from typing import Any, Final
 
 from kombu.transport import redis, virtual
@@ -17,15 +23,44 @@ ResponseError: Final[type[Exception]] = redis.redis.exceptions.ResponseError  # 
 
 
 class QoS(redis.QoS):
-    """What is delivered and not yet acknowledged."""
+    """What is delivered and not yet acknowledged.
+
+    A process that dies before it has told Redis of a job that is over leaves it to be delivered once more.
+    That is harmless: its call is over and is left alone (R6).
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self._over: list[str] = []
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        """Store that a job was delivered, and which are over."""
+        delivery = message.delivery_info
+        stored = json.dumps([message._raw, delivery["exchange"], delivery["routing_key"]])
+        with self.pipe_or_acquire() as pipe:
+            pipe.zadd(self.unacked_index_key, {delivery_tag: time.time()})
+            pipe.hset(self.unacked_key, delivery_tag, stored)
+            self._tell(pipe)
+        virtual.QoS.append(self, message, delivery_tag)  # type: ignore[no-untyped-call]
 
     def ack(self, delivery_tag: str) -> None:
-        """Acknowledge a message, or else have it delivered once more: its call is over and is left alone."""
-        try:
-            super().ack(delivery_tag)  # type: ignore[no-untyped-call]
-        except ResponseError:
-            # Not to forget it here would keep its place for ever, and this worker would take no more jobs.
-            virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
+        """Note that a job is over."""
+        self._over.append(delivery_tag)
+        virtual.QoS.ack(self, delivery_tag)  # type: ignore[no-untyped-call]
+
+    def acknowledge(self) -> None:
+        """Tell Redis which jobs are over, or do so later if it takes no writes."""
+        if self._over:
+            with suppress(ResponseError), self.pipe_or_acquire() as pipe:
+                self._tell(pipe)
+
+    def _tell(self, pipe: Any) -> None:
+        over = list(self._over)
+        if over:
+            pipe.zrem(self.unacked_index_key, *over)
+            pipe.hdel(self.unacked_key, *over)
+        pipe.execute()
+        del self._over[: len(over)]
 
 
 class Channel(redis.Channel):
@@ -33,6 +68,24 @@ class Channel(redis.Channel):
 
     QoS = QoS
     _kept: Any = None
+
+    def close(self) -> None:
+        """Say which jobs are over, if Redis is there, and close the channel."""
+        with suppress(*self.connection_errors):
+            self._acknowledge()
+        super().close()  # type: ignore[no-untyped-call]
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
+        except Empty:
+            # No job has come for a second.
+            self._acknowledge()
+            raise
+
+    def _acknowledge(self) -> None:
+        if isinstance(self.qos, QoS):  # not so where a project has switched the book-keeping off
+            self.qos.acknowledge()
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         """A client of the pool the channel has now; that changes when the connection is lost."""
