@@ -66,8 +66,10 @@ PLACE_SECONDS = 1.0
 # Below the time after which the reaper takes a queued job for lost.
 PLACE_SECONDS_MAX = 8.0
 LOOKS_PER_SECOND = 50
-# What was accepted so recently begins with the session that it came in, while that is looked up once more.
+# What was accepted so recently begins with the session that it came in. That is looked up again if the call
+# still runs a moment later: most are over by then.
 YOUNG_SECONDS = 1.0
+LOOK_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
 
 log = logging.getLogger("mcp.worker")
@@ -92,7 +94,7 @@ class Worker:
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
         self._running: dict[tuple[str, str | int], Call] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts()
         self._metrics = Metrics("worker", self._streams, self._counts, self._log)
         self._metrics.gauges["running_calls"] = lambda: len(self._running)
@@ -193,19 +195,22 @@ class Worker:
         reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
         session = _session(record)
         call = renewer.call = self._call(record, principal, session, reply, inputs)
-        looked = self._loop.create_task(self._look(record, call))
+        later = self._loop.call_later(LOOK_SECONDS, self._look_later, record, call)
         if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
         if record.waited_for > YOUNG_SECONDS:
-            await looked
+            later.cancel()
+            await self._look(record, call)
         if record.cancel_reason:
             call.cancel(record.cancel_reason)
         await self._attempt(record, call)
         if await reply.done():  # The answer of an attempt that lost its call is discarded.
             self._counts.done("tools/call", call.outcome, record.tool, perf_counter() - call.started)
+        later.cancel()
         # The renewer ends this process if a thread never does. What a thread raises came too late.
-        await asyncio.gather(looked, *(work.end() for work in call.threads))
+        if call.threads:
+            await asyncio.gather(*(work.end() for work in call.threads))
         return call.outcome
 
     def _call(
@@ -245,10 +250,7 @@ class Worker:
         )
 
     async def _look(self, record: CallRecord, call: Call) -> None:
-        """Bring a call's session up to date; it stays as it was at the start if Redis lost it.
-
-        A call that was accepted just now does not wait for this.
-        """
+        """Bring a call's session up to date; it stays as it was at the start if Redis lost it."""
         if record.is_task or not isinstance(call.session, Session):
             return  # They stay as they were.
         try:
@@ -259,6 +261,9 @@ class Worker:
             log.warning("Call %s runs while Redis is away", record.id)
         else:
             call.session.refresh(fields or record.session_fields)
+
+    def _look_later(self, record: CallRecord, call: Call) -> None:
+        self._keep(self._look(record, call))
 
     async def _attempt(self, record: CallRecord, call: Call) -> None:
         key = (record.session_id, record.request_id)
@@ -285,9 +290,13 @@ class Worker:
             note_answered(call, self._log, encoded, perf_counter() - call.started)
 
     def _tell_of_task(self, record: CallRecord) -> None:
-        told = self._loop.create_task(tell_of_task(self._streams, record))
-        self._telling.add(told)
-        told.add_done_callback(self._telling.discard)
+        self._keep(tell_of_task(self._streams, record))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it until it is over; nobody waits for it."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _tell(self, function: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(function)
