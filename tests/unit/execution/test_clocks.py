@@ -206,7 +206,7 @@ def test_a_state_of_another_machine_ends_at_its_time(
 @pytest.mark.parametrize("off", [30, -30, 3_600, -3_600])
 def test_a_process_whose_sqlite_tells_another_time_takes_no_call_for_lost(off: int) -> None:
     def elsewhere(_form: str, _moment: str, later: str) -> str:
-        seconds = off + float(later.split()[0])
+        seconds = off + float(later.split(maxsplit=1)[0])
         return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S.%f")
 
     call = claimed()
