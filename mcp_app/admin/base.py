@@ -164,7 +164,9 @@ class ModelAdmin(SkinAdmin[M]):
         return {
             **({} if row is None else {"original": _Titled(row, title)}),
             **self.admin_site.each_context(request),
-            "opts": self.opts,
+            # With these and without a row, Unfold heads a page by the name of the list.
+            "opts": self.opts if row is not None else None,
+            "list_opts": self.opts,
             "title": title,
             "media": self.media,
             "changelist_url": self.back_to_list(request),

@@ -65,7 +65,10 @@ class ClientForm(IssuedForm[Client]):
     class Meta:
         model = Client
         fields = ("name", "redirect_uris", "token_auth_method", "jwks", "jwks_uri")
-        widgets: ClassVar[Any] = {"jwks": Textarea(attrs={"rows": 6, "spellcheck": "false"})}
+        widgets: ClassVar[Any] = {
+            "redirect_uris": Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+            "jwks": Textarea(attrs={"rows": 6, "spellcheck": "false"}),
+        }
         labels: ClassVar[Any] = {"jwks": "Public keys", "jwks_uri": "Address of its keys"}
         help_texts: ClassVar[Any] = {
             "redirect_uris": "Where answers may be sent: one address on each line. A machine needs none.",

@@ -206,6 +206,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         name_callers(row.message for row in found.rows)
         context = {
             **self.object_context(request, "Messages"),
+            "opts": self.opts,
             "timeline": found,
             "methods": every_method(),
             "across_sessions": True,

@@ -48,6 +48,7 @@ print(json.dumps({
         "index-week": "/admin/?range=week",
         "searches": "/admin/mcp_app/message/searches/",
         "zone": "/zone/",
+        "notifications": "/notifications/",
         "seen": f"/people/{rows.pop('person')}/?kind=tool",
         "errors": "/admin/mcp_app/message/errors/?show=all",
         **{f"error-{name}": f"/admin/mcp_app/message/errors/{pk}/" for name, pk in rows.pop("error")},

@@ -27,6 +27,7 @@ SHAPES = (
         "message-own",
     ),
     *("call-list", "call-own", "approval-list", "console", "console-messages", "console-session"),
+    *("searches", "seen", "zone", "notifications"),
 )
 
 

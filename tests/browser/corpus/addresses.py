@@ -13,7 +13,7 @@ _NO_HANDS = "externalidentity|session|message|auditevent|call|approval|draft"
 NO_PAGE = {
     "a redirect": "None|admin:view_on_site|admin:logout|mcp_person",
     "served where people log in, with tests of their own": (
-        r"mcp_oauth:(apps|authorize|company_\w+|login|logout|second_factor_\w+)"
+        r"mcp_oauth:(apps|authorize|company_\w+|login|logout|second_factor_code)"
     ),
     "answers programs": "mcp_oauth:(metadata|register|revoke|token)",
     "the sign-in, which has a test of its own": "admin:login",

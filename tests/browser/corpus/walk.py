@@ -152,6 +152,7 @@ def _first() -> Iterator[Stop]:
     yield Stop("import", f"{ADMIN}/tool/import/")
     yield Stop("api-docs", "/api/docs/", "", _api)
     yield Stop("second-factor", "/accounts/second-factor/")
+    yield Stop("second-factor-set-up", "/accounts/second-factor/set-up/")
     yield Stop("connect", "/connect/")
 
 

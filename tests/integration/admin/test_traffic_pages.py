@@ -179,3 +179,21 @@ def test_sessions_are_ended_in_bulk(root: Client, seeded: Seed) -> None:
 def test_request_and_answer_stand_in_two_panes(root: Client, seeded: Seed) -> None:
     text = root.get(page("message", "change", seeded.message.pk)).content.decode()
     assert len(re.findall('class="mcp-pane"', text)) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "view", "title"),
+    [
+        ("message", "changelist", "Messages"),
+        ("message", "searches", "Saved searches"),
+        ("message", "figures", "Figures"),
+        ("message", "errors", "Errors"),
+        ("tool", "deleted", "Deleted tools"),
+        ("doctor", "changelist", "Doctor"),
+    ],
+)
+def test_a_page_beside_a_list_is_headed_by_its_own_title(
+    model: str, view: str, title: str, root: Client
+) -> None:
+    heading = root.get(page(model, view)).content.decode().partition("<h1")[2].partition("</h1>")[0]
+    assert re.sub(r"<[^>]*>", " ", heading).split(">")[-1].split("chevron_right")[-1].strip() == title
