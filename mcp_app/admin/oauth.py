@@ -201,12 +201,12 @@ class ClientAdmin(IssuedAdmin[Client]):
     @admin.display(description="answers go to")
     def host(self, client: Client) -> SafeString:
         """The first of its addresses."""
-        return visible((client.redirect_uris.split() or [""])[0][:60])
+        return visible((client.redirect_uris.split() or ["-"])[0][:60])
 
     @admin.display(description="addresses")
     def addresses(self, client: Client) -> SafeString:
         """Where its answers may be sent."""
-        return visible(client.redirect_uris.replace(" ", ", "))
+        return visible(client.redirect_uris.replace(" ", ", ") or "-")
 
     shown_scopes = text_column("scopes", "scope", empty="those that people allow")
 
