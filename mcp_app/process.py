@@ -100,6 +100,7 @@ class Process(Services):
         hub.subscribe("catalogue", self.upkeep.heard)
         hub.subscribe("cancel", self.calls.on_cancel)
         hub.subscribe("credentials", self._credentials_changed)
+        hub.subscribe("credentials", self.calls.on_credentials)
         hub.subscribe("watching", self.log.on_watching)
         self.sessions.start()
 

@@ -82,6 +82,12 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
     return True
 
 
+def cancel_calls_of(principal: str, *, actor: Any, reason: str) -> None:
+    """Stop all background calls of a principal."""
+    for pk in records.open_ids_of(principal):
+        cancel_call(call_id=pk, actor=actor, reason=reason)
+
+
 def cancel_request(
     *, session_id: str, request_id: str | int, actor: Any, reason: str = "stopped by an operator"
 ) -> bool:

@@ -14,6 +14,7 @@ from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import Principal, below
 from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS
 from mcp_app.auth.site import offers_oauth, resource
+from mcp_app.execution.services import cancel_calls_of
 from mcp_app.models import audit
 from mcp_app.oauth import secrets
 from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
@@ -142,17 +143,32 @@ def _end_replaced(connection: Connection) -> None:
     else:
         replaced = list(live.filter(redirect_uri=connection.redirect_uri, resource=connection.resource))
     for old in replaced:
-        end(old, "connected again")
+        end(old, "connected again", stops_calls=False)
 
 
-def end(connection: Connection, reason: str, *, actor: Any = None, action: str = "oauth.end") -> None:
-    """End a connection and all its tokens; every process forgets them at once (S5)."""
+def end(
+    connection: Connection,
+    reason: str,
+    *,
+    actor: Any = None,
+    action: str = "oauth.end",
+    stops_calls: bool = True,
+) -> None:
+    """End a connection, all its tokens and what runs for it; every process forgets them at once (S5)."""
     with transaction.atomic():
         live = Connection.objects.filter(pk=connection.pk, revoked_at=None)
         if live.update(revoked_at=database_clock.utcnow(), end_reason=reason):
             note_connection(actor, action, connection, reason=reason)
-            told = {"connection": connection.pk, "principal": principal_key(connection)}
+            told = {"connection": connection.pk, "principal": principal_key(connection), "stops": stops_calls}
             transaction.on_commit(lambda: announce("credentials", told))
+            transaction.on_commit(lambda: _cancel_background(connection, actor))
+
+
+def _cancel_background(connection: Connection, actor: Any) -> None:
+    """A stored call belongs to a person by a client, whichever of their connections it came by."""
+    of_both = Connection.objects.filter(user_id=connection.user_id, client_id=connection.client_id)
+    if not of_both.filter(revoked_at=None, ends_at__gt=database_clock.utcnow()).exists():
+        cancel_calls_of(principal_key(connection), actor=actor, reason="the connection ended")
 
 
 def end_by_token(token: str, client: Client) -> None:

@@ -227,8 +227,13 @@ def _asked_resources(request: Any) -> list[str]:
 
 
 def _set_target(request: Any) -> None:
-    """A machine says with each token what it is for."""
-    request.resource = resource_of(_asked_resources(request))
+    """A machine says with each token what it is for (AUTH-51)."""
+    asked = _asked_resources(request)
+    if not asked:
+        raise errors.CustomOAuth2Error(
+            error="invalid_target", description="Name the address of this MCP server as the resource."
+        )
+    request.resource = resource_of(asked)
 
 
 def _check_target(request: Any, granted: str) -> None:

@@ -162,6 +162,15 @@ class Calls:
         if "session" in payload:
             self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
 
+    def on_credentials(self, payload: dict[str, Any]) -> None:
+        """A connection ended: what runs for its tokens ends, whoever waits for the answer (AUTH-18)."""
+        if not payload.get("stops"):
+            return
+        running = [call for session in self._sessions.values() for call in session.in_flight.values()]
+        for call in running:
+            if call.principal.connection_id == payload.get("connection"):
+                call.cancel("the connection ended")
+
     async def close(self, seconds: float) -> None:
         """Let running calls end, then stop what is left."""
         await asyncio.sleep(0)  # A call accepted just now has no task before its first step.

@@ -332,6 +332,11 @@ def open_of(principal: str) -> int:
     return Call.objects.filter(OPEN, principal=principal).count()
 
 
+def open_ids_of(principal: str) -> list[UUID]:
+    """Which calls of a principal are not over."""
+    return list(Call.objects.filter(OPEN, principal=principal).values_list("pk", flat=True))
+
+
 def probe() -> datetime:
     """Do what any writer does, to nothing; raises DatabaseError while the database takes no writes.
 

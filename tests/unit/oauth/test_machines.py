@@ -110,7 +110,6 @@ def test_a_machine_gets_a_token_of_its_service_user_and_no_refresh_token() -> No
     for answer in (
         ask({}, **basic(client.client_id, secret)),
         ask({"client_id": client.client_id, "client_secret": secret}),
-        ask({"resource": None}, **basic(client.client_id, secret)),
     ):
         assert answer.status_code == 200, answer.content
         told = answer.json()
@@ -261,6 +260,7 @@ HOSTILE: dict[str, tuple[Callable[[Client], Any], str]] = {
     "nothing": (lambda _: ask({}), "invalid_client"),
     "its id alone": (lambda c: ask({"client_id": c.client_id}), "invalid_client"),
     "an empty secret": (lambda c: ask({"client_id": c.client_id, "client_secret": ""}), "invalid_client"),
+    "no resource": (lambda c: by_assertion(signed(c.client_id), resource=None), "invalid_target"),
     "a foreign resource": (
         lambda c: by_assertion(signed(c.client_id), resource="https://b.example/mcp"),
         "invalid_target",
@@ -389,7 +389,7 @@ def test_a_machines_tokens_end_with_what_they_stand_on(end: str, settings: Any) 
     assert find_principal(first) is None
     # Of a machine that runs many times, one that stops must not end the others.
     assert (find_principal(second) is not None) == (end == "revoked")
-    answer = ask({"resource": None}, **header)
+    answer = ask({}, **header)
     assert (answer.status_code == 200) == again
     if not again:
         assert answer.json()["error"] == error

@@ -1,10 +1,14 @@
-"""What the caller may do, as code sees it in a web process and in a worker."""
+"""What the caller may do, as code sees it in a web process and in a worker; and calls that would not end."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from typing import Any
 
 from mcp_app import Context, tool
+
+log = logging.getLogger("mcp.tests")
 
 
 def _held(ctx: Context) -> dict[str, Any]:
@@ -32,3 +36,24 @@ async def held_in_worker(ctx: Context) -> dict[str, Any]:
 async def for_administrators(ctx: Context) -> dict[str, Any]:
     """Tells only those who administer."""
     return _held(ctx)
+
+
+async def _waited(where: str) -> str:
+    log.warning("waiting %s: began", where)
+    try:
+        await asyncio.sleep(3_600)
+    finally:
+        log.warning("waiting %s: over", where)
+    return "waited"
+
+
+@tool
+async def wait(name: str) -> str:
+    """Waits for an hour in a web process."""
+    return await _waited(name)
+
+
+@tool(background=True, timeout=3_600)
+async def wait_in_worker(name: str) -> str:
+    """Waits for an hour in a worker."""
+    return await _waited(name)
