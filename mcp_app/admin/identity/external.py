@@ -15,7 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from mcp_app.admin.base import ReadOnlyAdmin
 from mcp_app.admin.columns import text_column, time_column
-from mcp_app.admin.identity.provider import provider_state, verdict_on
+from mcp_app.admin.identity.provider import login_state, provider_state, verdict_on
 from mcp_app.admin.markup import badge, moment
 from mcp_app.auth.services import login_name
 from mcp_app.auth.site import names_provider
@@ -58,7 +58,11 @@ class ExternalIdentityAdmin(ReadOnlyAdmin[ExternalIdentity]):
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """The list, under how the provider is."""
-        more = {"provider": provider_state(), "can_try": self.has_test_permission(request)}
+        more = {
+            "provider": provider_state(),
+            "login": login_state(),
+            "can_try": self.has_test_permission(request),
+        }
         return super().changelist_view(request, {**more, **(extra_context or {})})
 
     @sensitive_variables()

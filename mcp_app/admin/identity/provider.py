@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from mcp_app import conf, optional_parts
 from mcp_app.auth.external import principals
-from mcp_app.auth.site import names_provider
+from mcp_app.auth.site import names_provider, offers_company_login
 from mcp_app.models import ExternalIdentity
+from mcp_app.oauth.company.heard import Heard, heard
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unavailable
 
@@ -52,6 +53,11 @@ def provider_state() -> ProviderState | None:
     fetched = timezone.now() - timedelta(seconds=age) if age is not None else None
     named = [(key.kid or "without a name", ", ".join(sorted(key.algorithms))) for key in keys]
     return ProviderState(conf.get().oauth_issuer, named, fetched, error)
+
+
+def login_state() -> tuple[str, Heard] | None:
+    """The issuer that people log in by on our login page, and what was heard of it; None without one."""
+    return (conf.get().login_issuer, heard()) if offers_company_login() else None
 
 
 def verdict_on(token: str) -> Verdict:

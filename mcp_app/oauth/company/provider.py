@@ -29,6 +29,7 @@ from mcp_app.auth.external.provider import ALL_SECONDS, KeysAway, Provider, fetc
 from mcp_app.auth.site import origin
 from mcp_app.egress import EgressError, Fetched, Sent, fetch
 from mcp_app.egress.policy import networks
+from mcp_app.oauth.company.heard import note_failed, note_fetched
 
 NEEDED: Final = ("authorization_endpoint", "token_endpoint")
 FRESH_SECONDS: Final = 600.0
@@ -46,10 +47,11 @@ def configured() -> Provider:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What was fetched; None if the provider did not answer."""
+    """What was fetched; None if the provider did not answer, and why it did not the last time."""
 
     said: dict[str, Any] | None
     until: float
+    away: str = ""
 
 
 _kept: dict[Provider, _Kept] = {}
@@ -67,12 +69,16 @@ def metadata() -> dict[str, Any]:
         kept = _kept.get(provider, _Kept(None, 0.0))
         if kept.until < time.monotonic():
             try:
-                kept = _Kept(async_to_sync(_fetched)(provider), time.monotonic() + FRESH_SECONDS)
-            except (KeysAway, TimeoutError):
-                kept = _Kept(kept.said, time.monotonic() + RETRY_SECONDS)
+                said = async_to_sync(_fetched)(provider)
+                kept = _Kept(said, time.monotonic() + FRESH_SECONDS)
+                note_fetched(said)
+            except (KeysAway, TimeoutError) as away:
+                why = str(away) or f"It did not answer within {ALL_SECONDS:g} seconds."
+                kept = _Kept(kept.said, time.monotonic() + RETRY_SECONDS, why)
+                note_failed(why)
             _kept[provider] = kept
     if kept.said is None:
-        raise OAuth2Error(f"{provider.issuer} does not say where to log in")
+        raise OAuth2Error(f"{provider.issuer} does not say where to log in. {kept.away}")
     return kept.said
 
 

@@ -32,6 +32,7 @@ from mcp_app.auth.external.claims import Claims, read
 from mcp_app.auth.external.people import person_of
 from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable
 from mcp_app.auth.site import offers_company_login
+from mcp_app.oauth.company.heard import note_failed, note_used
 from mcp_app.oauth.company.provider import Endpoints, Session
 from mcp_app.oauth.consent import page
 from mcp_app.oauth.second_factor.pending import enter
@@ -127,7 +128,9 @@ def _came(request: HttpRequest, said: dict[str, Any], state: dict[str, Any]) -> 
         claims = _claims(said, state)
     except (Refused, KeyError) as refused:
         log.warning("The identity provider's word on somebody was refused: %s", refused)
+        note_failed(f"What it says of somebody was refused: {refused}")
         return _not_logged_in(request, f"What {_name()} says of you cannot be used. Tell your administrator.")
+    note_used()
     user = person_of(claims)
     if user is None:
         log.info("Somebody of the identity provider has no active user here: %r", claims.subject)
@@ -157,6 +160,7 @@ def _claims(said: dict[str, Any], state: dict[str, Any]) -> Claims:
 def _not_answered(request: HttpRequest, error: Exception) -> HttpResponse:
     words = str(error) if isinstance(error, OAuth2Error) else type(error).__name__
     log.warning("A login by the identity provider failed: %s", words)
+    note_failed(words)
     return _not_logged_in(request, f"{_name()} could not be asked who you are. {_AGAIN}", status=502)
 
 

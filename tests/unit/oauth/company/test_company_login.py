@@ -9,11 +9,13 @@ from urllib.parse import quote_plus
 import pytest
 from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client as Browser
 
 from mcp_app.models import AuditEvent, ExternalIdentity
 from tests.identity_provider import IdentityProvider
 from tests.unit.oauth.company.conftest import NEXT, SECRET, US, Company, challenge_of
-from tests.unit.oauth.flow import BASE
+from tests.unit.oauth.flow import BASE, HOST
 
 pytest.importorskip("allauth", reason="requirements-sso.txt is not installed")
 CALLBACK = f"{BASE}/accounts/company/callback/"
@@ -253,3 +255,46 @@ def test_who_has_a_second_factor_here_gives_it_after_the_company_login_too(compa
     company.browser.post("/accounts/logout/")
     assert company.log_in()["Location"] == "/accounts/second-factor/code/"
     assert not company.user
+
+
+def seen_by_an_operator() -> str:
+    """What the admin shows of the provider."""
+    user = get_user_model().objects.create_user("olga", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_externalidentity"))
+    browser = Browser(HTTP_HOST=HOST)
+    browser.force_login(user, "django.contrib.auth.backends.ModelBackend")
+    page: str = browser.get("/admin/mcp_app/externalidentity/").content.decode()
+    return page
+
+
+def test_an_operator_sees_the_provider_before_anybody_came(company: Company) -> None:
+    page = seen_by_an_operator()
+    assert company.provider.issuer in page
+    assert "This process has not heard from it yet" in page
+    assert "Last login: none yet." in page
+    assert company.provider.asked == []
+
+
+def test_an_operator_sees_the_providers_addresses_and_that_somebody_came(company: Company) -> None:
+    company.log_in()
+    page = seen_by_an_operator()
+    assert company.provider.metadata["token_endpoint"] in page
+    assert "Last login: none yet." not in page
+    assert "Last error" not in page
+    assert SECRET not in page
+
+
+def test_an_operator_sees_why_the_last_login_failed(company: Company) -> None:
+    company.provider.away = True
+    assert company.browser.get("/accounts/company/login/").status_code == 502
+    page = seen_by_an_operator()
+    assert "Last error" in page
+    assert "does not say where to log in. " in page
+    assert "answered 503" in page
+
+
+def test_an_operator_sees_nothing_of_a_provider_that_nobody_logs_in_by(
+    company: Company, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "LOGIN_ISSUER": ""}
+    assert "Company login" not in seen_by_an_operator()
