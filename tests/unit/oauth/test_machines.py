@@ -389,7 +389,7 @@ def test_a_machines_tokens_end_with_what_they_stand_on(end: str, settings: Any) 
     assert find_principal(first) is None
     # Of a machine that runs many times, one that stops must not end the others.
     assert (find_principal(second) is not None) == (end == "revoked")
-    answer = ask({}, **header)
+    answer = ask({"resource": f"{settings.MCP['PUBLIC_URL']}/mcp"}, **header)
     assert (answer.status_code == 200) == again
     if not again:
         assert answer.json()["error"] == error
