@@ -94,6 +94,7 @@ NAMES = (
     "ticket", "client_assertion", "client_assertion_type", "assertion", "subject_token", "username",
     "password", "decision", "access_token", "max_age",
 )  # fmt: skip
+ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 CONTENT_TYPES = (
     FORM, FORM, FORM, f"{FORM}; charset=utf-8", f"{FORM}; charset=utf-7", "multipart/form-data; boundary=x",
     "multipart/form-data", "application/json", "text/plain", "",
@@ -108,7 +109,8 @@ class Known:
     """What an attacker knows of the installation: everything but the password and the secret of ``guarded``.
 
     ``addresses`` are the clients that registered themselves and the addresses of each; ``session`` is the
-    cookie of a person who is logged in, as their own browser sends it.
+    cookie of a person who is logged in, as their own browser sends it. ``machines`` prove themselves by a
+    secret or a key that nobody knows; ``assertions`` were used, or prove nothing.
     """
 
     host: str
@@ -119,6 +121,8 @@ class Known:
     refresh: str
     access: str
     session: str
+    machines: list[str]
+    assertions: list[str]
 
 
 class Attacker:
@@ -132,7 +136,8 @@ class Attacker:
         """One request."""
         kinds: list[tuple[int, Callable[[], Case]]] = [
             (34, self.authorize),
-            (34, self.token),
+            (26, self.token),
+            (8, self.machine),
             (16, self.register),
             (8, self.revoke),
             (4, self.consent),
@@ -170,6 +175,17 @@ class Attacker:
             }
         else:
             asked |= {"refresh_token": self.known.refresh, "scope": "mcp mcp:admin"}
+        return self._form("token", "/oauth/token", self._changed(asked))
+
+    def machine(self) -> Case:
+        """A program that would be a machine: by a guessed secret, or by what another one signed."""
+        asked = {"grant_type": "client_credentials", "resource": f"http://{self.known.host}/mcp"}
+        if self.chance.random() < 0.3:
+            asked |= {"client_id": self._machine(), "client_secret": self._value()}
+        else:
+            asked |= {"client_assertion_type": ASSERTION, "client_assertion": self._assertion()}
+            if self.chance.random() < 0.5:
+                asked["client_id"] = self._machine()
         return self._form("token", "/oauth/token", self._changed(asked))
 
     def revoke(self) -> Case:
@@ -269,6 +285,17 @@ class Attacker:
 
     def _client(self) -> str:
         return self.chance.choice((*self.known.addresses, self.known.guarded, *DOCUMENT_IDS))
+
+    def _machine(self) -> str:
+        return self.chance.choice((*self.known.machines, *self.known.machines, self._client()))
+
+    def _assertion(self) -> str:
+        """One that was used, or proves nothing; at times with a part of another, or none."""
+        parts = self.chance.choice(self.known.assertions).split(".")
+        if self.chance.random() < 0.5:
+            at = self.chance.randrange(3)
+            parts[at] = self.chance.choice((*self.chance.choice(self.known.assertions).split("."), ""))
+        return ".".join(parts) + self.chance.choice(("", "", "", ".", "A", "="))
 
     def _mutated(self) -> str:
         """Something real with one character changed, cut off or added."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import time
 import urllib.error
 import urllib.request
+from typing import Any
 from urllib.parse import urlencode
 
-from tests.fuzz.oauth.cases import Known
+import jwt
+import orjson
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.fuzz.oauth.cases import ASSERTION, Known
 from tests.live import LiveServer
 
 ADDRESSES = {
@@ -24,6 +32,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.db import transaction
 from mcp_app.auth.site import resource
 from mcp_app.oauth import connections, registration, secrets
+from mcp_app.oauth.machines.entering import Machine, enter_machine
 
 person = get_user_model().objects.create_user("ada", password="a long enough password")
 session = import_module(settings.SESSION_ENGINE).SessionStore()
@@ -43,6 +52,9 @@ for uris in ADDRESSES.values():
     clients[client.client_id] = uris
 guarded, secret = registration.enter(said(ADDRESSES["web"], "client_secret_post"), actor=None)
 
+signing, _ = enter_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=PUBLIC), actor=None)
+knowing, _ = enter_machine(Machine("Knows", "client_secret_basic", ["mcp"]), actor=None)
+
 def allowed():
     code = secrets.new(secrets.CODE)
     address = ADDRESSES["web"][0]
@@ -56,6 +68,7 @@ with transaction.atomic():
 print(json.dumps({"secret": secret, "known": {
     "addresses": clients, "guarded": guarded.client_id, "session": session.session_key,
     "code": allowed(), "verifier": "v" * 43, "refresh": pair.refresh, "access": pair.access,
+    "machines": [signing.client_id, knowing.client_id],
 }}))
 """
 COUNTED = """
@@ -70,10 +83,54 @@ class Installation:
 
     def __init__(self, server: LiveServer) -> None:
         self.server = server
-        told = json.loads(self._shell(PREPARED))
-        self.known = Known(host=f"127.0.0.1:{server.port}", **told["known"])
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        public = self._key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        told = json.loads(self._shell(f"PUBLIC = {public.decode()!r}\n{PREPARED}"))
+        host = f"127.0.0.1:{server.port}"
+        assertions = self._assertions(f"http://{host}", told["known"]["machines"][0], public)
+        self.known = Known(host=host, assertions=assertions, **told["known"])
         self._secret = told["secret"]
         self._counted = self._shell(COUNTED)
+
+    def _assertions(self, issuer: str, machine: str, public: bytes) -> list[str]:
+        """One that was used, and others that are right but for one thing."""
+        now = int(time.time())
+        right = {"iss": machine, "sub": machine, "aud": issuer, "jti": "used", "exp": now + 3_000, "iat": now}
+
+        def signed(key: Any = self._key, algorithm: str = "ES256", **other: Any) -> str:
+            return jwt.encode({**right, "jti": str(other or "used"), **other}, key, algorithm)
+
+        used = signed()
+        asked = {
+            "grant_type": "client_credentials",
+            "client_assertion_type": ASSERTION,
+            "client_assertion": used,
+            "resource": f"{issuer}/mcp",
+        }
+        with urllib.request.urlopen(f"{issuer}/oauth/token", urlencode(asked).encode()) as answer:
+            assert json.load(answer)["access_token"]
+        by_public_key = b".".join(
+            base64.urlsafe_b64encode(orjson.dumps(part)).rstrip(b"=")
+            for part in ({"alg": "HS256", "typ": "JWT"}, {**right, "jti": "by its public key"})
+        )
+        hmac = jwt.get_algorithm_by_name("HS256").sign(by_public_key, public)
+        return [
+            used,
+            signed(ec.generate_private_key(ec.SECP256R1())),
+            f"{by_public_key.decode()}.{base64.urlsafe_b64encode(hmac).rstrip(b'=').decode()}",
+            jwt.encode({**right, "jti": "unsigned"}, "", "none"),
+            signed(aud="https://other.example"),
+            signed(aud=[issuer, "https://other.example"]),
+            signed(exp=now - 4_000),
+            signed(exp=now + 400_000),
+            signed(nbf=now + 3_000),
+            signed(iss="somebody"),
+            signed(sub="somebody"),
+            signed(jti=7),
+            signed(jti=""),
+        ]
 
     def _shell(self, code: str) -> str:
         return self.server.shell(f"ADDRESSES = {ADDRESSES!r}\n{code}").strip().splitlines()[-1]
