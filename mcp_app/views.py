@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.templatetags.static import static
@@ -17,6 +18,7 @@ from mcp_app.connect.registry import server_json
 from mcp_app.connect.snippets import snippets
 
 
+@login_not_required
 @require_safe
 def connect(request: HttpRequest) -> HttpResponse:
     """The page with a line, a file or a link for each known client; 404 when it is switched off."""
@@ -35,6 +37,7 @@ def connect(request: HttpRequest) -> HttpResponse:
     return HttpResponse(page, headers={"Content-Security-Policy": _policy(), "Cache-Control": "no-cache"})
 
 
+@login_not_required
 @require_safe
 def server_document(request: HttpRequest) -> HttpResponse:
     """``server.json``, as MCP registries read it; 404 when the page is switched off."""

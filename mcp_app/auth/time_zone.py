@@ -31,9 +31,11 @@ _ACTIVE: Final = "_mcp_time_zone"
 class TimeZoneMiddleware(MiddlewareMixin):
     """Has a request's pages, forms and searches use the zone that its user chose."""
 
-    def process_request(self, request: HttpRequest) -> None:
-        """Only for who may be logged in: all others ask the database for nothing."""
-        if settings.SESSION_COOKIE_NAME in request.COOKIES and (zone := zone_of(request.user)):
+    def process_view(self, request: HttpRequest, view: Any, _args: Any, _named: Any) -> None:
+        """Only for who may be logged in, and not on public pages: others ask the database for nothing."""
+        may_be_known = settings.SESSION_COOKIE_NAME in request.COOKIES
+        public = not getattr(view, "login_required", True)
+        if may_be_known and not public and (zone := zone_of(request.user)):
             timezone.activate(zone)
             vars(request)[_ACTIVE] = True
 
