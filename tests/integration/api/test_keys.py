@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -140,7 +140,7 @@ def test_a_key_has_the_scopes_and_the_end_that_were_asked_for(
     assert bool(told["warning"]) == warned
     ends = ApiKey.objects.get(name="robot").expires_at
     assert (ends is None) == warned
-    assert days is None or abs(ends - timezone.now() - timedelta(days=days)) < timedelta(minutes=1)
+    assert days is None or abs(ends - datetime.now(UTC) - timedelta(days=days)) < timedelta(minutes=1)
     everything = send(root, "POST", "/api/keys/", {"name": "all"}).json()["scopes"]
     assert everything == ["mcp", "mcp:tools", "mcp:resources", "mcp:prompts", "mcp:admin"]
 
