@@ -30,8 +30,10 @@ from mcp_app.threads.context import run_in
 # As many connections as one process keeps at most.
 THREADS = 8
 # A caller that a locked table keeps waiting gets an error, and refuses its client or retries: eight that wait
-# are all there are (R15). SQLite waits by its own setting.
+# are all there are (R15). SQLite waits by its own setting, but for what ``aquery_soon`` asks.
 LOCK_MILLISECONDS = 1_500
+# Python's own patience with a locked SQLite file.
+SQLITE_SECONDS = 5.0
 # A process that stands still in a transaction keeps its locks no longer.
 IDLE_MILLISECONDS = 5_000
 CLOSING_SECONDS = 3.0
@@ -67,6 +69,14 @@ def query(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 async def aquery(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """As ``query``, for async code."""
     return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs)))
+
+
+async def aquery_soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As ``aquery``, for what a client is refused rather than waits for.
+
+    A locked SQLite file is an error after ``LOCK_MILLISECONDS``, as PostgreSQL's locks are for all of ours.
+    """
+    return await asyncio.wrap_future(_submit(partial(function, *args, **kwargs), soon=True))
 
 
 def later(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -106,25 +116,41 @@ _pool: ThreadPoolExecutor | None = None
 _making = threading.Lock()
 
 
-def _submit(function: Callable[[], T]) -> Future[T]:
+def _submit(function: Callable[[], T], *, soon: bool = False) -> Future[T]:
     if unresponsive.of(DEFAULT_DB_ALIAS).lasts:
         raise OperationalError(unresponsive.NOTHING)
     # In the caller's context, as in a thread of Django's own: the language, for example, is kept there.
     return (_pool or _threads()).submit(
-        run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS
+        run_in, copy_context(), _work, function, time.monotonic() + QUEUE_SECONDS, soon
     )
 
 
-def _work(function: Callable[[], T], until: float) -> T:
+def _work(function: Callable[[], T], until: float, soon: bool) -> T:
     if time.monotonic() > until:
         raise OperationalError("Too many queries wait for the database.")
     try:
+        if _thread.is_sqlite:
+            _set_patience(soon)
         return function()
     finally:
         for connection, is_pooled in _thread.connections:
             connection.health_check_done = False
             if connection.errors_occurred or not connection.autocommit or is_pooled:
                 connection.close_if_unusable_or_obsolete()
+
+
+def _set_patience(soon: bool) -> None:
+    """Set how long this thread's SQLite connection waits for a locked file, where that is not so yet."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    if soon:
+        connection.ensure_connection()
+    driver = connection.connection
+    if driver is None or (driver is _thread.impatient) == soon:
+        return
+    usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS) * 1000
+    # At the driver: Django's cursor takes longer than many a query.
+    driver.execute(f"PRAGMA busy_timeout = {LOCK_MILLISECONDS if soon else usual:.0f}").close()
+    _thread.impatient = driver if soon else None
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -138,6 +164,8 @@ def _threads() -> ThreadPoolExecutor:
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
     _thread.connections = [(connection, _is_of_a_pool(connection)) for connection in connections.all()]
+    _thread.is_sqlite = connections[DEFAULT_DB_ALIAS].vendor == "sqlite"
+    _thread.impatient = None
     kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
     for connection, is_pooled in _thread.connections:
         if not is_pooled:

@@ -49,6 +49,16 @@ def lease(plus: float = 0.0) -> Any:
     return Value(_since_start(plus), output_field=AwareDateTimeField())
 
 
+def lease_left(until: datetime | None) -> timedelta | None:
+    """How long a lease that was read from a row still runs, for people; None when there is none.
+
+    What ``lease`` writes is no time of day on SQLite: only the difference means something.
+    """
+    if until is None:
+        return None
+    return until - (_since_start(0.0) if connection.vendor == "sqlite" else utcnow())
+
+
 def lease_in_sql() -> str:
     """``lease`` as SQL, with one ``%s`` in it for ``lease_parameter``."""
     return "%s" if connection.vendor == "sqlite" else in_sql()

@@ -170,7 +170,7 @@ class Dispatcher:
         if isinstance(result, McpError):
             encoded, outcome = jsonrpc.encode_error(fitted(result, session.version), request.id), "error"
         else:
-            encoded = jsonrpc.encode_result(request.id, session.complete(request.method, result))
+            encoded = session.answer(request, result)
             if type(result) is dict and result.get("isError"):
                 outcome = "tool_error"
         target = request.params["name"] if request.method == "tools/call" else ""
@@ -308,7 +308,7 @@ class Dispatcher:
                 result = await result
             if result is None:
                 return None
-            encoded = jsonrpc.encode_result(request.id, session.complete(request.method, result))  # type: ignore[arg-type]
+            encoded = session.answer(request, result)  # type: ignore[arg-type]
             outcome = "tool_error" if type(result) is dict and result.get("isError") else "ok"
         except McpError as refused:
             error = refused

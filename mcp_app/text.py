@@ -29,6 +29,11 @@ def marked(text: object) -> str:
     return _IN_LINE.sub(lambda match: f"⟦{code_point(match[1])}⟧", str(text))
 
 
+def marked_block(text: str) -> str:
+    """Lines of plain text (not HTML), marked as by ``marked``; line feeds and tabs stay."""
+    return replace_hidden(text, lambda character: f"⟦{code_point(character)}⟧")
+
+
 def has_hidden(text: str) -> bool:
     """Whether a text of several lines holds a hidden character."""
     return _IN_BLOCK.search(text) is not None

@@ -12,7 +12,6 @@ from django.templatetags.static import static
 from django.views.decorators.http import require_safe
 
 from mcp_app import conf
-from mcp_app.auth.site import issuer
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.registry import server_json
 from mcp_app.connect.snippets import snippets
@@ -30,7 +29,6 @@ def connect(request: HttpRequest) -> HttpResponse:
         {
             "connection": connection,
             "snippets": snippets(connection),
-            "oauth": bool(issuer()),
             "keys": conf.get().api_keys,
         },
     )

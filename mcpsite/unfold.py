@@ -157,7 +157,7 @@ UNFOLD: dict[str, Any] = {
                     _console("Live sessions", "sensors", "sessions", "session"),
                     _console("Live messages", "stream", "messages", "message"),
                     _link("Sessions", "cable", "session"),
-                    _link("Calls", "bolt", "call"),
+                    _link("Background calls", "bolt", "call"),
                     {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _waiting},
                     _page("Messages", "swap_horiz", "changelist", "change", "searches"),
                     _page("Figures", "bar_chart", "figures"),

@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Model
 from django.utils import timezone
 
+from benchmarks.log.fill_beside import fill_beside
 from mcp_app.models import (
     Call,
     CallerRollup,
@@ -107,6 +108,7 @@ def fill(messages: int, told: Callable[[str, float], None]) -> None:
         ("caller rollups", lambda: _caller_rollups(words, now)),
         ("errors", lambda: _errors(words, messages, now)),
         ("minutes", _minutes),
+        ("people and entries", lambda: fill_beside(root, TOOLS)),
     ):
         before = time.monotonic()
         work()

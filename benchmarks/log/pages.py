@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from benchmarks.log.fill import BIG, some_time
+from benchmarks.log.pages_beside import pages_beside
 from mcp_app.admin.long_lists import MOST_LISTED
 from mcp_app.models import Call, ErrorGroup, Message, Session
 
@@ -35,6 +36,7 @@ def pages() -> dict[str, str]:
         **_sessions(message),
         **_calls(call),
         **_console(message),
+        **pages_beside(message, call),
     }
 
 

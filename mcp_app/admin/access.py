@@ -7,18 +7,20 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import Select, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
-from mcp_app.admin.markup import badge
+from mcp_app.admin.markup import badge, moment
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.reasons import may_ask
@@ -30,20 +32,30 @@ from mcp_app.auth.services import (
     key_states,
     login_name,
     revoke_api_key,
+    revoked_by,
 )
 from mcp_app.connect.address import connection_for
 from mcp_app.connect.snippets import PASTED, snippets
 from mcp_app.models import ApiKey
-from mcp_app.protocol.scopes import ALL
+from mcp_app.protocol.scopes import ADMIN, BASIC, MCP
 from mcp_app.text import marked, visible
 
+MEANING = format_html(
+    "What the key may be used for, never more than its user may. Each other scope includes "
+    "<code>{}</code>; <code>{}</code> includes all.",
+    MCP,
+    ADMIN,
+)
+ABOUT_USERS = (
+    "The key has this user's permissions. For a program, use a user of its own: it needs no password."
+)
 LIFETIMES = [*((str(days), f"in {days} days") for days in USUAL_DAYS), ("", "never")]
 
 
 class ApiKeyForm(IssuedForm[ApiKey]):
     """The key's user, name, ceiling and expiry."""
 
-    scopes = ScopesField(initial=ALL, help_text="What the key may be used for, never more than its user may.")
+    scopes = ScopesField(user="the key's user", initial=BASIC, help_text=MEANING)
     lifetime = forms.ChoiceField(
         choices=LIFETIMES,
         required=False,
@@ -62,7 +74,8 @@ class ApiKeyForm(IssuedForm[ApiKey]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "name" in self.fields:
-            self.fields["name"].widget.attrs["autofocus"] = True
+            first = "name" if self.fields["user"].initial else "user"
+            self.fields[first].widget.attrs["autofocus"] = True
         # Django's admin gives neither part of a time a label.
         parts = (
             getattr(self.fields["expires_at"].widget, "widgets", ()) if "expires_at" in self.fields else ()
@@ -105,7 +118,7 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     """API keys. A key is issued and revoked, never edited; revoked keys stay as a record."""
 
     form = ApiKeyForm
-    list_display = ("shown_name", "owner", "shown_prefix", "created", "expires", "last_used", "state")
+    list_display = ("shown_name", "owner", "state", "expires", "last_used", "created", "shown_prefix")
     list_display_links = ("shown_name",)
     list_filter = (KeyStateFilter, "created_at")
     search_fields = ("name", "prefix", login_name("user"))
@@ -125,7 +138,13 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         "created",
         "expires",
         "last_used",
+        "revoked",
     )
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Of a key that still counts, nobody has to read that nobody revoked it."""
+        fields = super().get_fields(request, obj)
+        return fields if obj is None or obj.revoked_at else [name for name in fields if name != "revoked"]
 
     def has_delete_permission(self, request: HttpRequest, obj: ApiKey | None = None) -> bool:
         """Not here: revoking keeps the record. A key may go together with its user."""
@@ -135,18 +154,33 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
         """Revoking is the one change of a key."""
         return request.user.has_perm("mcp_app.change_apikey")
 
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Beside the users, the way to make one: the skin hides it in a menu without a name."""
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "user" and isinstance(field.widget, RelatedFieldWidgetWrapper):
+            may_add = field.widget.can_add_related
+            field.widget = field.widget.widget
+            field.help_text = _about_users(self.admin_site.name) if may_add else ABOUT_USERS
+        return field
+
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """A key has its user's permissions, so only superusers issue keys for others."""
+        """A key has its user's permissions, so only superusers issue keys for others, and say for whom."""
         if db_field.name == "user":
             users = get_user_model()._default_manager.filter(is_active=True)
-            kwargs["queryset"] = users if request.user.is_superuser else users.filter(pk=request.user.pk or 0)
-            kwargs["initial"] = request.user.pk
+            everybody = request.user.is_superuser
+            kwargs["queryset"] = users if everybody else users.filter(pk=request.user.pk or 0)
+            kwargs["initial"] = None if everybody else request.user.pk
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def issued_context(self, request: HttpRequest, row: ApiKey, secret: str) -> dict[str, Any]:
-        """The key, and how clients are told of it."""
-        warning = "" if row.expires_at else NEVER_ENDS
-        return {"key": row, "warning": warning, "lines": snippets(connection_for(request, secret), *PASTED)}
+        """The key as it was made, how clients are told of it, and the way to take it back."""
+        return {
+            "key": row,
+            "facts": [("Scopes", self.shown_scopes(row)), ("Expires", self.expires(row))],
+            "warning": "" if row.expires_at else NEVER_ENDS,
+            "lines": snippets(connection_for(request, secret), *PASTED),
+            "revoke_url": self.page_url("revoke", row) if self.has_revoke_permission(request) else "",
+        }
 
     @admin.action(description="Revoke selected keys", permissions=["revoke"])
     def revoke_keys(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> None:
@@ -164,7 +198,13 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to revoke it, and the page of what it sees, for who may."""
-        button = {"address": "admin:mcp_app_apikey_revoke", "label": "Revoke this key"}
+        button = {
+            "address": "admin:mcp_app_apikey_revoke",
+            "label": "Revoke this key",
+            "question": "Revoke this key? Its clients are refused at once, and it never works again.",
+            "yes": "Revoke the key",
+            "no": "Keep it",
+        }
         key = self.get_object(request, object_id) if may_ask(request.user) else None
         seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if key is not None else ""
         return {"revoking": button if self.has_revoke_permission(request) else None, "seen_url": seen}
@@ -182,8 +222,26 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
     expires = time_column("expires", "expires_at")
     last_used = time_column("last used", "last_used_at")
 
+    @admin.display(description="revoked")
+    def revoked(self, key: ApiKey) -> SafeString:
+        """When, and by whom if the audit trail knows it."""
+        at, who = moment(key.revoked_at), revoked_by(key)
+        return format_html("{} by {}", at, visible(who)) if who else at
+
     @admin.display(description="state")
     def state(self, key: ApiKey) -> SafeString:
         """Active, expired or revoked."""
         name = state_of(key)
         return badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
+
+
+def _about_users(site: str) -> SafeString:
+    opts = get_user_model()._meta
+    address = reverse(f"{site}:{opts.app_label}_{opts.model_name}_add")
+    # Django's own script opens it in a window and chooses the new user afterwards.
+    return format_html(
+        '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_user" data-popup="yes"'
+        ' href="{}?_popup=1">New user</a>',
+        ABOUT_USERS,
+        address,
+    )

@@ -141,7 +141,7 @@ class ModelAdmin(SkinAdmin[M]):
     @property
     def media(self) -> Media:
         """The skin's files and ours; all local, and none that only a slug made of other fields would need."""
-        own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/keys.js"]
+        own: list[Any] = ["mcp_app/copy.js", "mcp_app/admin.js", "mcp_app/sure.js", "mcp_app/keys.js"]
         addresses = filter(None, (notices_script(), anything_script(), zone_script()))
         own += [format_html('<script src="{}"></script>', address) for address in addresses]
         # The lists of a Media are private, and nothing else says what is in it.

@@ -53,6 +53,11 @@ class Chart:
     touches: list[Touch]
     columns: list[str]
     rows: list[list[str]]
+    # When its first point begins (Unix time), how many seconds each is, and how the address of a time begins
+    # that is chosen on it.
+    begins: int = 0
+    span: int = 0
+    url: str = "?"
 
 
 def ceiling(highest: float) -> float:

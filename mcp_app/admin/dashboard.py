@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
+from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
 from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
 from mcp_app.doctor import code
@@ -33,6 +34,8 @@ from mcp_app.text import marked
 MOST_TOOLS = 10
 MOST_CLIENTS = 8
 MIB = 1024 * 1024
+# So many failures are no accident, if they are such a share of the calls.
+MANY_FAILED, FAILED_SHARE = 5, 0.05
 # From here on the log is behind, not only on its way.
 LATE_SECONDS = 10.0
 
@@ -69,6 +72,11 @@ class ToolRow:
     p50: str
     p95: str
 
+    @property
+    def counted(self) -> str:
+        """The calls, as a number is written."""
+        return f"{self.calls:,}"
+
 
 @dataclass(slots=True)
 class Dashboard:
@@ -91,7 +99,12 @@ class Dashboard:
     @property
     def figures_url(self) -> str:
         """The page of the same period with all tools, clients, people and workers."""
-        return f"{reverse('admin:mcp_app_message_figures')}?{urlencode({'range': self.period.name})}"
+        return f"{reverse('admin:mcp_app_message_figures')}?{urlencode(query_of(self.period))}"
+
+    @property
+    def chosen_url(self) -> str:
+        """Of a time that was chosen on a chart, its address."""
+        return chosen_url(self.period)
 
 
 def may_see(request: HttpRequest) -> bool:
@@ -102,8 +115,8 @@ def may_see(request: HttpRequest) -> bool:
 def dashboard(request: HttpRequest) -> Dashboard:
     """The figures now, of the period that the address names."""
     now = database_clock.utcnow()
-    period = PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
-    url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode({'range': period.name})}"
+    period = asked_period(request, now)
+    url = f"{reverse('admin:mcp_app_message_dashboard')}?{urlencode(query_of(period))}"
     shown = Dashboard(period, now, url)
     state = box()
     if request.user.has_perm("mcp_app.view_message"):
@@ -116,7 +129,7 @@ def dashboard(request: HttpRequest) -> Dashboard:
     _show_stores(shown, state)
     if fault := code.fault():
         shown.verdict.faults.insert(0, Reason(f"{NOT_SERVED} {marked(fault)}"))
-    shown.verdict.tasks = tasks_of(request)
+    shown.verdict.tasks += tasks_of(request)
     shown.first_steps = first_steps(request)
     return shown
 
@@ -132,6 +145,8 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
         Tile("Duration, half of calls", seconds_text(total.p50),
              f"95 of 100 within {seconds_text(total.p95)}", url=shown.figures_url),
     ]  # fmt: skip
+    if total.failed >= MANY_FAILED and total.failed >= total.all * FAILED_SHARE:
+        shown.verdict.tasks.append(_failing(found))
     if total.all:
         shown.charts = [_calls_chart(found, shown.at), _errors_chart(found), _duration_chart(found)]
     elif conf.get().message_log and conf.get().redis_url:
@@ -140,10 +155,19 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
     shown.more_tools = found.more_tools
 
 
+def _failing(found: Traffic) -> Reason:
+    """That much fails, and which tool fails most: the errors below it say of what."""
+    total = found.total
+    text = f"{share_text(total.error_rate)} of calls failed: {total.failed:,} of {total.all:,}"
+    most = [name for name, calls in found.tools if name != OTHER and calls.failed * 2 > total.failed]
+    text += "".join(f", most of them in {marked(name)}" for name in most)
+    return Reason(f"{text} ({found.period.title.lower()})", _messages(found, outcome=FAILED))
+
+
 def _messages(found: Traffic, **narrowed: str) -> str:
     """The log of the same calls: those of the same time."""
     since = in_utc(found.points[0][0])
-    asked = {"method": "tools/call", **narrowed, "since": since}
+    asked = {"method": "tools/call", **narrowed, "since": since, **end_of_log(found.period.until)}
     return f"{reverse('admin:mcp_app_message_changelist')}?{urlencode(asked)}"
 
 
@@ -172,8 +196,11 @@ def _show_sessions(shown: Dashboard) -> None:
     live: QuerySet[Session] = Session.objects.filter(ended_at=None, last_seen_at__gte=since)
     named = live.order_by().values("protocol_version", "client_name", "client_version")
     busiest = named.annotate(number=Count("pk")).order_by("-number", "client_name", "client_version")
-    shown.clients = [dict(row) for row in busiest[:MOST_CLIENTS]]
     url = f"{reverse('admin:mcp_app_session_changelist')}?state=open"
+    shown.clients = [
+        {**row, "url": f"{url}&{urlencode({'q': row['client_name']})}" if row["client_name"] else ""}
+        for row in busiest[:MOST_CLIENTS]
+    ]
     shown.tiles.append(Tile("Live sessions", f"{live.count():,}", "that are not idle", url=url))
 
 
@@ -189,7 +216,9 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
         shown.verdict.faults.append(Reason(state.note))
         return
     names = ", ".join(marked(worker.name) for worker in state.workers[:3])
-    shown.tiles.append(Tile("Workers", str(len(state.workers)), names, "" if state.workers else "bad"))
+    workers = f"{shown.figures_url}#mcp-workers-title" if shown.reads_messages else ""
+    tone = "" if state.workers else "bad"
+    shown.tiles.append(Tile("Workers", str(len(state.workers)), names, tone, workers))
     try:
         facts = RedisServerView(settings.redis_url).facts()
         waiting, seconds = SyncMessageQueue.connect().waiting()
@@ -201,7 +230,7 @@ def _show_stores(shown: Dashboard, state: Box) -> None:
     if memory.tone:
         shown.verdict.faults.append(Reason(NEARLY_FULL))
     late = seconds >= LATE_SECONDS
-    note = f"{waiting:,} batches wait" if waiting else "all written"
+    note = f"{waiting:,} {'batch waits' if waiting == 1 else 'batches wait'}" if waiting else "all written"
     shown.tiles.append(Tile("Message log behind", seconds_text(seconds), note, "bad" if late else ""))
     if not state.workers:
         shown.verdict.faults.append(Reason(NO_WORKER))
@@ -230,6 +259,7 @@ def _chart(found: Traffic, name: str, title: str, summary: str, top: str, **draw
     return Chart(
         name=name, title=title, summary=summary, top=top, first=times[0], last=times[-1],
         touches=touches(told), columns=["From", *columns], rows=rows,
+        begins=int(found.points[0][0].timestamp()), span=found.period.span,
         bars=drawn.pop("bars", []), lines=drawn.pop("lines", []), legend=drawn.pop("legend"),
     )  # fmt: skip
 

@@ -12,6 +12,8 @@ from django.utils.functional import cached_property
 
 from mcp_app.admin.base import M, RowPageAdmin
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.models import Message
+from mcp_app.sessions.showing.clients import client_names
 
 # How many rows a list has pages for, and how many of the newest ones are searched.
 MOST_LISTED: Final = 10_000
@@ -65,3 +67,11 @@ def name_callers(rows: Iterable[Any]) -> None:
     names = principal_names({row.principal for row in rows})
     for row in rows:
         row.who = names[row.principal]
+
+
+def name_clients(messages: Iterable[Message]) -> None:
+    """Let each message know, as ``client``, what its client calls itself; one query for all of them."""
+    messages = list(messages)
+    names = client_names(message.session_id for message in messages if message.session_id)
+    for message in messages:
+        vars(message)["client"] = names.get(message.session_id or "", "")

@@ -57,6 +57,7 @@ class ClientForm(IssuedForm[Client]):
 
     who = forms.ChoiceField(choices=WHO, initial=PEOPLE, required=False, label="Connects as", widget=Select())
     scopes = ScopesField(
+        user="its service user",
         initial=BASIC,
         required=False,
         help_text="The most that its tokens may be used for.",
@@ -298,7 +299,13 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to end it, for who may."""
-        button = {"address": "admin:mcp_oauth_connection_end", "label": "End this connection"}
+        button = {
+            "address": "admin:mcp_oauth_connection_end",
+            "label": "End this connection",
+            "question": "End this connection? Its tokens are refused at once; it has to be allowed anew.",
+            "yes": "End the connection",
+            "no": "Keep it",
+        }
         return {"revoking": button if self.has_end_permission(request) else None}
 
     shown_client = text_column("client", "client", ordering="client__name")

@@ -1,18 +1,23 @@
-"""Owns giving Django's own user and group pages the skin; on a user's page a lost second factor is removed.
+"""Owns giving Django's own pages the skin, a lost second factor removed on a user's, the members of a group.
 
 A project's own pages are left alone.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth import get_user_model
+from django.contrib.admin.widgets import AutocompleteSelectMultiple
+from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
@@ -23,6 +28,128 @@ from mcp_app.oauth.second_factor.gate import has_factor
 from mcp_app.text import marked
 
 LISTED: tuple[str, ...] = ("username", "email", "first_name", "last_name", "is_staff")
+
+
+# A group of more has no list to take people out of: a form can hold a thousand values.
+MOST_LISTED: Final = 200
+LARGEST_KEY: Final = 2**63 - 1
+# In the place of what was sent and cannot be anybody's key.
+NO_KEY: Final = "?"
+
+
+class MembersWidget(AutocompleteSelectMultiple):
+    """People found by typing, with whom the page had shown: what others changed meanwhile stays."""
+
+    shown = ""
+
+    def build_attrs(self, base_attrs: Any, extra_attrs: Any = None) -> Any:
+        """No button that empties it at one press; in Select2's list that is no item, either."""
+        return {**super().build_attrs(base_attrs, extra_attrs), "data-allow-clear": "false"}
+
+    def optgroups(self, name: str, value: Any, attr: Any = None) -> Any:
+        """Who is chosen, but for what is no key: the form refuses that."""
+        return super().optgroups(name, list(filter(_is_key, value)), attr)
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> Any:
+        """Who is chosen, and who was."""
+        self.shown = data.get(f"{name}-shown", "")
+        sent = super().value_from_datadict(data, files, name)
+        # Django would look up whatever was sent, and fail at what its database cannot hold.
+        return [value if _is_key(value) else NO_KEY for value in sent]
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        """The search, and whom it begins with."""
+        field = super().render(name, value, attrs, renderer)
+        return format_html('{}<input type="hidden" name="{}-shown" value="{}">', field, name, self.shown)
+
+
+def _is_key(value: Any) -> bool:
+    key: Any = get_user_model()._meta.pk
+    try:
+        found = key.clean(value, None)
+    except ValidationError:
+        return False
+    return not isinstance(found, int) or abs(found) <= LARGEST_KEY
+
+
+class GroupForm(forms.ModelForm):  # type: ignore[type-arg]  # Django's class is not generic where it runs.
+    """A group with its members."""
+
+    members: Any = forms.ModelMultipleChoiceField(queryset=None, required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        users: Any = get_user_model()
+        link = users._meta.get_field("groups")
+        to_user = link.remote_field.through._meta.get_field(link.m2m_field_name())
+        field: Any = self.fields["members"]
+        field.widget = widget = MembersWidget(to_user, admin.site)
+        field.queryset = users._default_manager.all()
+        field.widget.choices = field.choices
+        number = self.instance.user_set.count() if self.instance.pk else 0
+        if 0 < number <= MOST_LISTED:
+            field.initial = list(self.instance.user_set.values_list("pk", flat=True))
+            widget.shown = " ".join(map(str, field.initial))
+        elif number:
+            field.label = "Add members"
+        field.help_text = _about_members(self.instance, number)
+
+    def save_members(self) -> None:
+        """Take in and let go whom this form adds and removes."""
+        shown = set(self.fields["members"].widget.shown.split())
+        chosen = {str(user.pk): user for user in self.cleaned_data["members"]}
+        members = self.instance.user_set
+        members.add(*(user for key, user in chosen.items() if key not in shown))
+        if gone := shown - chosen.keys():
+            members.remove(*(user for user in members.all() if str(user.pk) in gone))
+
+
+def _about_members(group: Group, number: int) -> SafeString:
+    text = "Type a part of a name. Members have the permissions of the group, and see what is offered to it."
+    if not number:
+        return format_html("{}", text)
+    opts = get_user_model()._meta
+    people = reverse(f"{admin.site.name}:{opts.app_label}_{opts.model_name}_changelist")
+    named = "1 member" if number == 1 else f"{number:,} members"
+    address = f"{people}?groups__id__exact={group.pk}"
+    return format_html('{} <a class="mcp-link" href="{}">{}</a>', text, address, named)
+
+
+class MembersAdmin(GroupAdmin):
+    """The page of groups; who is in one is for those who may change people."""
+
+    list_display = ("name", "members")
+
+    @admin.display(description="members", ordering="members")
+    def members(self, group: Any) -> int:
+        """How many there are."""
+        return int(group.members)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """The groups, each knowing how many are in it."""
+        return super().get_queryset(request).annotate(members=Count("user"))
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        """With members for who may change people, whose pages say the same."""
+        if _may_change_people(request.user):
+            kwargs["form"] = GroupForm
+        return super().get_form(request, obj, change=change, **kwargs)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Who is in it before what it may."""
+        return ("name", *(("members",) if _may_change_people(request.user) else ()), "permissions")
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        """The members, too."""
+        super().save_related(request, form, formsets, change)
+        if isinstance(form, GroupForm):
+            form.save_members()
+
+
+def _may_change_people(user: Any) -> bool:
+    people = get_user_model()._meta
+    may = user.has_perm(f"{people.app_label}.{get_permission_codename('change', people)}")
+    return bool(may) and any(field.name == "groups" for field in people.many_to_many)
 
 
 class FactorRemoval(ModelAdmin[Any]):
@@ -63,7 +190,8 @@ def dress() -> None:
     from unfold.admin import ModelAdmin as UnfoldAdmin
     from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-    media = type("Media", (), {"js": ("mcp_app/admin.js", "mcp_app/keys.js")})
+    files = {"js": ("mcp_app/admin.js", "mcp_app/keys.js"), "css": {"all": ("mcp_app/admin.css",)}}
+    media = type("Media", (), files)
     skinned_user = type(
         "UserAdmin",
         (FactorRemoval, UserAdmin, UnfoldAdmin),
@@ -75,7 +203,9 @@ def dress() -> None:
             "change_password_form": AdminPasswordChangeForm,
         },
     )
-    skinned_group = type("GroupAdmin", (GroupAdmin, UnfoldAdmin), {"Media": media})
+    skinned_group = type(
+        "GroupAdmin", (MembersAdmin, UnfoldAdmin), {"Media": media, "compressed_fields": False}
+    )
     for model, stock, skinned in (
         (get_user_model(), UserAdmin, skinned_user),
         (Group, GroupAdmin, skinned_group),

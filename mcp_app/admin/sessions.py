@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin, messages
@@ -18,15 +19,16 @@ from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
-from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers
+from mcp_app.admin.long_lists import LongListAdmin, name_callers, name_clients
 from mcp_app.admin.markup import badge
 from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
-from mcp_app.models import ErrorGroup, Message, Session
+from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
+from mcp_app.sessions.showing.pages import call_page, replay_page, tool_page
 from mcp_app.text import json_text, marked, visible, visible_block
 
 
@@ -63,13 +65,11 @@ class SessionAdmin(LongListAdmin[Session]):
     """Sessions, each with its timeline of messages."""
 
     sortable_by = ("who", "created", "seen", "state")  # what has an index
-    list_display = ("client", "protocol_version", "who", "where", "created", "seen", "state", "message_count")
+    list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol_version")
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
     search_fields = ("id", "client_name", "client_version", "principal", "address")
-    search_help_text = (
-        f"A whole session id; client, principal or address among the {MOST_LISTED:,} newest sessions."
-    )
+    search_help_text = "Client, who, address, session id."
     newest_by = "created_at"
     actions = ("end_sessions",)
 
@@ -188,9 +188,11 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         if group is None:
             self.message_user(request, "This group of errors is not kept any more.", messages.WARNING)
             return HttpResponseRedirect(self.page_url("errors"))
+        error = error_page(group)
+        _name(row.message for row in error.messages)
         context = {
             **self.object_context(request, f"Error in {marked(group.tool or group.method)[:60]}"),
-            "error": error_page(group),
+            "error": error,
             "opens_sessions": self.may_open(request, Session),
             "across_sessions": True,
         }
@@ -203,7 +205,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
         if not self.has_view_permission(request):
             raise PermissionDenied
         found = timeline(request.GET)
-        name_callers(row.message for row in found.rows)
+        _name(row.message for row in found.rows)
         context = {
             **self.object_context(request, "Messages"),
             "opts": self.opts,
@@ -217,12 +219,34 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
 
     def row_page(self, request: HttpRequest, message: Message) -> HttpResponse:
         """One message whole: its facts, its request beside its answer."""
-        name_callers([message])
+        _name([message])
         context = {
             **self.object_context(request, f"Message {message.pk}", message),
             "message": message,
             "row": row(message, LONGEST_SHOWN),
             "trace": trace_of(message.payload),
             "opens_sessions": self.may_open(request, Session),
+            "opens_calls": self.may_open(request, Call),
+            "address": request.build_absolute_uri(self.page_url("change", message)),
+            **_pages_of(message, request.user),
         }
         return TemplateResponse(request, "mcp_admin/message.html", context)
+
+
+def _name(messages: Iterable[Message]) -> None:
+    """Let each message know who sent it, and by which client."""
+    messages = list(messages)
+    name_callers(messages)
+    name_clients(messages)
+
+
+def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
+    """What belongs to a message, as far as this visitor may open it."""
+    method, target = message.method, message.target
+    return {
+        "replay_url": replay_page(user, method=method, kind=message.kind, target=target, pk=message.pk),
+        "call_url": call_page(
+            user, method=method, session=message.session_id, target=target, request_id=message.request_id
+        ),
+        "tool_url": tool_page(user, method=method, target=target),
+    }

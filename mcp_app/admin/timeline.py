@@ -18,21 +18,25 @@ from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
 from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
-from mcp_app.sessions.searching.language import LONGEST, parse, term_of
+from mcp_app.sessions.searching.language import LONGEST, parse, term_of, without
+from mcp_app.sessions.showing.summary import summary
 from mcp_app.text import indented_json, visible_block
 
 PAGE_SIZE = 50
 SHOWN_CHARACTERS = 2_000
 # More than a logged payload can hold once indented.
 LONGEST_SHOWN = 200_000
-# A field of a message, what it is called, and its key in a search.
+# A field of a message, what it is called, its key in a search, and what a message without a value has.
 FACETS: Final = (
-    ("outcome", "Status", "status"),
-    ("method", "Method", "method"),
-    ("target", "Tool, prompt or resource", "target"),
-    ("principal", "Person", "user"),
+    ("outcome", "Status", "status", "no status"),
+    ("method", "Method", "method", "no method"),
+    ("target", "Tool, prompt or resource", "target", "none, or unknown"),
+    ("principal", "Who", "user", "nobody"),
 )
 
+# Fields that are seldom used are folded away; a search has a key for each.
+FOLDED: Final = ("session", "method", "request_id", "direction", "client", "until", "text", "order")
+RECENT: Final = {"15m": "last 15 minutes", "1h": "last hour", "today": "today"}
 # As the browser's own field of a time takes it.
 ENTERED: Final = "%Y-%m-%dT%H:%M:%S"
 # Fields of the form whose values the language of the search has a key for.
@@ -71,7 +75,7 @@ class TimelineForm(forms.Form):
     method = forms.CharField(required=False, max_length=120)
     target = forms.CharField(required=False, max_length=200, label="Tool, prompt or resource")
     request_id = forms.CharField(required=False, max_length=120, label="Request id")
-    principal = forms.CharField(required=False, max_length=120)
+    principal = forms.CharField(required=False, max_length=120, label="Who")
     direction = forms.ChoiceField(required=False, choices=[("", "both"), *Message.Direction.choices])
     client = forms.CharField(required=False, max_length=200)
     outcome = forms.ChoiceField(
@@ -129,19 +133,23 @@ class Pane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One message with its request and answer ready to stand side by side."""
+    """One message with its request and answer ready to stand side by side; ``said`` is what it is about."""
 
     message: Message
     request: Pane | None
     answer: Pane | None
+    said: str
 
 
 class FacetValue(NamedTuple):
-    """A value of a field, how often it is among the newest that match, and the search that keeps it."""
+    """A value of a field, how often it is among the newest that match, and the search that keeps it.
+
+    The search is "" for what the language cannot say: no value, or one of several.
+    """
 
     title: str
     number: int
-    url: str
+    url: str = ""
 
 
 class Facet(NamedTuple):
@@ -149,6 +157,14 @@ class Facet(NamedTuple):
 
     title: str
     values: list[FacetValue]
+
+
+class Recent(NamedTuple):
+    """A beginning to choose for the search: what it is called, and the search that has it."""
+
+    title: str
+    url: str
+    chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +187,35 @@ class Timeline:
     def hits(self) -> str:
         """How many messages fit, as far as they were counted."""
         return str(self.tally) if self.tally and self.filtered else ""
+
+    @property
+    def fields(self) -> list[forms.BoundField]:
+        """Of the form, what is always in sight."""
+        return [each for each in self.form.visible_fields() if each.name not in FOLDED]
+
+    @property
+    def folded(self) -> list[forms.BoundField]:
+        """Of the form, what is folded away while it is not used."""
+        return [each for each in self.form.visible_fields() if each.name in FOLDED]
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether something that is folded away narrows the search, or has to be corrected."""
+        return any(each.value() or each.errors for each in self.folded)
+
+    @property
+    def recent(self) -> list[Recent]:
+        """The same search since a short while ago, in place of other times."""
+        asked = {name: self.form.data.get(name, "") for name in self.form.fields}
+        for name in ("since", "until", "before", "after"):
+            asked.pop(name)
+        q = without("since", asked.pop("q"))
+        kept = {name: value for name, value in asked.items() if value}
+        return [
+            Recent(title, _narrower({**kept, "q": q}, term), term in self.form.data.get("q", "").split())
+            for ago, title in RECENT.items()
+            if (term := f"since:{ago}")
+        ]
 
     @property
     def live(self) -> str:
@@ -221,7 +266,8 @@ def in_one_search(asked: dict[str, Any]) -> str:
 
 def row(message: Message, limit: int = SHOWN_CHARACTERS) -> Row:
     """A message with both panes cut at ``limit`` characters."""
-    return Row(message, pane(message.payload, limit), pane(message.answer, limit))
+    said = summary(message.kind, message.method, message.payload, message.answer, message.outcome)
+    return Row(message, pane(message.payload, limit), pane(message.answer, limit), said)
 
 
 def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timeline:
@@ -256,16 +302,18 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
 def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
     """The values of each field that would narrow the search further."""
     found = []
-    for name, title, key in FACETS:
+    for name, title, key, missing in FACETS:
         values = [
-            FacetValue(
-                value,
-                count,
-                "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}),
-            )
+            FacetValue(value, count, _narrower(kept, term_of(key, value)))
             for value, count in counted.values[name]
-            if (term := term_of(key, value))
         ]
+        rest = zip((missing, "other"), counted.rest[name], strict=True)
+        values += [FacetValue(said, count) for said, count in rest if count]
         if len(values) > 1:
             found.append(Facet(title, values))
     return found
+
+
+def _narrower(kept: dict[str, str], term: str) -> str:
+    """The same search with one more term."""
+    return "?" + urlencode({**kept, "q": f"{kept.get('q', '')} {term}".strip()}) if term else ""

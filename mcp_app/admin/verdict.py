@@ -13,22 +13,18 @@ from django.urls import NoReverseMatch, reverse
 
 from mcp_app import database_clock
 from mcp_app.admin.calls.approval import waiting_count
+from mcp_app.auth.services import KEY_ENDS_WITHIN, ending_keys
 from mcp_app.catalogue.changing.services import may_publish
-from mcp_app.models import ApiKey, Call, Draft, Prompt, Resource, ResourceTemplate, Session, Tool
-from mcp_app.protocol.call_state import ACTIVE, State
-from mcp_app.sessions.counting.error_groups import new_since
+from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
+from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
+from mcp_app.sessions.counting.error_groups import LAST_SEEN, new_since
 from mcp_app.text import marked
 
 # Counted up to here: the first page must not take long.
 MOST_COUNTED: Final = 1_000
-# Time enough to make another key and to hand it out.
-KEY_ENDS_WITHIN: Final = timedelta(days=14)
-# A sweep takes such calls within seconds.
-LEASE_IS_OVER: Final = timedelta(minutes=2)
-WAITS_LONG: Final = timedelta(minutes=15)
 NEW_ERROR: Final = timedelta(days=1)
 # How many of the new errors are named, and how much of what they say.
-NEWEST_ERRORS: Final = 3
+NAMED_ERRORS: Final = 3
 SAID: Final = 120
 
 
@@ -53,6 +49,15 @@ class Verdict:
         if self.faults:
             return "Degraded"
         return "Needs you" if self.tasks else "Well"
+
+    @property
+    def sentence(self) -> str:
+        """What the word means, before the reasons."""
+        if self.faults:
+            return "The server cannot do all of its work."
+        if self.tasks:
+            return "The server works; this waits for somebody:"
+        return "Nothing is wrong here, and nothing waits for you."
 
     @property
     def tone(self) -> str:
@@ -101,14 +106,10 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
     """Calls that no process has dealt with for longer than any sweep takes."""
     if not request.user.has_perm("mcp_app.change_call"):
         return
-    now = database_clock.utcnow()
-    over = database_clock.lease(-LEASE_IS_OVER.total_seconds())
-    silent = Call.objects.filter(state__in=ACTIVE, lease_until__lt=over)
-    if number := silent[:MOST_COUNTED].count():
+    if number := lost_calls()[:MOST_COUNTED].count():
         text = _counted(number, "running call", "running calls") + " lost the worker and did not end"
         yield Reason(text, f"{_page('call')}?state=open")
-    waiting = Call.objects.filter(state=State.ACCEPTED, accepted_at__lt=now - WAITS_LONG)
-    if number := waiting[:MOST_COUNTED].count():
+    if number := long_waiting_calls()[:MOST_COUNTED].count():
         minutes = WAITS_LONG.total_seconds() / 60
         text = _counted(number, "call has", "calls have") + f" waited {minutes:.0f} minutes for a worker"
         yield Reason(text, f"{_page('call')}?state=accepted")
@@ -117,15 +118,15 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
 def _new_errors(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_message"):
         return
-    groups = new_since(database_clock.utcnow() - NEW_ERROR)
-    shown = list(groups[: NEWEST_ERRORS + 1])
-    for group in shown[:NEWEST_ERRORS]:
+    groups = new_since(database_clock.utcnow() - NEW_ERROR).order_by(*LAST_SEEN)
+    shown = list(groups[: NAMED_ERRORS + 1])
+    for group in shown[:NAMED_ERRORS]:
         times = "once" if group.count == 1 else f"{group.count:,} times"
         said = f": {marked(group.words)[:SAID]}" if group.words else ""
         text = f"New error in {marked(group.tool or group.method)}, {times}{said}"
         yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))
-    if len(shown) > NEWEST_ERRORS:
-        more = groups[:MOST_COUNTED].count() - NEWEST_ERRORS
+    if len(shown) > NAMED_ERRORS:
+        more = groups[:MOST_COUNTED].count() - NAMED_ERRORS
         text = _counted(more, "more error is", "more errors are") + " new since yesterday"
         yield Reason(text, reverse("admin:mcp_app_message_errors"))
 
@@ -151,9 +152,7 @@ def _changed_definitions(request: HttpRequest) -> Iterator[Reason]:
 def _ending_keys(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_apikey"):
         return
-    now = database_clock.utcnow()
-    ending = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=now + KEY_ENDS_WITHIN)
-    if number := ending[:MOST_COUNTED].count():
+    if number := ending_keys()[:MOST_COUNTED].count():
         text = _counted(number, "API key ends", "API keys end") + f" within {KEY_ENDS_WITHIN.days} days"
         yield Reason(text, f"{_page('apikey')}?state=active")
 

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
 from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
-from mcp_app.protocol.scopes import ALL, WORDS
+from mcp_app.protocol.scopes import ALL, words_of
 from mcp_app.text import marked
 
 
@@ -43,6 +43,18 @@ class JsonWidget(Textarea):
         """The module that starts the editor."""
         scripts: list[Any] = [forms.Script("mcp_app/json_editor.js", type="module")]
         return forms.Media(css={"all": ["mcp_app/admin.css"]}, js=scripts)
+
+
+class ArgumentsWidget(JsonWidget):
+    """The arguments of a prompt: rows, which a script makes, and the same as JSON."""
+
+    def __init__(self) -> None:
+        super().__init__({"data-argument-rows": ""})
+
+    @property
+    def media(self) -> forms.Media:
+        """The script that makes the rows, beside that of the editor."""
+        return super().media + forms.Media(js=["mcp_app/argument_rows.js"])
 
 
 class JsonField(forms.JSONField):
@@ -112,12 +124,24 @@ class PermissionField(forms.ChoiceField):
             choices.insert(1, (current, f"{current} (does not exist)"))
         super().__init__(choices=choices, required=False, widget=Select(), **kwargs)
 
+    def to_python(self, value: Any) -> str:
+        """The permission; a group that was made in the window beside the field comes by its number."""
+        text = str(super().to_python(value))
+        is_number = text.isascii() and text.isdecimal() and len(text) < 10
+        group = Group.objects.filter(pk=int(text)).first() if is_number else None
+        return membership_of(group) if group is not None else text
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        """As it is understood, so that a form with errors shows it chosen."""
+        return self.to_python(data)
+
 
 class ScopesField(forms.MultipleChoiceField):
-    """Which scopes a credential has: at least one."""
+    """Which scopes a credential has: at least one. ``user`` is whom it acts as, in words."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        choices = [(scope, format_html("<code>{}</code> {}", scope, WORDS[scope])) for scope in ALL]
+    def __init__(self, *, user: str, **kwargs: Any) -> None:
+        words = words_of(user)
+        choices = [(scope, format_html("<code>{}</code> {}", scope, words[scope])) for scope in ALL]
         super().__init__(choices=choices, widget=forms.CheckboxSelectMultiple, **kwargs)
 
 

@@ -43,7 +43,7 @@ def _in_state(rows: Any, states: Mapping[str, Q], asked: Mapping[str, Any]) -> A
     return rows.filter(states.get(asked.get("state", ""), Q()), **fields)
 
 
-def _moment(source: str) -> Any:
+def _moment(source: str | None = None) -> Any:
     return DateTimeField(required=False, source=source)
 
 
@@ -90,7 +90,7 @@ class SessionFilter(serializers.Serializer[Any]):
 
 
 class MessageFilter(serializers.Serializer[Any]):
-    """Messages."""
+    """Messages, as the pages of the log take it."""
 
     session = _text(64)
     method = _text(120)
@@ -98,8 +98,8 @@ class MessageFilter(serializers.Serializer[Any]):
     request_id = _text(120)
     direction = _choice(Message.Direction.choices)
     outcome = _choice(Message.Outcome.choices)
-    since = _moment("at__gte")
-    until = _moment("at__lte")
+    since = _moment()
+    until = _moment()
 
 
 class CallFilter(serializers.Serializer[Any]):

@@ -6,8 +6,11 @@ from typing import Any
 
 from django.core.exceptions import ValidationError as FieldError
 from rest_framework.exceptions import NotFound, ValidationError
-from rest_framework.pagination import CursorPagination
+from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
+
+from mcp_app.models import Message
+from mcp_app.sessions.log_pages import find
 
 SIZE = 50
 LARGEST = 200
@@ -22,7 +25,7 @@ class KeysetPages(CursorPagination):
     page_size_query_param = "limit"
     page_size_query_description = f"Rows on a page, 1 to {LARGEST}; {SIZE} if left out."
     cursor_query_description = "Where the page begins: as an address of an earlier page has it."
-    ordering = "-id"
+    ordering: Any = "-id"
 
     def get_ordering(self, request: Any, queryset: Any, view: Any) -> Any:
         """The view's order; rows that are equal in it stay in one order too."""
@@ -59,3 +62,34 @@ class KeysetPages(CursorPagination):
             "required": ["next", "previous", "results"],
             "properties": {"next": address, "previous": address, "results": schema},
         }
+
+
+class LogPages(KeysetPages):
+    """Pages of the message log: each examines a bounded number of rows, so it may be short."""
+
+    def paginate_log(
+        self, asked: dict[str, Any], request: Request, *, without: tuple[str, ...]
+    ) -> list[Message]:
+        """The page that the cursor names of the messages that fit ``asked``, newest first."""
+        self.base_url = request.build_absolute_uri()
+        self.ordering = self.get_ordering(request, Message.objects, None)
+        cursor = self.decode_cursor(request) or Cursor(0, False, None)
+        size = self.get_page_size(request)
+        position = int(cursor.position or 0)
+        before, after = (None, position) if cursor.reverse else (position or None, None)
+        self._found = find(asked, before=before, after=after, newest_first=True, size=size, without=without)
+        return self._found.messages[::-1]
+
+    def get_next_link(self) -> str | None:
+        """Where older messages are."""
+        return self._link(self._found.older, is_back=False)
+
+    def get_previous_link(self) -> str | None:
+        """Where newer messages are."""
+        return self._link(self._found.newer, is_back=True)
+
+    def _link(self, pk: int | None, *, is_back: bool) -> str | None:
+        if pk is None:
+            return None
+        link: str = self.encode_cursor(Cursor(0, is_back, pk))
+        return link

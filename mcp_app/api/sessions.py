@@ -11,9 +11,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from mcp_app.api.base import ApiViewSet
-from mcp_app.api.filtering import MessageFilter, SessionFilter
+from mcp_app.api.filtering import MessageFilter, SessionFilter, asked
 from mcp_app.api.formats import RowSerializer
 from mcp_app.api.openapi import described
+from mcp_app.api.paging import LogPages
 from mcp_app.api.permissions import seeing, to
 from mcp_app.api.problems import Conflict
 from mcp_app.models import Message, Session
@@ -93,12 +94,16 @@ class MessageViews(ApiViewSet):
     queryset = Message.objects.all()
     serializer_class = MessageListed
     filters = MessageFilter
+    pagination_class = LogPages
     lookup_value_converter = "int"
     needs = {"list": seeing("message"), "retrieve": seeing("message")}
 
     def list(self, request: Request) -> Response:
-        """The newest first, without what they say."""
-        return self.page(self.get_queryset().defer("payload", "answer"))
+        """The newest first, without what they say; a page with fewer than `limit` need not be the last."""
+        narrowed = asked(MessageFilter, request, "cursor", "limit").validated_data
+        pages: Any = self.paginator
+        found = pages.paginate_log(narrowed, request, without=("payload", "answer"))
+        return self.get_paginated_response(self.get_serializer(found, many=True).data)
 
     @described(responses=MessageShown)
     def retrieve(self, request: Request, pk: int) -> Response:

@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 
 _LABEL: Final = "auth"
+_MEMBERSHIP: Final = re.compile(r"auth\.member_of_\w*_([0-9]{1,18})")
 # Of the 100 characters of a codename, the number of the group needs some.
 _LONGEST_NAME: Final = 60
 
@@ -24,6 +25,12 @@ def membership_of(group: Group) -> str:
     """
     words = re.sub(r"\W+", "_", group.name.lower()).strip("_")[:_LONGEST_NAME]
     return f"{_LABEL}.member_of_{words}_{group.pk}"
+
+
+def number_of_group(permission: str) -> int | None:
+    """The number of the group that a permission is named after, whatever the group is called now."""
+    found = _MEMBERSHIP.fullmatch(permission)
+    return int(found[1]) if found else None
 
 
 def grant_membership(permission: str) -> None:

@@ -17,7 +17,7 @@ _KEY: Final = re.compile(r"/key:(\d+)$")
 
 
 def principal_names(principals: Iterable[str]) -> dict[str, str]:
-    """What to show of each principal: ``ada, key laptop``; two queries, however many there are."""
+    """What to show of each principal: ``ada, by the key "laptop"``; two queries, however many there are."""
     keys = {name: int(found[1]) for name in principals if (found := _KEY.search(name))}
     users = {name: found[1] for name in principals if (found := _USER.match(name))}
     actors = {name: person_of(name).partition(":")[2] for name in users if actor_of(name)}
@@ -27,7 +27,7 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
     for name in principals:
         said = people.get(users.get(name, ""), name)
         if name in keys and name in users:
-            said += f", key {labels.get(keys[name], keys[name])}"
+            said += f', by the key "{labels.get(keys[name], keys[name])}"'
         if name in actors:
             said = f"{people.get(actors[name], 'a deleted user')} as {said}"
         shown[name] = said

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
+from mcp_app.auth.membership import number_of_group
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import OWN, below
 from mcp_app.models import ApiKey, Source
@@ -108,6 +109,12 @@ def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:
     return found
 
 
+def named_after(permission: str, givers: Sequence[Giver]) -> Giver | None:
+    """The group whose members a permission is for, if it gives it."""
+    number = number_of_group(permission)
+    return next((giver for giver in givers if giver.key == number), None)
+
+
 def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) -> Verdict:
     """The first reason that decides; ``givers`` are the groups that give the entry's permission."""
     if refused := obstacle_of(entry) or holder.refused:
@@ -126,6 +133,16 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
     if holder.scopes is not None and ADMIN not in holder.scopes and permission.startswith(OWN):
         lacking = f"the key lacks the scope {ADMIN}, without which {marked(permission)} does not count"
         return Verdict(False, lacking)
-    had_by = ", ".join(giver.name for giver in givers)
-    groups = f"; these groups have it: {marked(had_by)}" if had_by else ""
-    return Verdict(False, f"lacks {marked(permission)}{groups}")
+    return Verdict(False, _lacking(permission, givers))
+
+
+def _lacking(permission: str, givers: Sequence[Giver]) -> str:
+    """That somebody has not the permission, and which groups would give it."""
+    group = named_after(permission, givers)
+    others = ", ".join(giver.name for giver in givers if giver is not group)
+    lacks = f"is not a member of {marked(group.name)}" if group else f"lacks {marked(permission)}"
+    return (
+        f"{lacks}; these groups {'count as well' if group else 'have it'}: {marked(others)}"
+        if others
+        else lacks
+    )

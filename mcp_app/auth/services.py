@@ -12,13 +12,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from mcp_app import conf, database_clock
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal import LOOPBACK, Principal, below
 from mcp_app.aware_times import aware
-from mcp_app.models import ApiKey, audit
+from mcp_app.models import ApiKey, AuditEvent, audit
 from mcp_app.protocol.scopes import ADMIN, ALL, in_order, widened
 from mcp_app.streams.blocking.announce import announce
 from mcp_app.text import marked
@@ -29,8 +29,11 @@ MAX_NAME = 100
 OF_CLIENT = "/client:"
 # Noting every use would be a write for every request.
 USE_NOTED_SECONDS = 60
+REVOKED: Final = "api_key.revoke"
 # After how many days a key usually ends.
 USUAL_DAYS: Final = (30, 90, 365)
+# Time enough to make another key and to hand it out.
+KEY_ENDS_WITHIN: Final = timedelta(days=14)
 NEVER_ENDS: Final = (
     "A key that never expires opens this server until somebody revokes it, for everybody who finds a copy."
 )
@@ -44,6 +47,12 @@ def key_states() -> dict[str, Q]:
         "expired": Q(revoked_at=None, expires_at__lte=now),
         "revoked": Q(revoked_at__isnull=False),
     }
+
+
+def ending_keys() -> QuerySet[ApiKey]:
+    """The keys that still work and end soon."""
+    now = database_clock.utcnow()
+    return ApiKey.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=now + KEY_ENDS_WITHIN)
 
 
 def secret_hash(secret: str) -> str:
@@ -111,9 +120,15 @@ def revoke_api_key(*, key: ApiKey, actor: Any = None) -> None:
     with transaction.atomic():
         changed = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=database_clock.now())
         if changed:
-            _audit(actor, "api_key.revoke", key)
+            _audit(actor, REVOKED, key)
             transaction.on_commit(lambda: announce("credentials", {"api_key": key.pk}))
     key.refresh_from_db()
+
+
+def revoked_by(key: ApiKey) -> str:
+    """Who revoked a key, as the audit trail names them; "" when it does not know."""
+    said = AuditEvent.objects.filter(action=REVOKED, object_kind="api_key", object_key=str(key))
+    return said.values_list("actor_name", flat=True).first() or ""
 
 
 def _audit(actor: Any, action: str, row: ApiKey) -> None:

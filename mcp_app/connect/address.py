@@ -8,6 +8,7 @@ from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import HttpRequest
 
 from mcp_app import conf
+from mcp_app.auth.site import issuer
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection, is_address
 from mcp_app.protocol.http.transport_security import names_loopback
 
@@ -37,6 +38,7 @@ def connection_at(url: str, key: str = "") -> Connection:
         needs_key=bool(key) or not local,
         key=key or KEY_PLACEHOLDER,
         title=settings.server_title,
+        logs_in=not key and bool(issuer()),
     )
 
 

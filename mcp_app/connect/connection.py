@@ -21,9 +21,9 @@ _NAME_LENGTH = 64
 class Connection:
     """A server's name, its endpoint, and whether it wants a key.
 
-    ``title`` is its name for people, when it has one; ``key`` is shown wherever a client sends one. Raises
-    ValueError for an address that no client could use, or a key that no header could carry; both messages are
-    for the person who wrote them.
+    ``title`` is its name for people, when it has one; ``key`` is shown wherever a client sends one. With
+    ``logs_in``, clients that can open a browser need no key. Raises ValueError for an address that no client
+    could use, or a key that no header could carry; both messages are for the person who wrote them.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Connection:
     needs_key: bool = True
     key: str = KEY_PLACEHOLDER
     title: str = ""
+    logs_in: bool = False
 
     def __post_init__(self) -> None:
         if not is_address(self.url):

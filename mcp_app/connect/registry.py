@@ -17,7 +17,7 @@ _NAMESPACE_LENGTH = 128
 def server_json(connection: Connection, version: str) -> dict[str, Any]:
     """The document of a server that is reached at one address; ``version`` is the server's own."""
     remote: dict[str, Any] = {"type": "streamable-http", "url": connection.url}
-    if connection.needs_key:
+    if connection.needs_key and not connection.logs_in:
         remote["headers"] = [_authorization()]
     return {
         "$schema": SCHEMA,

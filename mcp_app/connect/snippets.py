@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -34,7 +34,11 @@ class Snippet:
 
 def snippets(connection: Connection, *clients: str) -> list[Snippet]:
     """What connects the named clients, or all known ones; raises KeyError for an unknown name."""
-    return [_SNIPPETS[client](connection) for client in clients or _SNIPPETS]
+    # A client that has a header for its key, even a wrong one, does not open a browser.
+    browsing = replace(connection, needs_key=False) if connection.logs_in else connection
+    return [
+        _SNIPPETS[client](browsing if client in LOGGING_IN else connection) for client in clients or _SNIPPETS
+    ]
 
 
 def shell_word(word: str) -> str:
@@ -330,5 +334,7 @@ _SNIPPETS: dict[str, Callable[[Connection], Snippet]] = {
     "curl": _curl,
 }
 CLIENTS = tuple(_SNIPPETS)
+# Those that open a browser as docs/oauth.md says.
+LOGGING_IN = frozenset({"claude-code", "claude", "claude-desktop", "vscode", "cursor", "inspector"})
 # The few that an operator is shown where there is little room.
 PASTED = ("claude-code", "vscode", "cursor", "codex")

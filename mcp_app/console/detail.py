@@ -6,13 +6,14 @@ from typing import Any
 
 import orjson
 from django.contrib.admin.utils import quote
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from mcp_app.console.access import SESSIONS
 from mcp_app.console.history import related
 from mcp_app.console.line import Line
-from mcp_app.models import Call, Message, Tool
+from mcp_app.models import Call, Message
 from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.sessions.showing.pages import call_page, replay_page, tool_page
 from mcp_app.text import code_point, indented_json, marked, replace_hidden
 
 # More than a logged payload can hold once indented.
@@ -36,9 +37,15 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
         "links": {
             "session": _session_page(line, user),
             "admin": reverse("admin:mcp_app_message_change", args=[quote(line.pk)]) if line.pk else None,
-            "call": _call_page(line, user),
-            "replay": _replay_page(line, user),
-            "tool": _tool_page(line, user),
+            "call": call_page(
+                user,
+                method=line.method,
+                session=line.session,
+                target=line.target,
+                request_id=line.request_id,
+            ),
+            "replay": replay_page(user, method=line.method, kind=line.kind, target=line.target, pk=line.pk),
+            "tool": tool_page(user, method=line.method, target=line.target),
         },
     }
 
@@ -76,40 +83,6 @@ def _session_page(line: Line, user: Any) -> str | None:
     if not line.session or not user.has_perm(SESSIONS):
         return None
     return reverse("mcp_console:session", args=[line.session])
-
-
-def _call_page(line: Line, user: Any) -> str | None:
-    """The page of the background call that a request became."""
-    if line.method != "tools/call" or not line.session or not user.has_perm("mcp_app.view_call"):
-        return None
-    calls = Call.objects.filter(session_id=line.session, tool=line.target).order_by("-accepted_at")[:200]
-    for call_id, written in calls.values_list("pk", "request_id"):
-        if str(orjson.loads(written))[:120] == line.request_id:
-            return reverse("admin:mcp_app_call_change", args=[quote(call_id)])
-    return None
-
-
-def _tool_page(line: Line, user: Any) -> str | None:
-    """The tool that was called."""
-    if line.method != "tools/call" or not user.has_perm("mcp_app.view_tool"):
-        return None
-    tool = Tool.objects.filter(name=line.target).values_list("pk", flat=True).first()
-    return reverse("admin:mcp_app_tool_change", args=[tool]) if tool is not None else None
-
-
-def _replay_page(line: Line, user: Any) -> str | None:
-    """Where the call can be made again with other arguments: the tool's test bench, for a stored message."""
-    if line.method != "tools/call" or line.kind != "request" or line.pk is None:
-        return None
-    if not user.has_perms(["mcp_app.try_entries", "mcp_app.view_tool"]):
-        return None
-    tool = Tool.objects.filter(name=line.target).values_list("pk", flat=True).first()
-    if tool is None:
-        return None
-    try:
-        return f"{reverse('admin:mcp_app_tool_try', args=[tool])}?message={line.pk}"
-    except NoReverseMatch:
-        return None
 
 
 def running_calls(session: str) -> list[dict[str, Any]]:

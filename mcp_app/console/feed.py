@@ -15,11 +15,12 @@ from typing import Any
 import orjson
 from django.db import Error as DatabaseFault
 
-from mcp_app.console.history import client_names, opened_clients
+from mcp_app.console.history import opened_clients
 from mcp_app.console.line import Line, lines_of
 from mcp_app.console.session_rows import opened_row
 from mcp_app.console.viewer import Viewer
 from mcp_app.database import aquery
+from mcp_app.sessions.showing.clients import client_names
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 from mcp_app.text import marked

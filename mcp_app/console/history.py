@@ -7,7 +7,7 @@ What is in both has one key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,9 +17,10 @@ from django.db.models import QuerySet
 
 from mcp_app import conf
 from mcp_app.console.line import Line, Place, line_of, lines_of
-from mcp_app.models import LogCursor, Message, Session
+from mcp_app.models import LogCursor, Message
 from mcp_app.sessions.log_pages import between
 from mcp_app.sessions.searching.language import Search
+from mcp_app.sessions.showing.clients import client_names
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
@@ -160,11 +161,6 @@ def _floor(base: QuerySet[Message]) -> int | None:
 
 def _ceiling(base: QuerySet[Message]) -> int | None:
     return base.order_by("pk").values_list("pk", flat=True)[LOOKED_AT : LOOKED_AT + 1].first()
-
-
-def client_names(sessions: Iterable[str]) -> dict[str, str]:
-    """What the clients of these sessions call themselves, as far as they are stored."""
-    return dict(Session.objects.filter(pk__in=set(sessions)).values_list("pk", "client_name"))
 
 
 def opened_clients(batch: dict[str, Any]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from mcp_app.console.summary import summary
 from mcp_app.models import Message
 from mcp_app.observability.redaction import MARK
+from mcp_app.sessions.showing.summary import summary
 from mcp_app.text import marked
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,6 @@ from django.db.models import Count, Q
 from mcp_app import conf, database_clock
 from mcp_app.models import Call, Session
 from mcp_app.protocol.call_state import TERMINAL
-from mcp_app.protocol.versions import is_modern
 from mcp_app.text import marked
 
 MOST = 500
@@ -91,7 +90,6 @@ def _row(
         "id": session_id,
         "client": marked(client.strip()[:120] or "(no name)"),
         "version": marked(version),
-        "era": "modern" if is_modern(version) else "legacy",
         "who": marked(principal),
         "address": marked(address),
         "created": created,

@@ -76,7 +76,7 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
 @_for()
 @require_safe
 def names(request: HttpRequest) -> HttpResponse:
-    """Who they are that rows and lines name by numbers: ``ada, key laptop``."""
+    """Who they are that rows and lines name by numbers: ``ada, by the key "laptop"``."""
     if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
         raise PermissionDenied
     found = principal_names(request.GET.getlist("who")[:MOST_NAMES])

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,10 +19,10 @@ from mcp_app.catalogue.serving.current_snapshot import refresh_now
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new
-from mcp_app.execution.stored import pending_approvals, records, stored_answers
+from mcp_app.execution.stored import cancelling, pending_approvals, records, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, request_key
-from mcp_app.models import Call, Session, audit
+from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
 from mcp_app.protocol.versions import V2025_11_25
@@ -38,6 +39,8 @@ OPERATOR_TOKEN = "operator"  # noqa: S105 - a progress token is no secret
 
 # A call that the API started is alone in its session.
 REQUEST_ID = 1
+# Nobody else writes to SQLite while so many are cancelled.
+CANCEL_SLICE = 200
 # The member of its meta that says what was asked for.
 ASKED = "asked"
 
@@ -83,9 +86,21 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
 
 
 def cancel_calls_of(principal: str, *, actor: Any, reason: str) -> None:
-    """Stop all background calls of a principal."""
-    for pk in records.open_ids_of(principal):
-        cancel_call(call_id=pk, actor=actor, reason=reason)
+    """Stop all background calls of a principal, each as ``cancel_call`` does."""
+    open_ids = cancelling.open_ids_of(principal)
+    for first in range(0, len(open_ids), CANCEL_SLICE):
+        _cancel_all(open_ids[first : first + CANCEL_SLICE], actor, reason)
+
+
+def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
+    with transaction.atomic():
+        ended, running = cancelling.cancel_all(call_ids, reason, stored_answers.cancelled)
+        details = {str(call.id): {"reason": reason, "was": call.state} for call in (*ended, *running)}
+        audit_each(actor=actor, action="call.stop", object_kind="call", details=details)
+        for call in running:
+            transaction.on_commit(partial(_tell_worker, call, reason))
+        if ended:
+            transaction.on_commit(lambda: publish_now(ended))
 
 
 def cancel_request(

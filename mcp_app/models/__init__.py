@@ -1,7 +1,7 @@
 """What is stored: the catalogue, legacy sessions, the message log, API keys and the audit trail."""
 
 from mcp_app.models.access import ApiKey, ExternalIdentity, ServiceUser
-from mcp_app.models.audit import AuditEvent, audit
+from mcp_app.models.audit import AuditEvent, audit, audit_each
 from mcp_app.models.call import Approval, Call, TaskWait
 from mcp_app.models.catalogue import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.models.doctor import Doctor
@@ -42,4 +42,5 @@ __all__ = [
     "TimeZoneChoice",
     "Tool",
     "audit",
+    "audit_each",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Never
 
 from django.conf import settings
@@ -66,11 +67,21 @@ def audit(
     *, actor: Any, action: str, object_kind: str, object_key: str, detail: dict[str, Any] | None = None
 ) -> None:
     """Record an action (S21), in the change's transaction. ``actor`` is a user, None for the system."""
-    AuditEvent.objects.create(
-        actor=actor if getattr(actor, "pk", None) is not None else None,
-        actor_name=str(actor or "system")[:200],
-        action=action,
-        object_kind=object_kind,
-        object_key=object_key[:500],
-        detail=detail or {},
+    audit_each(actor=actor, action=action, object_kind=object_kind, details={object_key: detail or {}})
+
+
+def audit_each(*, actor: Any, action: str, object_kind: str, details: Mapping[str, dict[str, Any]]) -> None:
+    """As ``audit`` for each of many objects of one kind, by their keys."""
+    who = actor if getattr(actor, "pk", None) is not None else None
+    name = str(actor or "system")[:200]
+    AuditEvent.objects.bulk_create(
+        AuditEvent(
+            actor=who,
+            actor_name=name,
+            action=action,
+            object_kind=object_kind,
+            object_key=key[:500],
+            detail=detail,
+        )
+        for key, detail in details.items()
     )

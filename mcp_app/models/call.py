@@ -114,6 +114,7 @@ class Call(models.Model):
     read_at: datetime | None = None
 
     class Meta:
+        verbose_name = "background call"
         ordering: ClassVar[Any] = ["-accepted_at"]
         permissions: ClassVar[Any] = [("decide_call", "Can approve and refuse calls that wait for approval")]
         constraints: ClassVar[Any] = [

@@ -50,3 +50,8 @@ class CatalogueChange(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.kind} {self.key} at revision {self.revision}"
+
+    @property
+    def done(self) -> str:
+        """The action as people read it."""
+        return self.action.replace("_", " ")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
 from django.db import DatabaseError, close_old_connections
 
@@ -16,13 +17,15 @@ from mcp_app import database_clock
 from mcp_app.forking import undivided
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
-from mcp_app.notices.needs import Need, for_person, present
+from mcp_app.notices.needs import Need, for_person, page_of_choices, present
 from mcp_app.text import marked
 
 LOOK_SECONDS: Final = 5.0
 # At most one notification in this time, for all that came in it.
 PAUSE_SECONDS: Final = 60.0
 MOST_TRIES: Final = 5
+# Between two tests, which are sent while somebody waits for the page.
+TEST_PAUSE: Final = timedelta(seconds=10)
 MOST_CHANNELS: Final = 500
 # Keys of what is no longer among the newest, and may come back to them.
 MOST_KEPT: Final = 1_000
@@ -69,15 +72,47 @@ def deliver(channel_id: int) -> bool:
     if not unsaid:
         return False
     try:
-        if channel.way == NotificationChannel.Way.EMAIL:
-            mail.send(channel.user.email, unsaid)
-        else:
-            webhook.send(channel.address, channel.secret, unsaid)
+        _send(channel, unsaid)
     except Exception as error:  # noqa: BLE001 - a project's way for mail may raise anything; its owner reads it
         _failed(channel, needs, error)
         return False
     _told(channel, needs, sent_at=database_clock.now(), error="", error_at=None)
     return True
+
+
+def send_test(*, user: Any, way: str) -> str:
+    """Send a test at once, by a way as its owner stored it; returns what is wrong, else ""."""
+    channel = NotificationChannel.objects.select_related("user").filter(user=user, way=way).first()
+    if (
+        way not in BY_JOB
+        or channel is None
+        or (way == NotificationChannel.Way.WEBHOOK and not channel.address)
+    ):
+        return "Save your choice first."
+    now = database_clock.utcnow()
+    if any(at and at > now - TEST_PAUSE for at in (channel.sent_at, channel.error_at)):
+        return "Something was sent just now. Wait a few seconds."
+    mine = NotificationChannel.objects.filter(pk=channel.pk, address=channel.address)
+    test = Need("test", f"test:{now.timestamp()}", "This is a test: nothing waits for you", page_of_choices())
+    try:
+        _send(channel, [test])
+    except Exception as error:  # noqa: BLE001 - as above
+        words = _words(error)
+        mine.update(error=words, error_at=database_clock.now())
+        return words
+    mine.update(sent_at=database_clock.now(), error="", error_at=None)
+    return ""
+
+
+def _send(channel: NotificationChannel, needs: Sequence[Need]) -> None:
+    if channel.way == NotificationChannel.Way.EMAIL:
+        mail.send(channel.user.email, needs)
+    else:
+        webhook.send(channel.address, channel.secret, needs)
+
+
+def _words(error: Exception) -> str:
+    return marked(f"{error}" or type(error).__name__)[:300]
 
 
 def _unsaid(channel: NotificationChannel, needs: Collection[Need]) -> list[Need]:
@@ -104,7 +139,7 @@ def _told(channel: NotificationChannel, needs: Collection[Need], **more: object)
 
 def _failed(channel: NotificationChannel, needs: Collection[Need], error: Exception) -> None:
     """Try again later, each time after a longer pause; after the last, these are given up."""
-    words = marked(f"{error}" or type(error).__name__)[:300]
+    words = _words(error)
     log.warning("A notification by %s for user %s failed: %s", channel.way, channel.user_id, words)
     said = {"error": words, "error_at": database_clock.now()}
     if channel.tries + 1 >= MOST_TRIES:

@@ -1,10 +1,10 @@
-"""What waits for people, and for whom: calls to approve, new errors, drafts."""
+"""What waits for people, and for whom: calls to approve or stuck, new errors, drafts, ending keys."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any, Final
 
 from django.urls import NoReverseMatch, reverse
@@ -12,25 +12,31 @@ from django.urls import NoReverseMatch, reverse
 from mcp_app import conf, database_clock
 from mcp_app.auth.permissions import permissions_of
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.auth.services import ending_keys
 from mcp_app.catalogue.changing.services import PUBLISH
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import objection_to
+from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.models import Call, Draft
 from mcp_app.protocol.call_state import State
 from mcp_app.sessions.counting.error_groups import new_since
 from mcp_app.text import marked
 
-APPROVALS, ERRORS, DRAFTS = "approvals", "errors", "drafts"
+APPROVALS, STUCK, ERRORS, DRAFTS, KEYS = "approvals", "stuck", "errors", "drafts", "keys"
 KINDS: Final = {
     APPROVALS: "calls that wait for approval",
+    STUCK: "background calls that are stuck",
     ERRORS: "errors that are new since yesterday",
     DRAFTS: "drafts that wait to be published",
+    KEYS: "API keys that end soon",
 }
 # What one needs to deal with each.
 PERMISSIONS: Final = {
     APPROVALS: ("mcp_app.decide_call", "mcp_app.view_call"),
+    STUCK: ("mcp_app.change_call", "mcp_app.view_call"),
     ERRORS: ("mcp_app.view_message",),
     DRAFTS: (PUBLISH,),
+    KEYS: ("mcp_app.view_apikey",),
 }
 # Of each kind, the newest: with more, the page that the mail leads to is the place.
 MOST: Final = 200
@@ -52,7 +58,7 @@ class Need:
 
 def present(kinds: Collection[str]) -> list[Need]:
     """All that waits now, whoever is to deal with it."""
-    found = {APPROVALS: _approvals, ERRORS: _errors, DRAFTS: _drafts}
+    found = {APPROVALS: _approvals, STUCK: _stuck, ERRORS: _errors, DRAFTS: _drafts, KEYS: _keys}
     return [need for kind, find in found.items() if kind in kinds for need in find()]
 
 
@@ -106,8 +112,36 @@ def _drafts() -> Iterator[Need]:
         yield Need(DRAFTS, f"draft:{draft.pk}:{draft.version}", text, _page("draft_changelist"))
 
 
+def _stuck() -> Iterator[Need]:
+    names = ("pk", "tool", "attempt")
+    for pk, tool, attempt in lost_calls().values_list(*names).order_by("-accepted_at")[:MOST]:
+        text = f"The call of {marked(tool)} lost its worker and did not end"
+        yield Need(STUCK, f"lost:{pk}:{attempt}", text, _page("call_change", pk))
+    for pk, tool, attempt in long_waiting_calls().values_list(*names).order_by("-accepted_at")[:MOST]:
+        minutes = WAITS_LONG.total_seconds() / 60
+        text = f"The call of {marked(tool)} has waited {minutes:.0f} minutes for a worker"
+        yield Need(STUCK, f"waits:{pk}:{attempt}", text, _page("call_change", pk))
+
+
+def _keys() -> Iterator[Need]:
+    rows = ending_keys().order_by("expires_at").values_list("pk", "name", "expires_at")
+    for pk, name, ends in rows[:MOST]:
+        assert ends is not None  # Only keys that end are asked for.
+        text = f"The API key {marked(name)[:SAID]} ends on {ends.astimezone(UTC):%Y-%m-%d}"
+        yield Need(KEYS, f"key:{pk}:{ends.timestamp():.0f}", text, _page("apikey_change", pk))
+
+
+def page_of_choices() -> str:
+    """Where each person chooses of what they hear."""
+    return _address("mcp_notifications")
+
+
 def _page(name: str, *args: Any) -> str:
+    return _address(f"admin:mcp_app_{name}", *args)
+
+
+def _address(view: str, *args: Any) -> str:
     try:
-        return reverse(f"admin:mcp_app_{name}", args=args)
+        return reverse(view, args=args)
     except NoReverseMatch:
         return "/"  # A project without Django's admin.

@@ -32,16 +32,15 @@ class Redactor:
     ``token`` covers ``access_token`` and ``refreshToken``.
     """
 
-    __slots__ = ("_dropped", "_names", "_pieces", "_suspects")
+    __slots__ = ("_dropped", "_letters", "_names")
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(sorted({_plain(name) for name in names}))
-        # A few plain searches decide whether a message needs the slow walk at all: nearly none does.
-        self._suspects = tuple(name.encode() for name in self._names)
-        # Fewer still are left to search when what is in no such word is dropped from the text first.
-        searched = (*self._suspects, *CREDENTIALS)
-        self._pieces = tuple({word.translate(None, b" _-") for word in searched})
-        kept = frozenset(b"".join(self._pieces))
+        # A few plain searches for letters decide whether a message needs the slow walk: nearly none does.
+        words = (*(name.encode() for name in self._names), *CREDENTIALS)
+        self._letters = {word: word.translate(None, b" _-") for word in words}
+        # Fewer bytes are left to search when what is in no such word is dropped from the text first.
+        kept = frozenset(b"".join(self._letters.values()))
         self._dropped = bytes(byte for byte in range(256) if _LOWERING[byte] not in kept)
 
     def is_secret(self, name: str) -> bool:
@@ -71,13 +70,12 @@ class Redactor:
     def is_suspect(self, encoded: bytes) -> bool:
         """Whether secrets are possible at all in some text, such as many messages joined."""
         letters = encoded.translate(_LOWERING, self._dropped)
-        if not any(piece in letters for piece in self._pieces):
+        found = [word for word, piece in self._letters.items() if piece in letters]
+        if not found:
             return False
         lower = encoded.lower()
-        if any(credential in lower for credential in CREDENTIALS):
-            return True
         plain = lower.translate(None, b"-_")
-        return any(suspect in plain for suspect in self._suspects)
+        return any(word in (lower if word in CREDENTIALS else plain) for word in found)
 
     def message(self, encoded: bytes, limit: int, *, clean: bool = False) -> str:
         """One encoded JSON message as text without secrets, cut to about ``limit`` bytes.

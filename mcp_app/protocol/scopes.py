@@ -65,3 +65,12 @@ def in_order(scopes: Iterable[str]) -> str:
     """The known ones of ``scopes`` as one ``scope`` value, always in the same order."""
     held = frozenset(scopes)
     return " ".join(scope for scope in ALL if scope in held)
+
+
+def words_of(user: str) -> dict[str, str]:
+    """The same where a credential is made that does not act as the reader; ``user`` is whom it acts as."""
+    return {
+        **WORDS,
+        TOOLS: f"Call tools as {user}: what they read, change or send is done in that user's name",
+        ADMIN: f"Administer this server as far as {user} may: its catalogue, keys, calls and figures",
+    }

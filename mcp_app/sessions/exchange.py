@@ -15,6 +15,7 @@ import orjson
 from mcp_app import conf, database_clock
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities, known
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.envelope import SERVER_INFO, Envelope
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.negotiated import Negotiated
@@ -22,6 +23,8 @@ from mcp_app.sessions.session import MEMO_BYTES, Session, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
+# The members a result may get besides its own.
+_COMMON = frozenset(("_meta", "resultType", *downlevel.CACHE_HINTS))
 
 
 class Exchange(Negotiated):
@@ -30,23 +33,29 @@ class Exchange(Negotiated):
     ``log_level`` is empty when the request asked for no log messages (LOG-03).
     """
 
-    __slots__ = ()
+    __slots__ = ("_id",)
 
     def __init__(self, envelope: Envelope, principal_key: str, exchange_id: str = "") -> None:
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
-        self.id = exchange_id or "x-" + os.urandom(15).hex()
+        self._id = exchange_id
         self.principal_key = principal_key
         self.created_at = database_clock.timestamp()
         self.transport = MODERN
         self.version = envelope.version
-        declared, info = orjson.dumps(envelope.capabilities), orjson.dumps(envelope.client_info)
-        read = _read if len(declared) + len(info) <= MEMO_BYTES else _read.__wrapped__
-        self.capabilities, self.raw_capabilities, self.client_info = read(declared, info)
+        said = orjson.dumps((envelope.capabilities, envelope.client_info))
+        read = _read if len(said) <= MEMO_BYTES else _read.__wrapped__
+        self.capabilities, self.raw_capabilities, self.client_info = read(said)
         name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
         self.log_level = envelope.log_level
         self.record_id = _record_id(principal_key, self.version, name, version)
         self.initialized = True
         self.in_flight = {}
+
+    @property
+    def id(self) -> str:  # type: ignore[override]
+        """Made when it is first asked for: most requests are answered without one."""
+        self._id = self._id or "x-" + os.urandom(15).hex()
+        return self._id
 
     def stored(self) -> dict[str, str]:
         """See ``Negotiated.stored``."""
@@ -57,11 +66,15 @@ class Exchange(Negotiated):
         """See ``Negotiated.fit``."""
         return downlevel.complete(method, downlevel.result(method, result, self.version), server_meta())
 
-    def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
-        """See ``Negotiated.complete``; of a prepared result only the beginning is made anew."""
-        if type(result) is bytes:
-            return _words().opening(method) + result[1:]
-        return downlevel.complete(method, result, server_meta())  # type: ignore[arg-type]
+    def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """See ``Negotiated.complete``."""
+        return downlevel.complete(method, result, server_meta())
+
+    def answer(self, request: jsonrpc.Request, result: dict[str, Any] | bytes) -> bytes:
+        """See ``Negotiated.answer``; what results have in common is encoded once."""
+        if type(result) is dict and not (result and _COMMON.isdisjoint(result)):
+            return jsonrpc.encode_result(request.id, self.complete(request.method, result))
+        return jsonrpc.encode_result(request.id, result, _words().opening(request.method))
 
 
 def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
@@ -78,11 +91,11 @@ def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
 
 
 @lru_cache(maxsize=256)
-def _read(capabilities: bytes, info: bytes) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any]]:
+def _read(said: bytes) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any]]:
     """The client info and capabilities of a request; callers must not change the returned value."""
-    declared = orjson.loads(capabilities)
+    declared, info = orjson.loads(said)
     # Its forms of elicitation and sampling are those of 2025-11-25.
-    return ClientCapabilities.parse(declared, V2025_11_25), known(declared), bounded(orjson.loads(info))
+    return ClientCapabilities.parse(declared, V2025_11_25), known(declared), bounded(info)
 
 
 class _Words:

@@ -51,9 +51,18 @@ class Found:
 
 
 def find(
-    asked: dict[str, Any], *, before: int | None, after: int | None, newest_first: bool, size: int
+    asked: dict[str, Any],
+    *,
+    before: int | None,
+    after: int | None,
+    newest_first: bool,
+    size: int,
+    without: tuple[str, ...] = (),
 ) -> Found:
-    """The page of messages that fit ``asked`` before or after an id; both None: the first page."""
+    """The page of messages that fit ``asked`` before or after an id; both None: the first page.
+
+    ``without`` are columns that the caller does not read.
+    """
     upwards = after is not None or (before is None and not newest_first)
     candidates, rest = _narrowed(asked)
     if before is not None:
@@ -67,7 +76,7 @@ def find(
         candidates = candidates.filter(pk__lte=edge) if upwards else candidates.filter(pk__gte=edge)
     for narrow in rest:
         candidates = narrow(candidates)
-    messages = list(candidates[: size + 1])
+    messages = list(candidates.defer(*without)[: size + 1])
     more = len(messages) > size
     messages = messages[:size]
     ahead = messages[-1].pk if more else edge
@@ -86,11 +95,16 @@ def find(
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many messages fit, and how often each value is among them; ``whole``: all that fit were counted."""
+    """How many messages fit, and how often each value is among them; ``whole``: all that fit were counted.
+
+    ``rest`` is, of each field, how many messages have none, and how many have another value: with these, the
+    counts of a field add up to ``hits``.
+    """
 
     hits: int
     whole: bool
     values: dict[str, list[tuple[str, int]]]
+    rest: dict[str, tuple[int, int]]
 
     def __str__(self) -> str:
         if not self.whole:
@@ -108,11 +122,15 @@ def tally(asked: dict[str, Any]) -> Tally:
     for narrow in rest:
         candidates = narrow(candidates)
     rows = list(candidates.values_list(*TOLD)[: COUNTED + 1])
-    values = {
-        name: Counter(row[place] for row in rows[:COUNTED] if row[place]).most_common(MOST_VALUES)
-        for place, name in enumerate(TOLD)
-    }
-    return Tally(min(len(rows), COUNTED), edge is None and len(rows) <= COUNTED, values)
+    hits = min(len(rows), COUNTED)
+    values: dict[str, list[tuple[str, int]]] = {}
+    others: dict[str, tuple[int, int]] = {}
+    for place, name in enumerate(TOLD):
+        counts = Counter(row[place] for row in rows[:COUNTED])
+        without = counts.pop("", 0)
+        values[name] = counts.most_common(MOST_VALUES)
+        others[name] = (without, hits - without - sum(count for _, count in values[name]))
+    return Tally(hits, edge is None and len(rows) <= COUNTED, values, others)
 
 
 Narrow = Callable[[QuerySet[Message]], QuerySet[Message]]

@@ -8,6 +8,7 @@ import orjson
 
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.messages import jsonrpc
 
 
 class Negotiated:
@@ -49,14 +50,16 @@ class Negotiated:
 
     def stored(self) -> dict[str, str]:
         """The form in which a background call keeps what it has to know of its caller."""
-        agreed = negotiated_fields(self.version, self.client_info, self.raw_capabilities)
         return {
-            **agreed,
+            **self._agreed(),
             "principal": self.principal_key,
             "transport": self.transport,
             "created": repr(self.created_at),
             "log_level": self.log_level,
         }
+
+    def _agreed(self) -> dict[str, str]:
+        return negotiated_fields(self.version, self.client_info, self.raw_capabilities)
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """A result in the form its revision knows (GEN-01)."""
@@ -66,9 +69,13 @@ class Negotiated:
         """The params of a message of ours as its revision knows them; None if it cannot carry it (GEN-01)."""
         return downlevel.message(method, params, self.version)
 
-    def complete(self, method: str, result: dict[str, Any] | bytes) -> dict[str, Any] | bytes:
+    def complete(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """A fitting result with what its revision wants on every result."""
         return result
+
+    def answer(self, request: jsonrpc.Request, result: dict[str, Any] | bytes) -> bytes:
+        """The response that carries a fitting result, completed; ``bytes`` are one encoded already."""
+        return jsonrpc.encode_result(request.id, result)
 
     @property
     def client_name(self) -> str:

@@ -68,6 +68,10 @@ class Session(Negotiated):
         read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
         self.client_info, self.raw_capabilities, self.capabilities = read(version, client, capabilities)
 
+    def _agreed(self) -> dict[str, str]:
+        # It is kept as it was stored.
+        return dict(zip(("version", "client", "capabilities"), self._learned, strict=True))
+
     def stored(self) -> dict[str, str]:
         """See ``Negotiated.stored``."""
         initialized = "1" if self.initialized else "0"

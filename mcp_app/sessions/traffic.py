@@ -20,18 +20,26 @@ from mcp_app.sessions.rollups import HOUR, TEN_MINUTES
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A time that ends now, in ``points`` of ``span`` seconds."""
+    """A time in ``points`` of ``span`` seconds, that ends now or at ``until``."""
 
     name: str
     title: str
     span: int
     points: int
+    until: datetime | None = None
 
     def starts(self, now: datetime) -> list[datetime]:
-        """When each point begins; the last one is not over."""
-        last = int(now.timestamp()) // self.span * self.span
+        """When each point begins; the last one of a time that ends now is not over."""
+        end = int(now.timestamp()) if self.until is None else int(self.until.timestamp()) - 1
+        last = end // self.span * self.span
         first = last - (self.points - 1) * self.span
         return [datetime.fromtimestamp(at, UTC) for at in range(first, last + 1, self.span)]
+
+
+def between(since: datetime, until: datetime, span: int) -> Period:
+    """The time from one moment to another, as whole points."""
+    first, end = int(since.timestamp()) // span, -(-int(until.timestamp()) // span)
+    return Period("", "", span, end - first, datetime.fromtimestamp(end * span, UTC))
 
 
 PERIODS: Final = {

@@ -167,5 +167,6 @@ class QuickAnswers(BoundedConnection):
 
     def _send(self, answer: bytes) -> None:
         more = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
-        self.transport.write(HEAD % (more, len(answer), answer))
+        # Head and body are joined already.
+        self.joined.plain.write(HEAD % (more, len(answer), answer))
         self.on_response_complete()

@@ -111,6 +111,9 @@ class Visitor:
         # The browser fetches the tab's icon when it likes, and drops that when it is sent to the next page.
         if request.url.endswith("/icon.svg") and request.failure == "net::ERR_ABORTED":
             return
+        # The editor of JSON is fetched when a field of it comes in sight: leaving the page ends that, too.
+        if "/svelte_jsoneditor" in request.url and request.failure == "net::ERR_ABORTED":
+            return
         self.trouble.append(f"request failed: {request.url}: {request.failure}")
 
     def _asked(self, request: Any) -> None:
@@ -163,6 +166,9 @@ def widen(page: Page, width: int) -> None:
 
 def type_json(page: Page, field: str, text: str) -> None:
     """Write into the JSON editor of a field, as a person does."""
+    closed = page.locator(f"details:not([open]):has(#id_{field}) > summary")
+    if closed.count():
+        closed.click()
     page.locator(f".mcp-json-field:has(#id_{field})").scroll_into_view_if_needed()
     editor = page.locator(f".mcp-json-field:has(#id_{field}) .cm-content")
     editor.click()

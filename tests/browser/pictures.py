@@ -125,8 +125,11 @@ def _stills(page: Page, base: str, claude: Mcp, cursor: Mcp) -> None:
     _keep(page, "bench")
     go(f"/console/sessions/{cursor.session}/")
     page.wait_for_timeout(1_500)
-    page.locator("#mcp-lines .mcp-line", has_text="Division by zero").last.click()
+    line = page.locator("#mcp-lines .mcp-line", has_text="Division by zero").last
+    line.click()
     page.wait_for_timeout(800)
+    line.scroll_into_view_if_needed()
+    page.wait_for_timeout(200)
     _keep(page, "live-session")
 
 

@@ -91,18 +91,20 @@ def test_a_call_is_stopped_and_made_again_by_buttons(counting: str, open_page: V
     visitor = open_page()
     page = visitor.goto(_address(counting))
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="Really cancel it?").click()
-    expect(page.locator("body")).to_contain_text("The call was asked to stop.")
+    page.get_by_role("button", name="Cancel the call").click()
+    expect(page.locator("body")).to_contain_text("You cancelled the call")
     # The page looks once more by itself when the call is over, and no longer after that.
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
     expect(page.locator("[data-live]")).to_have_count(0)
+    expect(page.locator("body")).to_contain_text("stopped by an operator (root)")
+    expect(page.locator("body")).not_to_contain_text("not yet on its stream")
     page.get_by_role("button", name="Retry as a new call").click()
     expect(page.locator("body")).to_contain_text("This is the new call.")
     expect(page.locator("body")).to_contain_text(counting)
     expect(page.locator("[data-live-state]")).to_have_text("running", timeout=10_000)
     expect(page.locator("[data-live-progress-text]")).to_contain_text("of 600")
     page.get_by_role("button", name="Cancel").click()
-    page.get_by_role("button", name="Really cancel it?").click()
+    page.get_by_role("button", name="Cancel the call").click()
     expect(page.locator("[data-live-state]")).to_have_text("cancelled", timeout=10_000)
     assert visitor.trouble == []
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.browser.conftest import Visit
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.axe import seen
+from tests.browser.conftest import Visit, picture
 from tests.live import LiveServer
 
 COUNT = """
@@ -73,3 +79,103 @@ def test_another_time_is_chosen_by_a_link_that_needs_no_script(visit: Visit) -> 
     assert visitor.page.locator(".mcp-periods [aria-current]").text_content() == "Last day"
     assert visitor.page.locator("figure svg").count() == 3
     assert visitor.page.locator("figure table").count() == 3
+
+
+def _shows(page: Page, minutes: int) -> None:
+    """The page is of that many minutes, whose calls are as many in the log."""
+    chosen = page.locator(".mcp-periods [aria-current]")
+    expect(chosen).to_have_text(re.compile(r"^(\S+ )?\d\d:\d\d to (\S+ )?\d\d:\d\d$"))
+    expect(page.locator("figure").first.locator(".mcp-touch")).to_have_count(minutes)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_a_time_is_chosen_by_dragging_over_a_chart(scheme: str, width: int, visit: Visit) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto("/admin/")
+    chart = page.locator("[data-brush]").first
+    chart.scroll_into_view_if_needed()
+    columns = chart.locator(".mcp-touch")
+    boxes = [columns.nth(place).bounding_box() for place in (20, 39)]
+    for box, move in zip(boxes, (page.mouse.down, page.mouse.up), strict=True):
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+        if move == page.mouse.up:
+            picture(page, f"brush-{scheme}-{width}")
+        move()
+    page.wait_for_url("**/admin/?since=*")
+    visitor.drawn()
+    _shows(page, minutes=20)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert seen(page) == []
+    tile = page.locator(".mcp-tile", has_text="Calls per minute")
+    calls = tile.locator(".mcp-dim").inner_text()
+    tile.locator("a").click()
+    visitor.drawn()
+    expect(page.locator("body")).to_contain_text(f"{calls} were counted.")
+    assert visitor.trouble == []
+
+
+def test_a_time_is_chosen_on_a_chart_by_keys_alone(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/")
+    brush = page.get_by_role("slider", name="A time of Calls per minute")
+    brush.focus()
+    for key in ("ArrowLeft", "ArrowLeft", "Shift+ArrowLeft", "Shift+PageDown"):
+        page.keyboard.press(key)
+    expect(brush).to_have_attribute("aria-valuenow", "46")
+    expect(brush).to_have_attribute("aria-valuetext", re.compile("Chosen together with those from"))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/admin/?since=*")
+    visitor.drawn()
+    _shows(page, minutes=12)
+    assert visitor.trouble == []
+
+
+def test_a_click_on_a_chart_and_a_choice_that_is_given_up_stay_on_the_page(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/")
+    page.locator("[data-brush]").first.click()
+    brush = page.get_by_role("slider").first
+    brush.focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    assert page.url == f"{visitor.base}/admin/"
+    expect(page.locator(".mcp-brush[data-at]")).to_have_count(0)
+    assert visitor.trouble == []
+
+
+def test_a_chart_that_somebody_chooses_on_is_not_replaced_under_their_hand(
+    visit: Visit, site: LiveServer
+) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.clock.install()
+    visitor.goto("/admin/")
+    page.get_by_role("slider").first.focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    site.shell(COUNT.format(tool="meanwhile"))
+    page.clock.fast_forward(10_100)
+    page.wait_for_selector("[data-part=tools] >> text=meanwhile")
+    expect(page.locator(".mcp-brush[data-at]")).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.clock.fast_forward(10_100)
+    expect(page.locator(".mcp-brush[data-at]")).to_have_count(0)
+    expect(page.get_by_role("slider").first).to_be_focused()
+    assert visitor.trouble == []
+
+
+def test_a_time_that_is_chosen_on_the_chart_of_an_error_leads_to_the_log(
+    visit: Visit, site: LiveServer
+) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/message/errors/?show=all")
+    page.locator("#content a, main a").filter(has_text="web_scrape").first.click()
+    visitor.drawn()
+    page.get_by_role("slider").focus()
+    page.keyboard.press("Shift+PageDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/message/?*since=*")
+    visitor.drawn()
+    expect(page.locator("#id_target, [name=target]").first).to_have_value("web_scrape")
+    assert visitor.trouble == []

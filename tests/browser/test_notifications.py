@@ -96,3 +96,32 @@ def test_the_page_breaks_no_rule_of_access_and_fits(scheme: str, width: int, ope
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert seen(page) == []
     assert visitor.trouble == []
+
+
+def test_a_test_is_sent_by_a_button_and_enter_in_a_field_sends_none(open_page: Visit) -> None:
+    visitor = open_page()
+    page = visitor.goto(PAGE)
+    page.locator("#mcp-webhook").fill("https://hooks.invalid/")
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_contain_text("Copy the secret now")
+    page.get_by_role("button", name="Send a test by webhook").click()
+    visitor.drawn()
+    expect(page.locator("body")).to_contain_text("The test was not sent.")
+    expect(page.locator("[data-way=webhook]")).to_contain_text("The newest notification did not arrive")
+    picture(page, "notifications-test")
+    assert seen(page) == []
+    assert visitor.trouble == []
+
+
+def test_the_box_in_the_side_bar_is_the_search_for_anything(open_page: Visit) -> None:
+    visitor = open_page()
+    page = visitor.goto("/admin/")
+    page.get_by_role("link", name="Search for anything").click()
+    page.keyboard.type("approvals")
+    dialog = page.get_by_role("dialog", name="Search for anything")
+    expect(dialog.get_by_role("link", name="page Approvals")).to_be_visible()
+    picture(page, "side-bar-search")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/admin/mcp_app/approval/")
+    visitor.drawn()
+    assert visitor.trouble == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit, type_json
+from tests.browser.axe import seen
+from tests.browser.conftest import Visit, picture, type_json
 from tests.live import LiveServer
 
 
@@ -21,6 +24,8 @@ def test_json_is_edited_in_the_editor_and_faults_are_said_beside_the_field(visit
     page.fill("#id_name", "typed")
     page.fill("#id_template", "Hello {{who}}")
     type_json(page, "arguments", '[{"name" "who"}]')
+    # What rows cannot show stays in the editor.
+    expect(page.get_by_role("group", name="Argument who")).to_be_hidden()
     page.click("[name=_save]")
     expect(page.locator("body")).to_contain_text("Not valid JSON: line 1, column 10")
     # What was typed is still there, in the editor as in the field.
@@ -47,7 +52,7 @@ def test_a_prompt_is_previewed_while_it_is_typed_and_nothing_in_it_is_run(visit:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/prompt/add/")
     _add_prompt(page, "previewed")
-    type_json(page, "arguments", '[{"name": "who"}]')
+    page.get_by_role("button", name="Remove nobody").click()
     preview = page.locator("[data-prompt-preview]")
     expect(preview.locator("[data-preview-output]")).to_have_text("Hello {{who}}, {{nobody}}")
     preview.get_by_label("who").fill("<img src=x onerror=window.pwned=7> {{nobody}}")
@@ -58,17 +63,64 @@ def test_a_prompt_is_previewed_while_it_is_typed_and_nothing_in_it_is_run(visit:
     assert visitor.trouble == []
 
 
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_arguments_are_rows_that_come_with_their_placeholders(scheme: str, width: int, visit: Visit) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto("/admin/mcp_app/prompt/add/")
+    name = f"rows_{scheme}"
+    page.fill("#id_name", name)
+    page.locator("#id_template").press_sequentially("Greet {{who}} in {{lang}} as {{style}}")
+    rows = page.locator(".mcp-argument")
+    expect(rows).to_have_count(3)
+    # A placeholder that is renamed before anybody touched its row takes the row with it.
+    page.fill("#id_template", "Greet {{who}} in {{language}} as {{style}}")
+    expect(rows).to_have_count(3)
+    who, style = (page.get_by_role("group", name=f"Argument {each}") for each in ("who", "style"))
+    who.get_by_label("Description").fill("whom to greet")
+    who.get_by_label("required").uncheck()
+    style.get_by_role("button", name="Remove style").click()
+    page.get_by_role("button", name="Add an argument").click()
+    expect(rows.last.get_by_label("Name")).to_be_focused()
+    page.keyboard.type("tone")
+    expect(page.locator("[data-preview-notice]")).to_contain_text("Not declared as arguments: style.")
+    picture(page, f"argument-rows-{scheme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert seen(page) == []
+    page.fill("#id_template", "Greet {{who}} in {{language}}, {{tone}}")
+    # The editor of another field comes when it is in sight, and is not to be cut off by leaving.
+    page.locator(".mcp-json-field:has(#id_meta)").scroll_into_view_if_needed()
+    expect(page.locator(".mcp-json-field:has(#id_meta) .cm-content")).to_be_visible()
+    visitor.drawn()
+    page.click("[name=_save]")
+    page.wait_for_url("**/admin/mcp_app/prompt/")
+    page.locator("#result_list").get_by_role("link", name=name, exact=True).click()
+    visitor.drawn()
+    assert json.loads(page.locator("#id_arguments").input_value()) == [
+        {"name": "who", "description": "whom to greet", "required": False},
+        {"name": "language", "description": "", "required": True},
+        {"name": "tone", "description": "", "required": False},
+    ]
+    page.locator("#id_template").press_sequentially(" {{now}}")
+    assert [row.get_attribute("aria-label") for row in rows.all()] == [
+        "Argument who", "Argument language", "Argument tone", "Argument now",
+    ]  # fmt: skip
+    assert visitor.trouble == []
+
+
 def test_the_switch_in_the_list_works_at_one_click_and_keeps_the_filter(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/?source__exact=code")
     switch = page.locator("tr", has_text="add").locator(".mcp-switch")
     expect(switch).to_have_attribute("aria-checked", "true")
+    place = switch.bounding_box()
+    page.evaluate("window.isSamePage = true")
     switch.click()
-    page.wait_for_url("**/admin/mcp_app/tool/?source__exact=code")
-    expect(page.locator("body")).to_contain_text("Disabled: add.")
-    expect(page.locator("tr", has_text="add").locator(".mcp-switch")).to_have_attribute(
-        "aria-checked", "false"
-    )
+    expect(page.locator("body")).to_contain_text("Disabled: add. Clients are notified now.")
+    expect(switch).to_have_attribute("aria-checked", "false")
+    assert switch.bounding_box() == place
+    assert page.evaluate("window.isSamePage")
+    page.reload()
+    expect(switch).to_have_attribute("aria-checked", "false")
     assert visitor.trouble == []
 
 
@@ -87,6 +139,7 @@ def test_an_issued_key_is_copied_and_a_reload_leads_to_the_list_without_another_
 ) -> None:
     visitor = visit(permissions=["clipboard-read", "clipboard-write"])
     page = visitor.goto("/admin/mcp_app/apikey/add/")
+    page.select_option("#id_user", label="root")
     page.fill("#id_name", "from the browser")
     page.click("[name=_save]")
     secret = page.locator("#mcp-secret").inner_text()
@@ -112,6 +165,7 @@ def test_a_log_is_expanded_followed_and_narrowed(visit: Visit) -> None:
     expect(page.locator(".mcp-message[open]")).to_have_count(50)
     page.get_by_role("link", name="Older →").click()
     expect(page.locator(".mcp-message")).to_have_count(13)
+    page.get_by_text("More", exact=True).click()
     page.fill("[name=method]", "initialize")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**/change/?method=initialize")
@@ -129,11 +183,63 @@ def test_a_cut_payload_is_opened_whole(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
+def test_a_question_stays_until_it_is_answered(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
+    page.clock.install()
+    ending = page.get_by_role("button", name="End session")
+    ending.click()
+    question = page.get_by_role("alertdialog", name=re.compile("End this session.*Its calls are cancelled"))
+    keep = question.get_by_role("button", name="Keep it open")
+    expect(keep).to_be_focused()
+    expect(ending).to_have_count(0)
+    page.clock.fast_forward("10:00:00")
+    expect(question.get_by_role("button", name="End the session")).to_be_visible()
+    assert seen(page) == []
+    # Escape, or the other button, keeps what is there, and leads back to where the question came from.
+    page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(ending).to_be_focused()
+    ending.press("Enter")
+    keep.press("Enter")
+    expect(ending).to_be_focused()
+    page.reload()
+    expect(ending).to_be_visible()
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_the_list_of_background_calls_is_as_wide_as_its_page(scheme: str, width: int, visit: Visit) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto("/admin/mcp_app/call/")
+    picture(page, f"background-calls-{scheme}-{width}")
+    wide = "[...document.querySelectorAll('#changelist *')].filter((e) => e.scrollWidth > e.clientWidth + 1"
+    scrolls = " && getComputedStyle(e).overflowX !== 'visible' && e.querySelector('#result_list')).length"
+    assert page.evaluate(wide + scrolls) == 0
+    field = page.locator("#searchbar")
+    assert field.evaluate("(e) => e.value === '' && e.scrollWidth <= e.clientWidth")
+    assert seen(page) == []
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_question_can_be_read_everywhere(scheme: str, width: int, visit: Visit) -> None:
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto(f"/admin/mcp_app/session/{0:032x}/change/")
+    page.get_by_role("button", name="End session").click()
+    expect(page.get_by_role("alertdialog")).to_be_visible()
+    picture(page, f"question-{scheme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert seen(page) == []
+    assert visitor.trouble == []
+
+
 def test_a_session_is_ended_from_its_page(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto(f"/admin/mcp_app/session/{1:032x}/change/")
     page.get_by_role("button", name="End session").click()
-    page.get_by_role("button", name="Really end it?").click()
+    page.get_by_role("button", name="End the session").click()
     expect(page.locator("body")).to_contain_text("The session was ended.")
     expect(page.locator(".mcp-facts")).to_contain_text("ended by an operator")
     assert visitor.trouble == []
@@ -156,3 +262,19 @@ def test_the_admin_refuses_to_be_framed(visit: Visit, base: str) -> None:
     page.set_content(f'<iframe src="{base}/admin/" id="frame"></iframe>')
     page.wait_for_load_state("networkidle")
     assert page.frame_locator("#frame").locator("#nav-sidebar, #id_username").count() == 0
+
+
+def test_the_box_above_the_menu_finds_anything_and_is_a_link_without_scripts(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/tool/")
+    box = page.get_by_role("link", name="Search for anything")
+    address = box.get_attribute("href")
+    box.click()
+    found = page.get_by_role("dialog", name="Search for anything")
+    found.get_by_role("searchbox").fill("echo")
+    expect(found.get_by_role("link").first).to_contain_text("echo")
+    page.keyboard.press("Escape")
+    expect(found).to_be_hidden()
+    page = visitor.goto(f"{address}?q=echo")
+    expect(page.get_by_role("link", name="tool echo")).to_be_visible()
+    assert visitor.trouble == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ from tests.interop import npm
 from tests.process.installation import Installation
 
 pytestmark = [pytest.mark.process, pytest.mark.xdist_group("interop")]
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "oauth.md"
 _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 
 
@@ -63,9 +66,7 @@ class Remote:
         for line in self.process.stderr:
             self.said.append(line)
             if (found := _OPENED.search(line)) is not None:
-                asyncio.run(somebody.open(found[0]))
-                with urllib.request.urlopen(somebody.sent_to) as page:
-                    assert page.status == 200
+                visit(somebody, found[0])
 
     def call(self, number: int, method: str, params: dict[str, Any]) -> Any:
         """The result of a request."""
@@ -103,6 +104,20 @@ class Remote:
         self.process.stderr.close()
 
 
+def visit(somebody: Person, address: str) -> None:
+    """Log in and allow, and let the browser follow where it is sent."""
+    asyncio.run(somebody.open(address))
+    with urllib.request.urlopen(somebody.sent_to) as page:
+        assert page.status == 200
+
+
+def test_the_printed_words_name_no_key_where_a_browser_is_opened(printed: Installation) -> None:
+    url = f"http://127.0.0.1:{printed.port}/mcp"
+    assert f"npx -y mcp-remote {url})" in printed.output
+    assert f"  Client   claude mcp add --transport http django-mcp {url}\n" in printed.output
+    assert "every request needs one" not in printed.output
+
+
 def test_mcp_remote_logs_in_and_needs_no_login_the_next_time(printed: Installation, tmp_path: Path) -> None:
     url, somebody = f"http://127.0.0.1:{printed.port}/mcp", person(printed)
     for opened in (1, 1):
@@ -123,3 +138,30 @@ async def test_the_python_client_logs_in(printed: Installation) -> None:
         result = await client.call_tool("add", {"a": 2, "b": 3})
     assert result.structured_content == {"result": 5}
     assert somebody.opened == 1
+
+
+def test_the_documented_program_in_python_logs_in(printed: Installation, tmp_path: Path) -> None:
+    (text,) = re.findall(
+        r"^```python\n(import asyncio\n.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE
+    )
+    program = tmp_path / "program.py"
+    program.write_text(text.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{printed.port}"))
+    running = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "BROWSER": "true"},
+    )
+    over = threading.Timer(npm.RUN_SECONDS, running.kill)
+    over.start()
+    try:
+        assert running.stdout is not None
+        address = _OPENED.search(running.stdout.readline())
+        assert address is not None
+        visit(person(printed), address[0])
+        assert running.stdout.read() == "{'result': 5}\n"
+        assert running.wait() == 0
+    finally:
+        over.cancel()
+        running.kill()
+        running.communicate()

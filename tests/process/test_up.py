@@ -75,6 +75,7 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     assert "user admin, password " in block
     assert "  API key  mcp_" in block
     assert f"  Client   claude mcp add --transport http django-mcp {url}/mcp" in block
+    assert "Log in" not in block
     assert answers_echo(installation.port, token=installation.value(r"API key  (mcp_\S+)"))
     password = installation.value(r"password (\S+)")
     # Nothing is wrong, so neither Redis nor Celery has anything to say.

@@ -74,7 +74,7 @@ class ApprovalAdmin(DecidingAdmin):
     list_filter = (DecisionFilter, "accepted_at")
     list_select_related = ("user", "decided_by")
     search_fields = ("tool", "principal", login_name("user"), "session_id")
-    search_help_text = "Tool, principal, user or session id."
+    search_help_text = "Tool, who or session id."
     change_list_template = "mcp_admin/approvals.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
@@ -111,7 +111,7 @@ class ApprovalAdmin(DecidingAdmin):
             )
             refuse = self._refuse_in_row(request, call)
             if objection:
-                return format_html('<span class="mcp-dim">{}</span> {}', objection, refuse)
+                return format_html('<div><span class="mcp-dim">{}</span> {}</div>', objection, refuse)
             return format_html('<span class="mcp-buttons mcp-tight">{}{}</span>', approve, refuse)
 
         return decide

@@ -11,10 +11,11 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, QuerySet, Value
+from django.db.models.fields.json import KT
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -22,17 +23,23 @@ from mcp_app.admin.base import object_button
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.call_page import (
+    AROUND,
     TONES,
     attempts,
+    client_name,
     content,
+    is_unsent,
     lasted,
     live,
+    outcome_of,
     request_id_of,
+    says_more,
+    stopped_by,
     waited,
 )
 from mcp_app.admin.calls.queues import box
 from mcp_app.admin.columns import text_column, time_column, who_column
-from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin
+from mcp_app.admin.long_lists import LongListAdmin
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.execution.call_log import read_position
@@ -47,7 +54,6 @@ from mcp_app.text import marked, visible
 OUTCOMES = {"ok": "good", "asked": "info", "tool_error": "bad", "error": "bad", "cancelled": "warn"}
 LARGE = ("arguments", "answer", "meta", "session_fields")
 MOST_TOOLS = 200
-AROUND = timedelta(minutes=1)  # clocks of two machines differ a little
 
 
 def _length(time: timedelta | None) -> SafeString:
@@ -110,21 +116,16 @@ class CallAdmin(LongListAdmin[Call]):
         "tool_name",
         "state_badge",
         "who",
-        "session_link",
-        "queue_wait",
-        "duration",
-        "attempts",
-        "shown_outcome",
+        "client",
         "accepted",
+        "duration",
     )
     list_display_links = ("tool_name",)
     list_filter = (StateFilter, OutcomeFilter, ToolFilter, "accepted_at")
     search_fields = ("tool", "principal", "session_id", "worker", "id")
-    search_help_text = (
-        f"A whole call id or session id; tool or principal among the {MOST_LISTED:,} newest calls."
-    )
+    search_help_text = "Tool, who, call or session id."
     newest_by = "accepted_at"
-    sortable_by = ("tool_name", "who", "session_link", "accepted")  # what has an index
+    sortable_by = ("tool_name", "who", "client", "accepted")  # what has an index
     actions = ("stop_calls", "retry_calls")
     change_list_template = "mcp_admin/calls.html"
 
@@ -132,7 +133,8 @@ class CallAdmin(LongListAdmin[Call]):
         """Calls without what is large, knowing whether their session has a page that this person may open."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
-        return super().get_queryset(request).defer(*LARGE).annotate(opens_session=opens)
+        told = {"opens_session": opens, "client_said": KT("session_fields__client")}
+        return super().get_queryset(request).defer(*LARGE).annotate(**told)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
         """The call of that id, however it is written, or the calls of a session."""
@@ -155,47 +157,45 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
-        """Its state, and whether it was asked to stop."""
-        state = badge(call.get_state_display(), TONES.get(call.state, "plain"))
+        """Its state, what came of it where that says more, and whether it was asked to stop."""
+        said = [badge(call.get_state_display(), TONES.get(call.state, "plain"))]
         if call.task_until is not None:
-            state = format_html("{} {}", state, badge("task", "plain"))
-        if call.cancel_requested_at is None or is_terminal(call.state):
-            return state
-        return format_html("{} {}", state, badge("stopping", "warn"))
+            said.append(badge("task", "plain"))
+        if call.cancel_requested_at is not None and not is_terminal(call.state):
+            said.append(badge("stopping", "warn"))
+        if says_more(call):
+            said.append(self.shown_outcome(call))
+        if call.attempt > 1:
+            said.append(format_html('<span class="mcp-dim">{} attempts</span>', attempts(call)))
+        return format_html(
+            '<div class="mcp-badges">{}</div>', format_html_join(" ", "{}", ((each,) for each in said))
+        )
 
     who = who_column()
 
-    @admin.display(description="session", ordering="session_id")
-    def session_link(self, call: Call) -> SafeString:
-        """The session it was asked in."""
+    @admin.display(description="client", ordering="session_id")
+    def client(self, call: Call) -> SafeString:
+        """What the client called itself, as a link to the session it asked in."""
+        name = visible(client_name(getattr(call, "client_said", "")) or "(no name)")
         if not getattr(call, "opens_session", False):
-            return format_html('<span class="mcp-dim">{}</span>', "no page")
-        short = visible(f"{call.session_id[:8]}…")
-        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), short)
-
-    @admin.display(description="queue wait")
-    def queue_wait(self, call: Call) -> SafeString:
-        """From acceptance to start."""
-        return _length(waited(call))
+            return name
+        return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), name)
 
     @admin.display(description="duration")
     def duration(self, call: Call) -> SafeString:
-        """From start to end."""
-        return _length(lasted(call))
+        """From start to end, and before that from acceptance to start."""
+        wait = waited(call)
+        if wait is None:
+            return _length(lasted(call))
+        return format_html(
+            '<div>{}<div class="mcp-dim">{} queued</div></div>', _length(lasted(call)), _length(wait)
+        )
 
-    @admin.display(description="attempts", ordering="attempt")
-    def attempts(self, call: Call) -> str:
-        """Starts so far, and how many there may be."""
-        return attempts(call)
-
-    @admin.display(description="outcome", ordering="outcome")
     def shown_outcome(self, call: Call) -> SafeString:
         """How it ended."""
-        if not call.outcome:
-            return format_html('<span class="mcp-dim">{}</span>', "-")
         if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
-            return badge(call.get_decision_display(), "warn")
-        return badge(call.outcome.replace("_", " "), OUTCOMES.get(call.outcome, "plain"))
+            return badge(outcome_of(call), "warn")
+        return badge(outcome_of(call), OUTCOMES.get(call.outcome, "plain"))
 
     accepted = time_column("accepted", "accepted_at")
 
@@ -238,7 +238,10 @@ class CallAdmin(LongListAdmin[Call]):
     def stop_one(self, request: HttpRequest, call: Call) -> None:
         """Stop one call."""
         if cancel_call(call_id=call.pk, actor=request.user):
-            self.message_user(request, "The call was asked to stop.", messages.SUCCESS)
+            over = Call.objects.filter(pk=call.pk, state__in=TERMINAL).exists()
+            # It may be over before this is read: what is said stays true.
+            later = "You cancelled the call: its state says when it is over."
+            self.message_user(request, "The call is cancelled." if over else later, messages.SUCCESS)
         else:
             self.message_user(request, "The call was over already.", messages.INFO)
 
@@ -277,18 +280,22 @@ class CallAdmin(LongListAdmin[Call]):
         call.refresh_from_db(fields=LARGE)
         whole = "all" in request.GET
         may_operate = self.has_operate_permission(request)
+        live_now = live(call)
         context = {
-            **self.object_context(request, f"Call of {marked(call.tool)[:60]}", call),
+            **self.object_context(request, f"Background call of {marked(call.tool)[:60]}", call),
             "call": call,
-            "live": live(call),
+            "live": live_now,
             "live_url": self.page_url("live", call),
-            "outcome": self.shown_outcome(call),
+            "outcome": self.shown_outcome(call) if says_more(call) else "",
+            "stopped_by": stopped_by(call) if may_operate else "",
+            "is_unsent": is_unsent(call),
             "content": content(call, whole=whole),
             "who": principal_names([call.principal])[call.principal],
             "approval": shown_approval(call, request, self.admin_site.name),
             "longest_reason": LONGEST_REASON,
             "trace": read(orjson.loads(call.meta)),
             "all_url": None if whole else "?all=1",
+            "client": client_name(call.session_fields.get("client")),
             "asked_in": asked_in(call),
             "session_url": self._session_url(asked_in(call)) if self._opens_session(request, call) else None,
             "messages_url": self._messages_url(call)

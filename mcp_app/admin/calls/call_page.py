@@ -12,8 +12,10 @@ from mcp_app import database_clock
 from mcp_app.admin.calls.approval import time_left, waited_for_approval
 from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
+from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
-from mcp_app.models import Call
+from mcp_app.execution.stored.records import LONGEST_LEASE
+from mcp_app.models import AuditEvent, Call
 from mcp_app.protocol.call_state import State, is_terminal
 from mcp_app.streams.base import Position, StreamsUnavailable
 from mcp_app.text import marked
@@ -29,6 +31,7 @@ TONES = {
 }
 # A stored answer is redacted whole before it is cut, so that a secret cannot stand half behind the cut.
 WHOLE = 1 << 30
+AROUND = timedelta(minutes=1)  # clocks of two machines differ a little
 AWAY = "Redis is away: what the call says is not shown now."
 
 
@@ -66,6 +69,53 @@ def lasted(call: Call) -> timedelta | None:
     return end - call.started_at
 
 
+def client_name(said: str | None) -> str:
+    """What a client called itself, from the stored JSON of its description."""
+    try:
+        client = orjson.loads(said or "{}")
+    except orjson.JSONDecodeError:
+        return ""
+    return str(client.get("name") or "")[:60] if isinstance(client, dict) else ""
+
+
+def outcome_of(call: Call) -> str:
+    """How it ended; what was decided, for a call that was never allowed to begin."""
+    if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
+        return str(call.get_decision_display())
+    return call.outcome.replace("_", " ")
+
+
+def says_more(call: Call) -> bool:
+    """Whether the outcome says more than the state."""
+    return outcome_of(call) not in ("", "ok", call.get_state_display())
+
+
+def stopped_by(call: Call) -> str:
+    """The operator who asked it to stop, as the audit trail knows; empty when none did."""
+    if call.cancel_requested_at is None:
+        return ""
+    # By its time, which has an index; the row has the database's clock, the trail that of a process.
+    then = (call.cancel_requested_at - AROUND, call.cancel_requested_at + AROUND)
+    stops = AuditEvent.objects.filter(action="call.stop", object_kind="call", object_key=str(call.pk))
+    people = stops.filter(at__range=then).exclude(actor=None).order_by("pk")
+    return people.values_list("actor_name", flat=True).first() or ""
+
+
+def is_unsent(call: Call) -> bool:
+    """Whether its answer has not reached its client's stream; that it has is noted a moment later."""
+    if call.finished_at is None or call.published:
+        return False
+    return database_clock.utcnow() - call.finished_at > timedelta(seconds=PUBLISH_SECONDS)
+
+
+def lease_words(call: Call) -> str:
+    """How long the attempt's worker may still be silent; nothing for a call that no worker runs."""
+    left = database_clock.lease_left(call.lease_until)
+    if left is None:
+        return "-"
+    return f"{span(left)} left" if timedelta() < left <= timedelta(seconds=LONGEST_LEASE) else "run out"
+
+
 def live(call: Call, after: Position | None = None) -> dict[str, Any]:
     """What changes while a call runs, as JSON; ``after`` is where the lines go on."""
     try:
@@ -84,6 +134,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         "wait": span(waited(call)),
         "duration": span(lasted(call)),
         "worker": marked(call.worker) or "-",
+        "lease": lease_words(call),
         "progress": _progress(call, heard.progress),
         "lines": [{"level": marked(line.level), "text": marked(line.text)} for line in heard.lines],
         "after": write_position(heard.position),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
@@ -12,13 +13,15 @@ from django.core.paginator import Paginator
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import holders_of, may_view_people
 from mcp_app.auth.principal_names import name_of
-from mcp_app.auth.reasons import Giver, Holder, givers_of, obstacle_of, verdict
+from mcp_app.auth.reasons import Giver, Holder, givers_of, named_after, obstacle_of, verdict
 from mcp_app.text import marked
 
 PEOPLE_PER_PAGE: Final = 50
@@ -61,12 +64,13 @@ class CallersPages(ModelAdmin[Any]):
         asked = request.GET.get("q", "").strip()[:150]
         page = Paginator(people_named(asked), PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
         givers = givers_of([entry.permission])[entry.permission]
+        named = named_after(entry.permission, givers)
         context = {
             **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
             "rule": rule_of(entry),
             "obstacle": obstacle_of(entry),
-            "groups": [marked(giver.name) for giver in givers],
+            "groups": [marked(giver.name) for giver in givers if giver is not named],
             "asked": asked,
             "page": page,
             "callers": _callers([*page], entry, self.kind, givers),
@@ -82,6 +86,20 @@ def rule_of(entry: Entry) -> str:
     if group is not None:
         return f"members of {marked(group.name)}"
     return f"those with the permission {marked(entry.permission)}"
+
+
+def about_permission(request: HttpRequest) -> SafeString:
+    """What the choice of a permission means, and the way to make a group for it."""
+    text = "Who sees it and may use it: every caller, the members of a group, or those with a permission."
+    if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
+        return format_html("{}", text)
+    # Django's own script opens it in a window and chooses the new group afterwards.
+    return format_html(
+        '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_permission" data-popup="yes"'
+        ' href="{}?_popup=1">New group</a>',
+        text,
+        reverse(f"{admin.site.name}:auth_group_add"),
+    )
 
 
 def people_named(asked: str) -> QuerySet[Any]:

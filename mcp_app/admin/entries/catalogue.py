@@ -9,16 +9,16 @@ from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.core.files import File
 from django.http import HttpRequest
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.columns import json_column
+from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.entries.entry_admin import EntryAdmin
 from mcp_app.admin.entries.entry_filters import PresetFilter
 from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceForm, ToolForm
 from mcp_app.admin.entries.transfer import TransferPages
 from mcp_app.admin.markup import json_block
-from mcp_app.admin.widgets import UploadWidget
+from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
 from mcp_app.catalogue.changing.revisions import LIMITS
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.definitions.registry import registry
@@ -125,7 +125,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
         """Who may call it; what a view decides about them is known to its code only."""
         exposed = tool.preset_of.name if tool.preset_of else tool.name
         if tool.permission:
-            return format_html("those with the permission {}", visible(tool.permission))
+            return visible(rule_of(tool))
         if has_open_view(exposed):
             return "open to every caller: neither this entry nor the view behind it asks for a permission"
         return "every caller, as far as its code lets them"
@@ -162,6 +162,14 @@ class PromptAdmin(EntryAdmin):
         """The same text under another name."""
         name, fields = self.free_key(entry.name, 128), _copied(entry, "template", "arguments")
         return save_prompt(entry=None, actor=actor, name=name, enabled=False, **fields)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Arguments are rows."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "arguments":
+            field.widget = ArgumentsWidget()
+            field.help_text = "A row is made for each placeholder as you type it."
+        return field
 
     shown_arguments = json_column("arguments", "arguments")
 

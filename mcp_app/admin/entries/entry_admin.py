@@ -12,7 +12,7 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -21,10 +21,11 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import object_button
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.entries.bench import BenchAdmin
-from mcp_app.admin.entries.callers import rule_of
+from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
+from mcp_app.admin.entries.switch import as_switched, switch_button, switched
 from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
@@ -130,7 +131,9 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
             )
         if db_field.name == "permission":
             return PermissionField(
-                current=self._current_permission(request), label="Permission", help_text=db_field.help_text
+                current=self._current_permission(request),
+                label="Permission",
+                help_text=about_permission(request),
             )
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
@@ -190,7 +193,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         def enabled_switch(entry: Entry) -> SafeString:
             if not may_switch:
                 return badge("on" if entry.enabled else "off", "good" if entry.enabled else "plain")
-            return _switch(entry, self.with_filters(request, self.page_url("switch", entry)))
+            return switch_button(entry, self.with_filters(request, self.page_url("switch", entry)))
 
         return enabled_switch
 
@@ -255,8 +258,8 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
 
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         changed = set_enabled(entries=list(queryset), enabled=enabled, actor=request.user)
-        word = "Enabled" if enabled else "Disabled"
-        self.message_user(request, f"{word}: {changed} of {len(queryset)}.", messages.SUCCESS)
+        text = switched(f"{changed} of {len(queryset)}", enabled, told=changed > 0)
+        self.message_user(request, text, messages.SUCCESS)
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -302,14 +305,18 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     # Buttons and pages of one entry.
 
     @object_button("switch")
-    def switch(self, request: HttpRequest, entry: Entry) -> None:
-        """Enable or disable one entry, as the button says."""
+    def switch(self, request: HttpRequest, entry: Entry) -> HttpResponse | None:
+        """Enable or disable one entry, as the button says; the list's script shows it where it stands."""
         if not self.has_switch_permission(request, entry):
             raise PermissionDenied
         enabled = request.POST.get("mcp-enabled") == "1"
-        set_enabled(entries=[entry], enabled=enabled, actor=request.user)
-        text = f"{'Enabled' if enabled else 'Disabled'}: {marked(entry)}."
+        changed = set_enabled(entries=[entry], enabled=enabled, actor=request.user)
+        text = switched(marked(entry), enabled, told=changed > 0)
+        if request.headers.get("Accept") == "application/json":
+            entry.refresh_from_db()
+            return JsonResponse(as_switched(entry, text))
         self.message_user(request, text, messages.SUCCESS)
+        return None
 
     @object_button("accept")
     def accept(self, request: HttpRequest, entry: Entry) -> None:
@@ -352,17 +359,3 @@ def _with_hidden_characters(entry: Entry) -> list[tuple[str, SafeString]]:
     # An input field cannot show a mark; what a model would read and a person cannot see stands beside it.
     texts = [(name, getattr(entry, name, "")) for name in ("title", "description", "template", "text")]
     return [(name, visible_block(text)) for name, text in texts if has_hidden(text)]
-
-
-def _switch(entry: Entry, address: str) -> SafeString:
-    # A submit button of the list's own form: it carries that form's CSRF token and needs no script.
-    return format_html(
-        '<button type="submit" class="mcp-switch" role="switch" formnovalidate name="mcp-enabled"'
-        ' aria-checked="{}" formaction="{}" value="{}" title="{}">'
-        '<span class="mcp-hidden">{}</span></button>',
-        "true" if entry.enabled else "false",
-        address,
-        "0" if entry.enabled else "1",
-        f"{'Disable' if entry.enabled else 'Enable'} {marked(entry)}",
-        "on" if entry.enabled else "off",
-    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.admin.options import IS_POPUP_VAR
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html
 
-from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.admin.entries.draft_card import Between, card_of, changes_since
 from mcp_app.admin.entries.entry_forms import Intent
 from mcp_app.catalogue.changing import pending_drafts, revisions
@@ -21,7 +22,7 @@ from mcp_app.text import marked, visible
 Entry = Any
 
 
-class DraftPages(ModelAdmin[Any]):
+class DraftPages(CallersPages):
     """The draft part of an entry's pages; users who may not publish can only save drafts."""
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
@@ -89,22 +90,46 @@ class DraftPages(ModelAdmin[Any]):
         return None if _saved(obj) else super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Nothing for a draft."""
-        return None if _saved(obj) else super().log_change(request, obj, message)
+        """Nothing for a draft, nor where nothing was changed."""
+        return None if _saved(obj) or obj.is_as_before else super().log_change(request, obj, message)
 
     def response_add(
         self, request: HttpRequest, obj: Any, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """To the draft, when that was saved."""
+        """To the draft, when that was saved; else where the button leads."""
+        if IS_POPUP_VAR in request.POST:
+            return super().response_add(request, obj, post_url_continue)
         saved = _saved(obj)
-        return (
-            self._to_draft(request, saved) if saved else super().response_add(request, obj, post_url_continue)
-        )
+        return self._to_draft(request, saved) if saved else self._to_next(request, obj, "added")
 
     def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        """Back to the entry, which shows its draft, when that was saved."""
+        """To the draft, when that was saved; else where the button leads."""
+        if IS_POPUP_VAR in request.POST:
+            return super().response_change(request, obj)
         saved = _saved(obj)
-        return self._to_draft(request, saved) if saved else super().response_change(request, obj)
+        return self._to_draft(request, saved) if saved else self._to_next(request, obj, "changed")
+
+    def _to_next(self, request: HttpRequest, entry: Entry, done: str) -> HttpResponse:
+        """Say what was done and who can use the entry now; Django's own words say neither."""
+        if entry.is_as_before:
+            self.message_user(request, f"Nothing was changed: {marked(entry)}.", messages.INFO)
+        else:
+            address = self.page_url("change", entry)
+            text = format_html(
+                'The {} “<a href="{}">{}</a>” was {} successfully.',
+                self.opts.verbose_name,
+                address,
+                marked(entry),
+                done,
+            )
+            if callers := self.callers_url(request, entry):
+                text = format_html('{} <a href="{}">Who can use it</a>', text, callers)
+            self.message_user(request, text, messages.SUCCESS)
+        views = {"_continue": ("change", entry), "_addanother": ("add", None)}
+        for button, (view, row) in views.items():
+            if button in request.POST:
+                return HttpResponseRedirect(self.with_filters(request, self.page_url(view, row)))
+        return self.response_post_save_change(request, entry)
 
     def _to_draft(self, request: HttpRequest, draft: Draft) -> HttpResponse:
         text = f"Saved as a draft: {marked(draft.key)}. Clients do not see it until it is published."

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
 
@@ -16,7 +17,7 @@ from mcp_app.catalogue.changing.drafts import save_draft
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset, update_entry
 from mcp_app.catalogue.changing.states import service_values
 from mcp_app.models import Draft, Prompt, Resource, Source, Tool
-from mcp_app.text import marked
+from mcp_app.text import marked, marked_block
 
 Entry = Any
 
@@ -64,7 +65,8 @@ class EntryForm(ModelForm[Any]):
             text = row.definition.get(name)
             if name in self.fields and isinstance(text, str) and text:
                 field = self.fields[name]
-                field.widget.attrs["placeholder"] = marked(text)
+                has_lines = isinstance(field.widget, forms.Textarea)
+                field.widget.attrs["placeholder"] = marked_block(text) if has_lines else marked(text)
                 field.help_text = f"{field.help_text} Empty: the text in code, as shown."
 
     def _post_clean(self) -> None:
@@ -87,7 +89,10 @@ class EntryForm(ModelForm[Any]):
 
     def _write_entry(self, wanted: dict[str, Any]) -> None:
         if not self.intent.as_draft:
+            before = self.stored()
             self.instance = self.write(wanted)
+            # The services write nothing that is as it was.
+            self.instance.is_as_before = before is not None and before.updated_at == self.instance.updated_at
             return
         intent, row = self.intent, self.stored()
         # What a draft says of fields that this form has not must survive the form.

@@ -18,7 +18,8 @@ from mcp_app.admin.figures.page import Choice
 from mcp_app.admin.markup import number_text
 from mcp_app.admin.timeline import Row, row
 from mcp_app.models import ErrorGroup, ErrorHour, Message
-from mcp_app.sessions.counting.error_groups import messages_of, new_since
+from mcp_app.sessions.counting.error_groups import LAST_SEEN, messages_of, new_since
+from mcp_app.sessions.rollups import HOUR
 
 NEW: Final = timedelta(days=1)
 WEEK: Final = timedelta(days=7)
@@ -28,9 +29,9 @@ PAGE: Final = 50
 LAST_PAGE: Final = 100
 MOST_MESSAGES: Final = 10
 ORDERS: Final = {
-    "": ("Newest first", "-first_at"),
-    "last": ("Last seen", "-last_at"),
-    "count": ("Most often", "-count"),
+    "": ("Last seen", LAST_SEEN),
+    "count": ("Most often", ("-count", "pk")),
+    "first": ("First seen", ("-first_at", "pk")),
 }
 
 
@@ -89,7 +90,7 @@ def error_list(request: HttpRequest) -> ErrorList:
     order = order if order in ORDERS else ""
     show, page = "new" if only_new else "all", _page(request.GET.get("p", ""))
     rows = new_since(now - NEW) if only_new else ErrorGroup.objects.all()
-    found = list(rows.order_by(ORDERS[order][1], "pk")[(page - 1) * PAGE : page * PAGE + 1])
+    found = list(rows.order_by(*ORDERS[order][1])[(page - 1) * PAGE : page * PAGE + 1])
     shown = found[:PAGE]
     hours = _hours([each.pk for each in shown], now)
     return ErrorList(
@@ -146,10 +147,10 @@ def error_page(group: ErrorGroup) -> ErrorPage:
     asked = {"method": group.method, "outcome": group.outcome, "target": group.tool}
     log = f"{reverse('admin:mcp_app_message_changelist')}?{urlencode({k: v for k, v in asked.items() if v})}"
     messages = [row(found[pk]) for pk in ids if pk in found]
-    return ErrorPage(_group(group, hours, now), _chart(hours, now), messages, log)
+    return ErrorPage(_group(group, hours, now), _chart(hours, now, log), messages, log)
 
 
-def _chart(hours: dict[datetime, int], now: datetime) -> Chart:
+def _chart(hours: dict[datetime, int], now: datetime, log: str) -> Chart:
     """The last week, hour by hour."""
     last = now.replace(minute=0, second=0, microsecond=0)
     times = [last - timedelta(hours=back) for back in range(WEEK // timedelta(hours=1) - 1, -1, -1)]
@@ -163,4 +164,5 @@ def _chart(hours: dict[datetime, int], now: datetime) -> Chart:
         lines=[], touches=touches([f"{at}, {count}" for at, count in zip(written, counts, strict=True)]),
         columns=["From", "Errors"],
         rows=[[at, str(count)] for at, count in zip(written, counts, strict=True) if count],
+        begins=int(times[0].timestamp()), span=HOUR, url=f"{log}&",
     )  # fmt: skip

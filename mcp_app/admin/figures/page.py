@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
 from mcp_app import database_clock
-from mcp_app.admin.figures.table import Head, Row, Table, heads, order_of, sorted_rows
+from mcp_app.admin.figures.period import asked_period, end_of_log, query_of
+from mcp_app.admin.figures.table import Cell, Head, Row, Table, heads, lines, order_of, sorted_rows
 from mcp_app.admin.figures.workers import WorkerRow, workers
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.principal_names import principal_names
@@ -26,6 +28,7 @@ from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions import traffic
 from mcp_app.sessions.counting.figures import TOOL, Named, named
 from mcp_app.sessions.log_pages import ANSWERED, FAILED
+from mcp_app.sessions.rollups import MOST_TOOLS
 from mcp_app.sessions.traffic import PERIODS, Period
 
 TIME: Final = "time"
@@ -34,11 +37,13 @@ CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.
 BY: Final = {
     TOOL: ("Tool", "target"),
     CLIENT: ("Client", "client"),
-    PRINCIPAL: ("Person", "principal"),
+    PRINCIPAL: ("Who", "principal"),
     TIME: ("From", ""),
 }
+UNKNOWN_TOOLS: Final = "unknown tools"
 # Half of the calls say little about a queue, the slowest of all too much.
 WAITED: Final = 0.95
+PAGE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +64,38 @@ class Figures:
     periods: list[Choice]
     views: list[Choice]
     table: Table
+    page: Page[Row]
     heads: list[Head]
     csv_url: str
     more: int
     workers: list[WorkerRow]
     counts_callers: bool
 
+    @property
+    def lines(self) -> list[tuple[Row, list[Cell]]]:
+        """The rows of this page of the table, with their cells; a file has all rows."""
+        return lines(self.page)
+
 
 def figures(request: HttpRequest) -> Figures:
     """What the address asks for."""
     now = database_clock.utcnow()
-    period = PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
+    period = asked_period(request, now)
     by = request.GET.get("by", "")
     by = by if by in BY else TOOL
-    order = order_of(request.GET.get("sort", "name" if by == TIME else ""))
-    query = {"range": period.name, "by": by}
-    begun = _begun(request, period.starts(now)[0])
+    order = order_of(request.GET.get("sort", "-name" if by == TIME else ""))
+    query = {**query_of(period), "by": by}
+    begun = _begun(request, period, now)
     since, rows, more = _over_time(period, now) if by == TIME else _by_name(by, period, now, begun)
     table = Table(f"Tool calls by {BY[by][0].lower()}" if by != TIME else "Tool calls over time",
                   _first(by), sorted_rows(rows, order), order)  # fmt: skip
     return Figures(
-        now,
+        min(period.until or now, now),
         since,
-        [_choice(each.title, {**query, "range": each.name}, each == period) for each in PERIODS.values()],
+        _periods(period, by),
         [_choice(title, {**query, "by": name}, name == by) for name, title in VIEWS.items()],
         table,
+        Paginator(table.rows, PAGE).get_page(request.GET.get("p")),
         heads(table, query),
         "?" + urlencode({**query, "sort": order, "format": "csv"}),
         more,
@@ -104,9 +116,17 @@ def _choice(title: str, query: dict[str, str], chosen: bool) -> Choice:
     return Choice(title, "?" + urlencode(query), chosen)
 
 
-def _begun(request: HttpRequest, since: datetime) -> list[BegunCall]:
+def _periods(period: Period, by: str) -> list[Choice]:
+    """The times that end now, and the one that was chosen on a chart."""
+    found = [*PERIODS.values(), *([] if period.until is None else [period])]
+    return [_choice(each.title, {**query_of(each), "by": by}, each == period) for each in found]
+
+
+def _begun(request: HttpRequest, period: Period, now: datetime) -> list[BegunCall]:
     """What is known of background calls, for who may look at them."""
-    return begun_calls(since) if request.user.has_perm("mcp_app.view_call") else []
+    if not request.user.has_perm("mcp_app.view_call"):
+        return []
+    return begun_calls(period.starts(now)[0], period.until)
 
 
 def _over_time(period: Period, now: datetime) -> tuple[datetime, list[Row], int]:
@@ -136,11 +156,17 @@ def _by_name(
     for name, calls in found.calls:
         # What is counted as others has no name of its own in the log, nor has who gave none.
         is_named = name not in ("", OTHER)
-        urls = _urls({BY[by][1]: name, "since": in_utc(found.since)}) if is_named else {}
-        shown, note = notes.get(name, (name, ""))
+        time = {"since": in_utc(found.since), **end_of_log(found.until)}
+        urls = _urls({BY[by][1]: name, **time}) if is_named else {}
+        shown, note = _others(by) if name == OTHER else notes.get(name, (name, ""))
         wait = share(waited.get(name, []), WAITED)
-        rows.append(Row(shown or "(no name)", calls, wait, "more together" if name == OTHER else note, urls))
+        rows.append(Row(shown or "(no name)", calls, wait, note, urls))
     return found.since, rows, found.more
+
+
+def _others(by: str) -> tuple[str, str]:
+    """What is counted under no name: calls of tools that their callers are not offered, too."""
+    return (UNKNOWN_TOOLS, f"or beyond {MOST_TOOLS} in an hour") if by == TOOL else (OTHER, "more together")
 
 
 def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
@@ -174,4 +200,5 @@ def csv_name(request: HttpRequest) -> str:
     """What a file of this page is called."""
     asked: Any = request.GET
     by = asked.get("by", TOOL) if asked.get("by") in BY else TOOL
-    return f"calls-by-{by}-{asked.get('range') if asked.get('range') in PERIODS else 'hour'}.csv"
+    time = "chosen" if asked.get("since") else asked.get("range") if asked.get("range") in PERIODS else "hour"
+    return f"calls-by-{by}-{time}.csv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -80,10 +80,10 @@ class Table:
     rows: list[Row]
     order: str
 
-    @property
-    def lines(self) -> list[tuple[Row, list[Cell]]]:
-        """Each row with its cells."""
-        return [(row, [_cell(column, row) for column in COLUMNS]) for row in self.rows]
+
+def lines(rows: Iterable[Row]) -> list[tuple[Row, list[Cell]]]:
+    """Each row with its cells."""
+    return [(row, [_cell(column, row) for column in COLUMNS]) for row in rows]
 
 
 def _cell(column: Column, row: Row) -> Cell:

@@ -17,14 +17,18 @@ from django.utils.http import urlencode
 from mcp_app import conf
 from mcp_app.admin.markup import written
 from mcp_app.auth.permissions import may_view_people
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import ApiKey, Call, Message, Prompt, Resource, ResourceTemplate, Session, Tool
 from mcp_app.sessions.searching.language import LONGEST
+from mcp_app.sessions.searching.saved import READS, searches_of
 from mcp_app.text import marked
 
 # Rows that are looked at of a kind, and how many of them are shown.
 MOST_READ: Final = 500
 MOST_OF_KIND: Final = 6
 NEWEST_SESSIONS: Final = 1_000
+# Of the text of a saved search.
+SAID: Final = 80
 LARGEST_ID: Final = 2**63 - 1
 PAGES: Final = (
     ("Figures", "admin:mcp_app_message_figures", "mcp_app.view_message"),
@@ -92,11 +96,12 @@ def _sessions(request: HttpRequest, text: str) -> Iterator[Found]:
     columns = ("pk", "client_name", "client_version", "principal", "created_at")
     rows = [*Session.objects.filter(pk=text[:64]).values_list(*columns)]
     rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
-    for pk, client, version, principal, created in dict.fromkeys(rows):
-        rank = _rank(text, pk, client)
-        if rank is not None:
-            note = f"{version} {principal}, opened {written(created)}".strip()
-            yield Found(rank, "session", client or pk, note, _row("session", pk))
+    fit = [(rank, row) for row in dict.fromkeys(rows) if (rank := _rank(text, row[0], row[1])) is not None]
+    best = sorted(fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))[:MOST_OF_KIND]
+    names = principal_names([row[3] for _, row in best])
+    for rank, (pk, client, version, principal, created) in best:
+        note = f"{version} {names[principal]}, opened {written(created)}".strip()
+        yield Found(rank, "session", client or pk, note, _row("session", pk))
 
 
 def _calls(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -107,7 +112,9 @@ def _calls(request: HttpRequest, text: str) -> Iterator[Found]:
     except ValueError:
         return
     if call is not None:
-        yield Found(0, "call", call.tool, f"{call.state}, {call.pk.hex}", _row("call", call.pk.hex))
+        yield Found(
+            0, "background call", call.tool, f"{call.state}, {call.pk.hex}", _row("call", call.pk.hex)
+        )
 
 
 def _messages(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -130,6 +137,17 @@ def _messages(request: HttpRequest, text: str) -> Iterator[Found]:
 
 def _words(text: str) -> str:
     return f'"{text}"'
+
+
+def _searches(request: HttpRequest, text: str) -> Iterator[Found]:
+    """One's own saved searches and those that are shared."""
+    if not request.user.has_perm(READS):
+        return
+    rows = searches_of(request.user).filter(name__icontains=text).order_by("name")
+    for pk, name, search in rows.values_list("pk", "name", "text")[:MOST_READ]:
+        if (rank := _rank(text, name)) is not None:
+            url = reverse("admin:mcp_app_message_search", args=[pk])
+            yield Found(rank, "saved search", name, search[:SAID], url)
 
 
 def _people(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -186,7 +204,7 @@ def _row(model: str, pk: object) -> str:
 
 
 SOURCES: Final[tuple[Source, ...]] = (
-    _entries, _pages, _sessions, _calls, _people, _keys, _settings, _messages,
+    _entries, _pages, _searches, _sessions, _calls, _people, _keys, _settings, _messages,
 )  # fmt: skip
 
 

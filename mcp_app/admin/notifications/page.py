@@ -18,6 +18,7 @@ from mcp_app.auth.permissions import permissions_of
 from mcp_app.models import NotificationChannel
 from mcp_app.notices import mail, webhook
 from mcp_app.notices.channels import channels_of, choose
+from mcp_app.notices.delivery import send_test
 from mcp_app.notices.needs import KINDS, PERMISSIONS
 from mcp_app.optional_parts import CONSOLE
 
@@ -63,6 +64,8 @@ class NotificationsForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def notifications(request: HttpRequest) -> HttpResponse:
     """The choices of who asks, and what became of the newest notification of each way."""
+    if "test" in request.POST:
+        return _test(request, request.POST["test"])
     chosen = channels_of(request.user)
     secret = ""
     if request.method == "POST":
@@ -90,6 +93,15 @@ def notifications(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "mcp_admin/notifications.html", context)
 
 
+def _test(request: HttpRequest, way: str) -> HttpResponse:
+    """Send a test by one way; what becomes of it is said at once, and beside the way."""
+    if problem := send_test(user=request.user, way=way):
+        messages.error(request, f"The test was not sent. {problem}")
+    else:
+        messages.success(request, f"A test was sent by {Way(way).label}.")
+    return HttpResponseRedirect(reverse("mcp_notifications"))
+
+
 def _way(
     way: Way, form: NotificationsForm, channel: NotificationChannel | None, request: HttpRequest
 ) -> dict[str, Any]:
@@ -100,6 +112,8 @@ def _way(
         "label": way.label.capitalize(),
         "kinds": [(kind, words, kind in picked) for kind, words in form.offered.items()],
         "channel": channel,
+        "may_test": channel is not None
+        and (way is Way.EMAIL or (way is Way.WEBHOOK and bool(channel.address))),
         "note": _note(way, request),
     }
 

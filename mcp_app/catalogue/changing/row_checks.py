@@ -202,7 +202,11 @@ def _check_template(row: Prompt, arguments_are_valid: bool) -> None:
     declared = {item["name"] for item in row.arguments} if arguments_are_valid else set()
     unknown = [name for name in placeholders(row.template) if name not in declared]
     if arguments_are_valid and unknown:
-        raise UnfitError(f"{{{{{unknown[0]}}}}} is not among the arguments; add it there or correct it here.")
+        named = ", ".join(f"{{{{{name}}}}}" for name in dict.fromkeys(unknown))
+        verb, pronoun = ("is", "it") if named.count("{{") == 1 else ("are", "them")
+        raise UnfitError(
+            f"{named} {verb} not among the arguments; add {pronoun} there or correct {pronoun} here."
+        )
 
 
 def _check_preset(row: Tool, errors: Errors) -> None:

@@ -327,10 +327,13 @@ def _written(change: EntryChange, author: ChangeAuthor, uploads: ExitStack) -> _
 
 
 def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Fill, check and save a row; returns its state before (None when it is new) and after."""
+    """Fill, check and save a row that differs; returns its state before (None when it is new) and after."""
     before = None if row._state.adding else revisions.state_of(row)
     old_file = row.file.name if isinstance(row, Resource) else ""
     _fill(row, values)
+    # An upload differs: its name is none of the storage's yet. Saving also reviews what code changed.
+    if before is not None and before == revisions.state_of(row) and row.reviewed_hash == row.definition_hash:
+        return before, before
     row.updated_by = revisions.known(actor)
     row.reviewed_hash = row.definition_hash
     row.save()

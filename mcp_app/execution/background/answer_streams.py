@@ -41,7 +41,9 @@ def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None) -> int
     """
 
     async def published(streams: Streams) -> int:
-        return sum([await publish(streams, call, answer or call.answer) for call in calls])
+        done = [call.id for call in calls if await append_answer(streams, call, answer or call.answer)]
+        await aquery(records.note_published, *done)
+        return len(done)
 
     return connected(published) or 0
 

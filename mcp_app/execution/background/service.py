@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
+from django.db import DatabaseError
 
 from mcp_app.conf import Settings
-from mcp_app.database import P, T, aquery
+from mcp_app.database import P, T, aquery, aquery_soon
 from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
 from mcp_app.execution.background.backlog import Backlog
@@ -42,10 +42,6 @@ from mcp_app.streams.base import Position, StreamsError, StreamsUnavailable
 from mcp_app.streams.gateway import Streams
 
 NO_DATABASE = "The server cannot store the call now. Try again in a moment."
-# A call that may be refused is refused soon (R15); accepted work waits longer.
-PATIENCE = 1.5
-# Python's own patience with a locked SQLite file.
-SQLITE_SECONDS = 5.0
 
 log = logging.getLogger("mcp.background")
 
@@ -166,7 +162,7 @@ class Background:
     async def end_task(self, call: CallRecord, reason: str) -> bool:
         """End a core task as cancelled, whatever its worker does; False when it is over (TASK4-07)."""
         encoded = stored_answers.cancelled(call)
-        if not await _ask(_impatient(records.end_cancelled), call.id, encoded, reason):
+        if not await _ask(records.end_cancelled, call.id, encoded, reason):
             return False
         await self._stop_worker(call, reason)
         # What cannot be said now is by a later sweep.
@@ -176,7 +172,7 @@ class Background:
 
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
         """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
-        call = await _ask(_impatient(records.request_cancel_of), call_id, reason)
+        call = await _ask(records.request_cancel_of, call_id, reason)
         if call is not None:
             await self._stop(call, reason)
 
@@ -217,7 +213,7 @@ class Background:
         if not self.available or not await self._had_calls(session_id):
             return False
         try:
-            call = await aquery(_impatient(records.request_cancel), session_id, request_id, reason)
+            call = await aquery_soon(records.request_cancel, session_id, request_id, reason)
             if call is None:
                 return await self.results.give_up(session_id, request_id)
         except DatabaseError as error:
@@ -265,19 +261,18 @@ class Background:
 
 def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallRecord, bool]:
     """Store the call and queue its job; returns it and whether it is new."""
-    with _impatience():
-        try:
-            backlog.admit(new.principal)
-        except TooManyRequests:
-            # R7: what repeats a call adds none, so it attaches also where no more are taken.
-            present = records.find_request(new.session_id, new.request_id)
-            if present is None:
-                raise
-            return present, False
-        if new.approval_minutes is None:
-            call, is_new = records.accept(new)
-        else:
-            call, is_new = pending_approvals.accept(new, most_waiting)
+    try:
+        backlog.admit(new.principal)
+    except TooManyRequests:
+        # R7: what repeats a call adds none, so it attaches also where no more are taken.
+        present = records.find_request(new.session_id, new.request_id)
+        if present is None:
+            raise
+        return present, False
+    if new.approval_minutes is None:
+        call, is_new = records.accept(new)
+    else:
+        call, is_new = pending_approvals.accept(new, most_waiting)
     if is_new:
         failpoints.reach("after-accept")
         hand_on_new(call)
@@ -285,7 +280,7 @@ def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallReco
 
 
 def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRecord | None:
-    changed = _impatient(task_records.answer)(call_id, responses)
+    changed = task_records.answer(call_id, responses)
     if changed is None:
         return None
     call, goes_on = changed
@@ -304,27 +299,6 @@ def _stored() -> Iterator[None]:
 
 
 async def _ask(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """A call that may be refused is refused soon (R15); accepted work waits longer."""
     with _stored():
-        return await aquery(function, *args, **kwargs)
-
-
-def _impatient(function: Callable[P, T]) -> Callable[P, T]:
-    return _impatience()(function)
-
-
-@contextmanager
-def _impatience() -> Iterator[None]:
-    """Inside, a locked database is an error after PATIENCE; PostgreSQL's connections are always like that."""
-    if connection.vendor != "sqlite":
-        yield
-        return
-    database = connections[DEFAULT_DB_ALIAS]
-    database.ensure_connection()
-    # At the driver: Django's cursor takes longer than the rest of a call's acceptance in this process.
-    driver = database.connection
-    driver.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
-    try:
-        yield
-    finally:
-        usual = database.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS)
-        driver.execute(f"PRAGMA busy_timeout = {usual * 1000:.0f}")
+        return await aquery_soon(function, *args, **kwargs)

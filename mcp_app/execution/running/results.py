@@ -22,12 +22,14 @@ def to_result(value: Any, entry: ToolEntry) -> Result:
 
     A value that cannot be sent is the tool's failure, so it becomes an error result (TOOL-12).
     """
+    limit = conf.get().max_result_bytes
+    if type(value) is str and entry.output is None and value.isascii() and len(value) <= limit:
+        return {"content": [{"type": "text", "text": value}]}  # As most tools do: there is nothing to check.
     try:
         result = _tool_result(value, entry)
     except (TypeError, ValueError) as error:
         log.warning("Tool %r returned what cannot be sent: %s", entry.name, error)
         return error_result(f"The tool's result cannot be sent: {error}")
-    limit = conf.get().max_result_bytes
     if (size := _size(result["content"])) > limit:
         log.warning("Tool %r returned %d bytes, more than %d", entry.name, size, limit)
         return error_result(f"The tool's result is too large: {size} bytes, at most {limit} are sent.")
@@ -52,8 +54,7 @@ def _tool_result(value: Any, entry: ToolEntry) -> Result:
     if entry.output is not None and not isinstance(value, CONTENT_CLASSES):
         return _structured(value, entry)
     if isinstance(value, str):
-        text = value if value.isascii() else encodable(value)
-        return {"content": [{"type": "text", "text": text}]}
+        return {"content": [{"type": "text", "text": encodable(value)}]}
     if value is None:
         return {"content": []}
     value = settle(value)

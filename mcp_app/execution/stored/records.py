@@ -258,17 +258,24 @@ def end_cancelled(call_id: UUID, answer: bytes, reason: str) -> bool:
         move(
             Call.objects.filter(pk=call_id),
             Transition.CANCEL,
-            outcome="cancelled",
-            answer=answer.decode(),
-            finished_at=now,
-            lease_until=None,
-            published=False,
-            inputs=None,
-            start_tag=Case(When(started_at=None, then=0.0), default=F("start_tag")),
+            **cancelled(answer.decode()),
             cancel_requested_at=now,
             cancel_reason=storable(reason, 200),
         )
     )
+
+
+def cancelled(answer: str | Case) -> dict[str, Any]:
+    """What a call that no code answers is given at its end, as in FINISH_UNSTARTED."""
+    return {
+        "outcome": "cancelled",
+        "answer": answer,
+        "finished_at": database_clock.now(),
+        "lease_until": None,
+        "published": False,
+        "inputs": None,
+        "start_tag": Case(When(started_at=None, then=0.0), default=F("start_tag")),
+    }
 
 
 def open_calls(session_id: str) -> list[CallRecord]:
@@ -330,11 +337,6 @@ def waiting(older_than: float, limit: int = 100) -> list[CallRecord]:
 def open_of(principal: str) -> int:
     """How many calls of a principal are not over."""
     return Call.objects.filter(OPEN, principal=principal).count()
-
-
-def open_ids_of(principal: str) -> list[UUID]:
-    """Which calls of a principal are not over."""
-    return list(Call.objects.filter(OPEN, principal=principal).values_list("pk", flat=True))
 
 
 def probe() -> datetime:

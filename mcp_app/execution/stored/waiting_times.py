@@ -24,9 +24,10 @@ class BegunCall(NamedTuple):
     failed: bool
 
 
-def begun_calls(since: datetime) -> list[BegunCall]:
-    """Of the newest MOST calls accepted since then those begun once: a row keeps the last attempt only."""
-    rows = Call.objects.filter(accepted_at__gte=since).order_by("-accepted_at").values_list(
+def begun_calls(since: datetime, until: datetime | None = None) -> list[BegunCall]:
+    """Of the newest MOST calls accepted in a time those begun once: a row keeps the last attempt only."""
+    ended = {} if until is None else {"accepted_at__lt": until}
+    rows = Call.objects.filter(accepted_at__gte=since, **ended).order_by("-accepted_at").values_list(
         "tool", "principal", "session_id", "worker", "attempt", "accepted_at", "decided_at", "started_at",
         "finished_at", "state",
     )  # fmt: skip

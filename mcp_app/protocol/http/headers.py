@@ -43,9 +43,9 @@ def collect(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     names = b"\n".join(found)
     if len(found) != len(fields) or names != names.lower():
         found = _merge(fields)
-    if len(fields) > MAX_FIELDS or sum(map(len, found.values())) + len(names) > MAX_BYTES:
-        raise HeadersTooLarge(f"More than {MAX_FIELDS} header fields or {MAX_BYTES} bytes of them.")
     values = b"".join(found.values())
+    if len(fields) > MAX_FIELDS or len(values) + len(names) > MAX_BYTES:
+        raise HeadersTooLarge(f"More than {MAX_FIELDS} header fields or {MAX_BYTES} bytes of them.")
     if len(values.translate(None, _CONTROLS)) != len(values):
         raise Refused("A header value holds control characters.")
     return found

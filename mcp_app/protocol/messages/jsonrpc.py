@@ -1,7 +1,8 @@
 """JSON-RPC 2.0 messages: parsed within limits and encoded; it knows no method, revision or transport.
 
-``parse`` is on the path of every request: one decode, then one walk that counts. What is rare (duplicate
-keys, huge numbers) is ruled out by arithmetic on the raw bytes and examined only when that is not possible.
+``parse`` is on the path of every request. A short body that is written as our encoder writes it is known to
+be good by that. Others are walked once, which counts; what is rare (duplicate keys, huge numbers) is ruled
+out by arithmetic on the raw bytes and examined only when that is not possible.
 """
 
 from __future__ import annotations
@@ -87,6 +88,10 @@ _UINT64_MAX: Final = 2**64 - 1
 # From here on a float may be an integer that the decoder rounded.
 _HUGE: Final = 2.0**63
 _SOME: Final = 5e-324
+# The encoder writes no longer number than this, and nests deeper than that.
+_ENCODED_DIGITS: Final = len("-1.7976931348623157e+308")
+_ENCODED_DEPTH: Final = 200
+_NO_OPENERS: Final = bytes(byte for byte in range(256) if byte not in b"{[")
 
 
 def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Message | Invalid]:
@@ -102,10 +107,26 @@ def parse(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Message | list[Messag
         root = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise ParseError(f"The body is not valid JSON: {error.msg} at character {error.pos}.") from None
-    _check(root, body, limits)
+    if not _is_plain(root, body, limits):
+        _check(root, body, limits)
     if type(root) is list:
         return _batch(root, limits)
     return _message(root)
+
+
+def _is_plain(root: Any, body: bytes, limits: Limits) -> bool:
+    """Whether a body is too short to exceed a limit, and encoded again is the same.
+
+    A key that it held twice or a number that the decoder rounded would not come back.
+    """
+    return (
+        # Each value takes a byte at least.
+        len(body) <= limits.members
+        and len(body) <= limits.string_bytes
+        and limits.number_digits >= _ENCODED_DIGITS
+        and len(body.translate(None, _NO_OPENERS)) <= min(limits.depth, _ENCODED_DEPTH)
+        and orjson.dumps(root) == body
+    )
 
 
 def _check(root: Any, body: bytes, limits: Limits) -> None:
@@ -304,10 +325,21 @@ def encode_id(request_id: Id) -> bytes:
     return b"%d" % request_id if type(request_id) is int else orjson.dumps(request_id)
 
 
-def encode_result(id: Id, result: dict[str, Any] | list[Any] | bytes) -> bytes:  # noqa: A002
-    """A successful response; ``bytes`` are a result that is encoded already."""
+def encode_result(
+    id: Id,  # noqa: A002
+    result: dict[str, Any] | list[Any] | bytes,
+    opening: bytes = b"",
+) -> bytes:
+    """A successful response; ``bytes`` are a result that is encoded already.
+
+    ``opening``: members that come first, with the brace before and the comma behind them. ``result`` is an
+    object that has others then.
+    """
     body = result if type(result) is bytes else encode(result)
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), body)
+    if not opening:
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), body)
+    rest = memoryview(body)[1:]  # A large result is copied once only.
+    return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % encode_id(id), opening, rest, b"}"))
 
 
 def encode_error(error: McpError, id: Id | None = NO_ID) -> bytes:  # noqa: A002

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connection
 from django.db.models import Count
-from django.db.models.functions import Left
+from django.db.models.functions import Left, TruncMinute
 
 from mcp_app.aware_times import parameter
 from mcp_app.models import ErrorGroup, ErrorHour, Message
@@ -30,6 +30,8 @@ NAMED: Final = ("tools/call", "prompts/get")
 # How many failed messages are looked at for those of one group.
 WINDOW: Final = 500
 SLICE: Final = 500
+# What fails now is first, and of what fails within one minute what fails most often.
+LAST_SEEN: Final = (TruncMinute("last_at", tzinfo=UTC).desc(), "-count", "-last_at", "pk")
 _FAILED: Final = frozenset(outcome.value for outcome in ERRORS)
 
 

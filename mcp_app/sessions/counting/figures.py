@@ -13,7 +13,7 @@ from mcp_app.models import CallerRollup, Rollup
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions.log_pages import ANSWERED, ERRORS, FAILED
 from mcp_app.sessions.rollups import HOUR, KEPT, TEN_MINUTES
-from mcp_app.sessions.traffic import Calls, Period, by_index, summed
+from mcp_app.sessions.traffic import Calls, Period, between, by_index, summed
 
 # Names are shown up to here; the sum of the calls of the others is not lost, it is in the calls over time.
 MOST_NAMED: Final = 500
@@ -25,9 +25,10 @@ _OTHER_FILTERS: Final = ("session", "request_id", "direction", "text", "q")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The calls of each name since a time, the most called first."""
+    """The calls of each name in a time, the most called first; ``until`` None is now."""
 
     since: datetime
+    until: datetime | None
     calls: list[tuple[str, Calls]]
     more: int
 
@@ -36,7 +37,7 @@ def named(by: str, period: Period, now: datetime) -> Named:
     """The tool calls of a period by tool, client or principal."""
     if by != TOOL and period.span == MINUTE:
         # Callers are counted in ten minutes.
-        period = replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
+        period = _in_ten_minutes(period)
     starts = period.starts(now)
     column, rows = _rows(by, period.span)
     rows = rows.filter(at__gte=starts[0], at__lte=starts[-1])
@@ -45,7 +46,13 @@ def named(by: str, period: Period, now: datetime) -> Named:
         for name, outcome, count, *buckets in summed(rows, column):
             found.setdefault(name, Calls()).add(outcome, count, buckets)
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
-    return Named(starts[0], ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
+    return Named(starts[0], period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
+
+
+def _in_ten_minutes(period: Period) -> Period:
+    if period.until is not None:
+        return between(period.until - timedelta(seconds=period.points * MINUTE), period.until, TEN_MINUTES)
+    return replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
 
 
 def _rows(by: str, span: int) -> tuple[str, QuerySet[Any]]:

@@ -43,7 +43,7 @@ KEYS: Final = {
     "tool": "the tool a call names",
     "target": "the tool, prompt or resource named",
     "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
-    "user": "a user name, or a principal as it is shown",
+    "user": "who: a user name, or what stands beside it, such as user:1/key:2",
     "client": "what the client calls itself",
     "since": "in the page's time zone: 30m, 2h, 7d (ago), today, 14:05, 2026-11-23, 2026-11-23T14:05",
     "until": "such a time, to the end of the day, minute or second that it names",
@@ -191,6 +191,11 @@ def term_of(key: str, value: str) -> str:
     if not value or '"' in value or value.endswith("*"):
         return ""
     return f"{key}:{value}" if re.fullmatch(r"\S+", value) else f'{key}:"{value}"'
+
+
+def without(key: str, text: str) -> str:
+    """A search without its terms of this key."""
+    return " ".join(found[0] for found in _TERM.finditer(text) if (found[2] or "").lower() != key)
 
 
 def _term(found: re.Match[str]) -> Term:

@@ -251,20 +251,43 @@ function showQueue(note, seen, waiting) {
   note.hidden = words.length === 0;
 }
 
-// What cannot be undone is asked for twice: the button says what the second press does, for a few seconds.
-const SURE_FOR = 5000;
-
-function askTwice(event) {
-  const button = event.target.closest("button[data-sure]");
-  if (!button || button.dataset.asked !== undefined) return;
+// A switch answers where it stands: a message above the list would move every row, and the next press would
+// meet another one. Whatever goes wrong is left to the button's own form, which says it.
+async function switchInPlace(event) {
+  const button = event.target.closest("button.mcp-switch");
+  if (!button || button.dataset.byForm !== undefined) return;
   event.preventDefault();
-  const words = button.textContent;
-  button.dataset.asked = "";
-  button.textContent = button.dataset.sure;
-  window.setTimeout(() => { delete button.dataset.asked; button.textContent = words; }, SURE_FOR);
+  if (button.getAttribute("aria-busy") === "true") return;
+  button.setAttribute("aria-busy", "true");
+  try {
+    const body = new URLSearchParams({
+      "mcp-enabled": button.value, csrfmiddlewaretoken: button.form.elements.csrfmiddlewaretoken.value,
+    });
+    const headers = { Accept: "application/json" };
+    const answer = await fetch(button.formAction, { method: "POST", body, headers, redirect: "error" });
+    if (!answer.ok) throw new Error(answer.status);
+    showSwitched(button, await answer.json());
+  } catch {
+    button.dataset.byForm = "";
+    button.click();
+  }
+  button.removeAttribute("aria-busy");
 }
 
-document.addEventListener("click", askTwice);
+function showSwitched(button, { enabled, title, at, written, text }) {
+  button.setAttribute("aria-checked", enabled);
+  button.value = enabled ? "0" : "1";
+  button.title = title;
+  button.firstElementChild.textContent = enabled ? "on" : "off";
+  const time = button.closest("tr").querySelector(".field-updated time");
+  if (time) {
+    time.dateTime = at;
+    time.textContent = written;
+  }
+  document.querySelector("[data-switched]").textContent = text;
+}
+
+document.addEventListener("click", switchInPlace);
 document.addEventListener("DOMContentLoaded", () => {
   for (const note of document.querySelectorAll("[data-queue]")) watchQueue(note);
   for (const panel of document.querySelectorAll("[data-live]")) new LiveCall(panel);
@@ -292,6 +315,14 @@ window.addEventListener("load", () => window.setTimeout(() => {
 // Django's own lists of permissions have icons that are named and have no role; it makes them while it loads.
 window.addEventListener("load", () => window.setTimeout(() => {
   for (const icon of document.querySelectorAll(".help-tooltip[aria-label]")) icon.setAttribute("role", "img");
+}));
+// The search for people is Select2's, which gives its fields no name.
+window.addEventListener("load", () => window.setTimeout(() => {
+  for (const field of document.querySelectorAll("select.admin-autocomplete[id]")) {
+    const label = document.querySelector(`label[for="${field.id}"]`)?.textContent.trim().replace(/:$/, "");
+    const drawn = field.nextElementSibling?.querySelectorAll("[role=combobox], .select2-search__field") ?? [];
+    for (const part of drawn) part.setAttribute("aria-label", label || "Search");
+  }
 }));
 // Coming back by the browser's history finds the filter fields usable again.
 window.addEventListener("pageshow", () => {

@@ -95,6 +95,14 @@
     box.input.select();
   }
 
+  // A link to the page of the search opens the box instead, unless it is to be opened elsewhere.
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element && event.target.closest("a[data-anything]");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    open();
+  });
+
   // Before the skin, which has a box of its own for the names of its pages.
   window.addEventListener("keydown", (event) => {
     const typed = event.target instanceof Element && event.target.closest("input, textarea, select, [contenteditable]");

@@ -43,6 +43,7 @@ class Dashboard {
   // A parsed document runs nothing and loads nothing; only parts that differ are put in place of the old ones.
   show(text) {
     const fresh = new DOMParser().parseFromString(text, "text/html");
+    window.mcpBrush.begin(fresh);
     for (const part of this.section.querySelectorAll("[data-part]")) {
       const newer = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
       if (!newer) continue;
@@ -50,7 +51,8 @@ class Dashboard {
         const same = newer.querySelector(`details[data-keep="${kept.dataset.keep}"]`);
         if (same) same.open = kept.open;
       }
-      if (!part.isEqualNode(newer)) this.replace(part, newer);
+      // What somebody chooses on just now stays under their hand.
+      if (!window.mcpBrush.isUsed(part) && !part.isEqualNode(newer)) this.replace(part, newer);
     }
   }
 

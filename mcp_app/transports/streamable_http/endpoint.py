@@ -49,6 +49,9 @@ CORS_HEADERS = (
 # What a browser may send besides: the mirrored arguments of tools, whose names only they know.
 PARAM_HEADER = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 MAX_PARAM_HEADERS = 50
+# Where clients name the method of a request, before its params.
+USUAL_START = 128
+INITIALIZE = b'"initialize"'
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 Scope = MutableMapping[str, Any]
@@ -118,6 +121,8 @@ class Endpoint:
         finds the words for it. Nothing has happened when None is returned. What has begun is answered by its
         caller, when it has an ``answer``; otherwise ``__call__`` goes on with it, named in the scope.
         """
+        if b'"id"' not in body or INITIALIZE in body[:USUAL_START]:
+            return None  # Notifications and new sessions always wait for Redis.
         try:
             fields = self._collect(headers)
             if b"origin" in fields or len(body) > self._limits.body_bytes:

@@ -212,9 +212,9 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     """The one block for a person to read: the address, the access rule, and the line to paste."""
     url = f"{environment.base_url}/mcp"
     needs_key = environment.auth != "loopback" and environment.api_keys
-    use = "every request needs one" if needs_key else "not needed from this machine"
     key = first.api_key if first and needs_key else KEY_PLACEHOLDER
-    connection = Connection(conf.get().server_name, url, needs_key=needs_key, key=key)
+    logs_in = environment.offers_oauth
+    connection = Connection(conf.get().server_name, url, needs_key=needs_key, key=key, logs_in=logs_in)
     (client,) = snippets(connection, "claude-code")
     lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
     if first:
@@ -222,6 +222,9 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
             f"           user {first.user}, password {first.password}",
             f"           (shown only now; `manage.py changepassword {first.user}` sets another)",
         ]
+    if logs_in:
+        lines += _login_lines(url, first)
+    use = _use_of_keys(needs_key=needs_key, logs_in=logs_in)
     if not environment.api_keys:
         lines += ["  API key  not accepted (API_KEYS)"]
     elif first:
@@ -230,3 +233,18 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
         lines += [f"  API key  made in the admin under API keys; {use}"]
     lines += [f"  Client   {client.text}", "  Stop     Ctrl-C", ""]
     return "\n".join(lines)
+
+
+def _login_lines(url: str, first: FirstStart | None) -> list[str]:
+    """How a person logs a client in."""
+    whom = "this user" if first else "a user of the admin"
+    return [
+        f"  Log in   give a client the MCP address and no key: it opens a browser, where {whom} logs in",
+        f"           (docs/oauth.md; a client that knows stdio only: npx -y mcp-remote {url})",
+    ]
+
+
+def _use_of_keys(*, needs_key: bool, logs_in: bool) -> str:
+    if logs_in:
+        return "for clients that cannot open a browser"
+    return "every request needs one" if needs_key else "not needed from this machine"

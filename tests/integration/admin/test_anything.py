@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_app.admin.base import HAS_UNFOLD
-from mcp_app.models import Session, Tool
+from mcp_app.models import SavedSearch, Session, Tool
 from tests.admin_seed import ALL_HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -36,7 +36,7 @@ def test_the_exact_name_is_first(root: Client, seeded: Seed) -> None:
 def test_every_kind_is_found_by_what_names_it(root: Client, seeded: Seed) -> None:
     named = {
         "session": seeded.session.pk,
-        "call": seeded.call.pk.hex,
+        "background call": seeded.call.pk.hex,
         "message": str(seeded.message.pk),
         "API key": seeded.key.prefix,
         "person": seeded.viewer.get_username(),
@@ -49,6 +49,29 @@ def test_every_kind_is_found_by_what_names_it(root: Client, seeded: Seed) -> Non
         urls = [each["url"] for each in answer.json()["found"] if each["kind"] == kind]
         assert urls, (kind, text)
         assert root.get(urls[0]).status_code == 200, urls[0]
+
+
+def test_a_session_is_found_with_the_name_of_who_opened_it(root: Client, seeded: Seed) -> None:
+    principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
+    Session.objects.filter(pk=seeded.session.pk).update(principal=principal)
+    answer = root.get(reverse("mcp_find"), {"q": seeded.session.pk, "format": "json"})
+    assert f'root, by the key "{seeded.key.name}", opened' in answer.json()["found"][0]["note"]
+
+
+def test_saved_searches_are_found_by_their_name_ones_own_and_shared_ones(
+    root: Client, client_of: ClientOf, seeded: Seed
+) -> None:
+    text = "tool:echo status:error"
+    mine = SavedSearch.objects.create(user=seeded.root, name="Broken echoes", text=text)
+    for shared in (True, False):
+        SavedSearch.objects.create(user=seeded.viewer, name=f"echoes, {shared}", text=text, shared=shared)
+    kept = [title for kind, title in found(root, "echoes") if kind == "saved search"]
+    assert kept == ["echoes, True", "Broken echoes"]
+    answer = root.get(reverse("mcp_find"), {"q": "broken echoes", "format": "json"})
+    first = answer.json()["found"][0]
+    assert (first["kind"], first["title"], first["note"]) == ("saved search", mine.name, text)
+    assert root.get(first["url"], follow=True).context["timeline"].form.cleaned_data["q"] == text
+    assert not found(client_of("outsider"), "echoes")
 
 
 def test_words_lead_to_the_messages_that_say_them(root: Client, seeded: Seed) -> None:

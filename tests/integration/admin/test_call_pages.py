@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any
@@ -18,7 +19,8 @@ from django.utils import timezone
 from pydantic import Field
 from pytest_django.fixtures import Settings as DjangoSettings
 
-from mcp_app import tool
+from mcp_app import database_clock, tool
+from mcp_app.admin.calls.call_page import client_name
 from mcp_app.admin.markup import span
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot
@@ -110,6 +112,34 @@ def test_the_list_says_how_each_call_went(root: Client, seeded: Seed) -> None:
 def test_calls_are_found(query: str, tools: list[str], root: Client, seeded: Seed) -> None:
     Tool.objects.filter(name="count").update(background=True)
     assert _tools(root, query) == tools
+
+
+def test_the_list_names_the_client_of_each_call_and_links_its_session(root: Client, seeded: Seed) -> None:
+    fields = {**seeded.call.session_fields, "client": '{"name": "claude-code", "version": "2"}'}
+    Call.objects.filter(pk=seeded.call.pk).update(session_fields=fields)
+    answer = root.get(LIST).content.decode()
+    link = re.search(r'<a class="mcp-link" href="([^"]+)">\s*(?:<bdi[^>]*>)?claude-code', answer)
+    assert link is not None
+    assert link[1] == page("session", "change", seeded.session.pk)
+    # Nobody's session, or none that this person may open: a name and no link.
+    gone = Call.objects.get(session_id="gone-session")
+    Call.objects.filter(pk=gone.pk).update(session_fields={**fields, "client": '{"name": "elsewhere"}'})
+    answer = root.get(LIST).content.decode()
+    assert "elsewhere" in answer
+    assert "gone-session" not in re.findall(r'href="([^"]+)"', answer)
+
+
+@pytest.mark.parametrize("said", [None, "", "{", "[]", '{"name": null}', "7"])
+def test_a_client_that_said_nothing_has_no_name(said: str | None) -> None:
+    assert client_name(said) == ""
+
+
+def test_title_and_heading_say_that_these_are_background_calls(root: Client, seeded: Seed) -> None:
+    listed = root.get(LIST).content.decode()
+    assert re.search(r"<title>[^<]*background call", listed)
+    shown = root.get(page("call", "change", seeded.call.pk)).content.decode()
+    assert f"Background call of {seeded.call.tool}" in shown
+    assert "Background calls" in shown
 
 
 def test_a_call_is_found_by_its_id_with_and_without_hyphens(root: Client, seeded: Seed) -> None:
@@ -266,17 +296,42 @@ def test_the_live_view_is_for_those_who_may_look(
     assert root.get(page("call", "live", "no-uuid")).status_code == 404
 
 
+def test_progress_that_no_client_asked_for_is_not_denied_by_the_empty_log(root: Client, seeded: Seed) -> None:
+    text = "".join(Page(root.get(page("call", "change", seeded.running_call.pk)).content.decode()).read)
+    assert "40 of 100" in text
+    assert "It has logged nothing yet." in text
+    assert "Nothing yet" not in text
+
+
 def test_a_call_that_is_over_is_not_polled(root: Client, seeded: Seed) -> None:
     assert "data-live=" in root.get(page("call", "change", seeded.running_call.pk)).content.decode()
     assert "data-live=" not in root.get(page("call", "change", seeded.call.pk)).content.decode()
     assert _live(root, seeded.call)["over"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(14.5, r"1[0-4]\.\d s left"), (-1, "run out"), (600, "run out")]
+)
+def test_a_running_call_says_how_long_its_lease_still_runs(
+    seconds: float, words: str, root: Client, seeded: Seed
+) -> None:
+    call = seeded.running_call
+    Call.objects.filter(pk=call.pk).update(lease_until=database_clock.lease(seconds))
+    assert re.fullmatch(words, _live(root, call)["lease"])
+    text = "".join(Page(root.get(page("call", "change", call.pk)).content.decode()).read)
+    assert re.search(rf"Lease\s*{words}", text)
+    assert "1970-01" not in text
+
+
+def test_a_call_that_no_worker_runs_has_no_lease(root: Client, seeded: Seed) -> None:
+    assert _live(root, seeded.call)["lease"] == "-"
+
+
 def test_a_running_call_is_told_to_stop_once_and_audited(operator: Client, seeded: Seed) -> None:
     call = seeded.running_call
     address = page("call", "stop", call.pk) + "?from_page=1"
     answer = operator.post(address, follow=True)
-    assert "The call was asked to stop." in answer.content.decode()
+    assert "You cancelled the call: its state says when it is over." in answer.content.decode()
     call.refresh_from_db()
     assert (call.state, call.cancel_reason) == ("running", "stopped by an operator")
     assert call.cancel_requested_at is not None
@@ -312,6 +367,33 @@ def test_the_answer_to_a_stopped_call_reaches_its_stream(
 
     assert asyncio.run(final()) == [Call.objects.get(pk=call.pk).answer.encode()]
     assert Call.objects.get(pk=call.pk).published
+
+
+def test_a_cancelled_call_says_so_once_and_by_whom_to_operators(
+    operator: Client, client_of: ClientOf, seeded: Seed
+) -> None:
+    call = seeded.waiting_call
+    answer = operator.post(page("call", "stop", call.pk) + "?from_page=1", follow=True).content.decode()
+    assert "The call is cancelled." in answer
+    assert len(re.findall(r'mcp-badge-\w+"[^>]*>cancelled<', answer)) == 1
+    read = "".join(Page(answer).read)
+    assert f"stopped by an operator ({seeded.viewer.username})" in read
+    # Who may only look reads what the client is told.
+    seeded.viewer.user_permissions.set(Permission.objects.filter(codename="view_call"))
+    read = "".join(Page(client_of("viewer").get(page("call", "change", call.pk)).content.decode()).read)
+    assert "stopped by an operator" in read
+    assert "stopped by an operator (" not in read
+
+
+def test_an_answer_counts_as_not_sent_only_when_its_note_is_overdue(root: Client, seeded: Seed) -> None:
+    def said(finished_ago: float, *, published: bool) -> bool:
+        at = timezone.now() - timedelta(seconds=finished_ago)
+        Call.objects.filter(pk=seeded.call.pk).update(finished_at=at, published=published)
+        return b"not yet on its stream" in root.get(page("call", "change", seeded.call.pk)).content
+
+    assert not said(0, published=False)
+    assert said(60, published=False)
+    assert not said(60, published=True)
 
 
 def test_a_call_that_is_over_cannot_be_stopped(operator: Client, seeded: Seed) -> None:

@@ -81,17 +81,27 @@ def test_the_page_of_callers_says_who_can_and_why_others_cannot(root: Client, se
     assert _callers(root, seeded.echo)["outsider"] == (True, "every caller can")
     editors = Group.objects.create(name="Editors")
     editors.user_set.add(seeded.viewer)
-    _restrict(root, seeded.echo, name := membership_of(editors))
+    name = membership_of(editors)
+    saved = _restrict(root, seeded.echo, name).content.decode()
+    assert f'<a href="{page("tool", "callers", seeded.echo.pk)}">Who can use it</a>' in saved
     found = _callers(root, seeded.echo)
     assert found["viewer"] == (True, "by the group Editors")
     assert found["root"] == (True, "superusers have every permission")
-    assert found["outsider"] == (False, f"lacks {name}; these groups have it: Editors")
+    assert found["outsider"] == (False, "is not a member of Editors")
     assert list(_callers(root, seeded.echo, q="OUTS")) == ["outsider"]
+    text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
+    assert "<p>Offered to members of Editors.</p>" in text
+    Group.objects.filter(pk=editors.pk).update(name="Authors")
+    Group.objects.create(name="Guests").permissions.add(*editors.permissions.all())
+    said = "is not a member of Authors; these groups count as well: Guests"
+    assert _callers(root, seeded.echo)["outsider"] == (False, said)
     seeded.viewer.is_active = False
     seeded.viewer.save()
     assert _callers(root, seeded.echo)["viewer"] == (False, "the account is not active")
     services.set_enabled(entries=[seeded.echo], enabled=False, actor=None)
     assert set(_callers(root, seeded.echo).values()) == {(False, "it is disabled")}
+    text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
+    assert ", but nobody can use it now: it is disabled.</p>" in text
 
 
 def test_many_people_cost_the_page_of_callers_no_more_than_few(root: Client, seeded: Seed) -> None:
@@ -164,9 +174,14 @@ def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:
         page("call", "changelist"),
         page("call", "change", seeded.call.pk),
     ):
-        assert "root, key laptop" in root.get(address).content.decode(), address
+        assert "root, by the key &quot;laptop&quot;" in root.get(address).content.decode(), address
+    named = 'root, by the key "laptop"'
     names = root.get("/console/names.json", {"who": [principal, "loopback", "user:x/key:y"]}).json()
-    assert names == {principal: "root, key laptop", "loopback": "loopback", "user:x/key:y": "user:x/key:y"}
+    assert names == {
+        principal: named,
+        "loopback": "loopback",
+        "user:x/key:y": "user:x/key:y",
+    }
 
 
 def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:
@@ -178,3 +193,24 @@ def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:
     assert answer["Location"] == page("approval", "changelist")
     call.refresh_from_db()
     assert call.decision == "approved"
+
+
+def test_the_text_in_force_keeps_its_lines_and_shows_what_hides(root: Client, seeded: Seed) -> None:
+    definition = {**seeded.echo.definition, "description": "One\n\ntwo\u202e.", "title": "One\ntwo"}
+    Tool.objects.filter(pk=seeded.echo.pk).update(definition=definition)
+    text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert 'placeholder="One\n\ntwo⟦U+202E⟧."' in text
+    assert 'placeholder="One⟦U+000A⟧two"' in text
+
+
+def test_a_group_made_beside_the_field_is_chosen_by_its_number(root: Client, seeded: Seed) -> None:
+    form = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert 'id="add_id_permission"' in form
+    assert "every caller, the members of a group, or those with a permission" in form
+    editors = Group.objects.create(name="Editors")
+    _restrict(root, seeded.echo, str(editors.pk))
+    seeded.echo.refresh_from_db()
+    assert seeded.echo.permission == membership_of(editors)
+    refused = _restrict(root, seeded.echo, str(editors.pk), position="much")
+    assert refused.context["adminform"].form["permission"].value() == membership_of(editors)
+    assert "permission" in _restrict(root, seeded.echo, "999999").context["adminform"].form.errors

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from rest_framework.permissions import AllowAny
@@ -15,7 +16,7 @@ from rest_framework.viewsets import ViewSet
 
 from mcp_app import expose
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, Source, Tool
+from mcp_app.models import AuditEvent, CatalogueChange, CatalogueRevision, Prompt, Resource, Source, Tool
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 
@@ -382,3 +383,36 @@ def test_a_row_that_is_gone_leads_back_to_the_list(root: Client, seeded: Seed) -
         answer = root.get(address, follow=True)
         assert answer.redirect_chain, address
         assert "There is no" in answer.content.decode()
+
+
+def test_saving_what_nobody_changed_says_so_and_is_no_change(root: Client, seeded: Seed) -> None:
+    data = COMMON | LIMITS | {"title": "Echo"}
+    root.post(page("tool", "change", seeded.echo.pk), data, follow=True)
+    before = Tool.objects.get(pk=seeded.echo.pk)
+    changes, newest = CatalogueChange.objects.count(), CatalogueRevision.objects.get().number
+    logged = LogEntry.objects.count()
+    answer = root.post(page("tool", "change", seeded.echo.pk), data, follow=True).content.decode()
+    assert "Nothing was changed: echo." in answer
+    assert "was changed successfully" not in answer
+    after = Tool.objects.get(pk=seeded.echo.pk)
+    assert (after.updated_at, after.updated_by) == (before.updated_at, before.updated_by)
+    assert CatalogueChange.objects.count() == changes
+    assert CatalogueRevision.objects.get().number == newest
+    assert LogEntry.objects.count() == logged
+
+
+def test_saving_reviews_what_code_changed_though_nothing_else_differs(root: Client, seeded: Seed) -> None:
+    assert seeded.drifted.drifted
+    answer = root.post(page("tool", "change", seeded.drifted.pk), COMMON | LIMITS, follow=True)
+    assert not Tool.objects.get(pk=seeded.drifted.pk).drifted
+    assert "was changed successfully" in answer.content.decode()
+
+
+def test_the_script_of_a_switch_is_told_what_it_shows(root: Client, seeded: Seed) -> None:
+    address, asked = page("tool", "switch", seeded.echo.pk), {"mcp-enabled": "0"}
+    told = [root.post(address, asked, headers={"Accept": "application/json"}).json() for _ in range(2)]
+    assert [each["enabled"] for each in told] == [False, False]
+    assert told[0]["text"] == "Disabled: echo. Clients are notified now."
+    assert told[1]["text"] == "Disabled: echo. Nothing was changed."
+    assert told[0]["title"] == "Enable echo"
+    assert "Disabled: echo" not in root.get(page("tool", "changelist")).content.decode()

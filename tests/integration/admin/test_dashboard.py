@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings
@@ -18,6 +19,7 @@ from django.utils import timezone
 
 from mcp_app.admin import dashboard as module
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
+from mcp_app.admin.markup import in_utc
 from mcp_app.auth.services import issue_api_key
 from mcp_app.code_fault import CodeFault
 from mcp_app.models import (
@@ -35,6 +37,7 @@ from mcp_app.models import (
 )
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.sessions import rollups
 from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES
@@ -294,7 +297,7 @@ def test_redis_workers_and_the_way_to_the_log_are_told(root: Client, seeded: See
         found = shown(root)
         assert tile(found, "Message log behind").value == "1 min 15 s"
         assert (tile(found, "Message log behind").note, tile(found, "Message log behind").tone) == (
-            "1 batches wait",
+            "1 batch waits",
             "bad",
         )
         assert [reason.text for reason in found.verdict.faults] == [module.BEHIND]
@@ -317,6 +320,8 @@ def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Clien
     found = shown(root)
     assert [(row["client_version"], row["number"]) for row in found.clients] == [("1", 2), ("2", 1)]
     assert tile(found, "Live sessions").value == "3"
+    listed = root.get(found.clients[0]["url"]).context["cl"].queryset
+    assert {session.pk for session in listed} == {"live-0", "live-1", "live-2"}
 
 
 def test_the_page_of_one_app_lists_its_models_only(root: Client, seeded: Seed) -> None:
@@ -367,6 +372,30 @@ def test_everything_that_waits_for_somebody_is_a_link_to_where_it_is_done(root: 
         assert root.get(url).status_code == 200
 
 
+def test_many_failed_calls_are_the_first_reason_with_the_tool_that_fails_most(
+    root: Client, empty: Seed
+) -> None:
+    Message.objects.all().delete()
+    now = time.time()
+    _drain(
+        *[line(f"ok-{at}", at=now - 60) for at in range(15)],
+        *[line(f"bad-{at}", at=now - 60, outcome="tool_error", target="slow") for at in range(4)],
+        line("other", at=now - 60, outcome="tool_error"),
+    )
+    first = shown(root).verdict.tasks[0]
+    assert first.text == "25 % of calls failed: 5 of 20, most of them in slow (last hour)"
+    assert len(root.get(first.url).context["timeline"].rows) == 5
+
+
+def test_a_few_failed_calls_wait_for_nobody(root: Client, empty: Seed) -> None:
+    now = time.time()
+    _drain(
+        *[line(f"ok-{at}", at=now - 60) for at in range(100)],
+        *[line(f"bad-{at}", at=now - 60, outcome="tool_error") for at in range(5)],
+    )
+    assert not any("calls failed" in task.text for task in shown(root).verdict.tasks)
+
+
 def test_nobody_is_told_of_what_they_cannot_do(client_of: ClientOf, seeded: Seed) -> None:
     undecided_call("s", 1)
     allowed = [each for each in seeded.viewer.user_permissions.all() if each.codename == "view_message"]
@@ -402,3 +431,46 @@ def test_a_queue_that_no_worker_serves_is_a_fault_with_the_way_to_its_calls(
     with override_settings(MCP={"REDIS_URL": clean_redis}):
         (fault,) = shown(root).verdict.faults
     assert (fault.text, fault.url) == (ORPHANED, page("call", "changelist") + "?state=open")
+
+
+def _asked(since: datetime, until: datetime) -> str:
+    return urlencode({"since": in_utc(since), "until": in_utc(until - timedelta(seconds=1))})
+
+
+@pytest.mark.parametrize(
+    ("ago", "minutes", "span"), [(50, 20, 60), (600, 200, 60), (600, 300, 600), (5_000, 2_900, 3_600)]
+)
+def test_a_chosen_time_shows_its_calls_as_finely_as_they_are_kept_and_the_log_counts_the_same(
+    ago: int, minutes: int, span: int, root: Client, empty: Seed
+) -> None:
+    begin = timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(minutes=ago // 60 * 60 + 60)
+    end = begin + timedelta(minutes=minutes)
+    end = end.replace(minute=end.minute // 10 * 10)
+    inside, before = (begin + timedelta(seconds=30)), begin - timedelta(seconds=30)
+    tally = RollupCells()
+    for at in (inside, inside, before, end + timedelta(hours=1)):
+        tally.add(at.timestamp(), "tools/call", "echo", "ok", 3.0)
+    rollups.write(tally)
+    found = root.get(page("message", "dashboard") + "?" + _asked(begin, end)).context["dashboard"]
+    assert found.period.span == span
+    assert tile(found, "Calls per minute").note.startswith("2 calls")
+    log = root.get(tile(found, "Calls per minute").url).content.decode()
+    assert "2 calls were counted." in log
+    figures = root.get(found.figures_url).context["figures"]
+    assert [row.calls.all for row in figures.table.rows] == [2]
+    assert "2 calls were counted." in root.get(figures.table.rows[0].urls["calls"]).content.decode()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=nonsense&until=2026-01-01T00:00:00Z",
+        "since=2026-01-01T00:00:00Z",
+        "since=0001-01-01T00:00:00Z&until=9999-12-31T23:59:59Z",
+        "since=1h&until=2h",
+        "since=400d&until=399d",
+    ],
+)
+def test_a_chosen_time_that_is_none_or_was_not_kept_is_the_last_hour(query: str, root: Client) -> None:
+    found = root.get(page("message", "dashboard") + "?" + query).context["dashboard"]
+    assert found.period.name == "hour"

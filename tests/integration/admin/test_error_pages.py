@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from mcp_app import database_clock
 from mcp_app.admin.figures import errors
-from mcp_app.admin.verdict import NEWEST_ERRORS
+from mcp_app.admin.verdict import NAMED_ERRORS
 from mcp_app.models import Call, ErrorGroup, LogCursor, Message, Session, Tool
 from mcp_app.sessions.log_writer import drain_once
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
@@ -100,7 +100,29 @@ def test_only_who_may_look_at_messages_sees_errors(client_of: ClientOf, client: 
     assert not [text for text in tasks(client_of("viewer")) if "error" in text]
 
 
-def test_the_first_page_names_the_newest_errors_and_counts_the_others(root: Client, seeded: Seed) -> None:
+def test_what_fails_now_is_first_and_of_the_same_minute_what_fails_most_often(
+    root: Client, seeded: Seed
+) -> None:
+    now = time.time() // 60 * 60 + 30
+    seen = {
+        "once": [1_200],
+        "again": [1_800, 1_260, 20],
+        "this minute": [5],
+        "often": [86_400 * 2, 60, 30, 9],
+    }
+    drain(*[failed(words, at=now - ago) for words, times in seen.items() for ago in times])
+    names = [words for _, words, _, _ in groups(root, show="all")]
+    assert names == ["often", "again", "this minute", "once"]
+    assert names == [words for _, words, _, _ in groups(root, show="all", order="last")]
+    first = [words for _, words, _, _ in groups(root, show="all", order="first")]
+    assert first == ["this minute", "once", "again", "often"]
+    named = [text.rpartition(": ")[2] for text in tasks(root) if text.startswith("New error")]
+    assert named == ["again", "this minute", "once"]
+    shown = root.get(page("message", "errors")).context["errors"].orders
+    assert [each.title for each in shown if each.chosen] == ["Last seen"]
+
+
+def test_the_first_page_names_the_errors_seen_last_and_counts_the_others(root: Client, seeded: Seed) -> None:
     now = time.time()
     words = ["one thing", "two things", "some things", "other things", "more things"]
     drain(*[failed(each, at=now - 100 * at) for at, each in enumerate(words)], failed("one thing", at=now))
@@ -111,7 +133,7 @@ def test_the_first_page_names_the_newest_errors_and_counts_the_others(root: Clie
         "New error in echo, once: some things",
         "2 more errors are new since yesterday",
     ]
-    assert len(found) == NEWEST_ERRORS + 1
+    assert len(found) == NAMED_ERRORS + 1
     assert [root.get(url).status_code for url in found.values()] == [200] * 4
 
 

@@ -15,7 +15,7 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_app.admin.figures.page import Figures
+from mcp_app.admin.figures.page import PAGE, Figures
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session
 from mcp_app.sessions.log_writer import drain_once
@@ -64,7 +64,10 @@ def counted(seeded: Seed) -> Seed:
 def test_calls_are_counted_by_tool_client_person_and_time(root: Client, counted: Seed) -> None:
     assert numbers(shown(root)) == {"echo": (5, 0, 0), "slow": (2, 1, 0)}
     assert numbers(shown(root, by="client")) == {"Orion Desktop": (5, 0, 0), "vega": (2, 1, 0)}
-    assert numbers(shown(root, by="principal")) == {"root, key laptop-2": (5, 0, 0), "loopback": (2, 1, 0)}
+    assert numbers(shown(root, by="principal")) == {
+        'root, by the key "laptop-2"': (5, 0, 0),
+        "loopback": (2, 1, 0),
+    }
     assert sum(each[0] for each in numbers(shown(root, by="time")).values()) == 7
 
 
@@ -100,6 +103,14 @@ def test_every_number_is_a_link_to_as_many_messages_where_the_same_number_stands
         assert f'data-expected="{said}"' in behind.content.decode(), url
 
 
+def test_calls_of_tools_that_are_unknown_have_a_line_that_says_so(root: Client, counted: Seed) -> None:
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(line("1", target="", outcome="error")))
+    drain_once(queue)
+    (found,) = [row for row in shown(root).table.rows if row.name not in ("echo", "slow")]
+    assert (found.name, found.calls.all, found.urls) == ("unknown tools", 1, {})
+
+
 def test_the_table_is_sorted_by_any_column_and_says_so(root: Client, counted: Seed) -> None:
     assert [row.name for row in shown(root).table.rows] == ["echo", "slow"]
     for order in ("-name", "-failed", "-rate", "-p95", "calls"):
@@ -109,6 +120,23 @@ def test_the_table_is_sorted_by_any_column_and_says_so(root: Client, counted: Se
     assert "sort=failed" in head["Failed"].url
     assert "sort=-calls" in head["Calls"].url
     assert [row.name for row in shown(root, sort="nonsense").table.rows] == ["echo", "slow"]
+
+
+def test_a_long_table_is_shown_in_pages_the_newest_time_first_and_the_file_has_all_of_it(
+    root: Client, counted: Seed
+) -> None:
+    lines = [line(str(at), target=f"tool_{at:03}") for at in range(PAGE + 1)]
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(*lines))
+    drain_once(queue)
+    first, second = shown(root, sort="name"), shown(root, sort="name", p="2")
+    assert (len(first.lines), len(second.lines)) == (PAGE, 3)
+    assert [row.name for row, _ in second.lines] == ["tool_048", "tool_049", "tool_050"]
+    assert "p=2" in root.get(page("message", "figures"), {"sort": "name"}).content.decode()
+    answer = root.get(page("message", "figures"), {"sort": "name", "p": "2", "format": "csv"})
+    assert len(answer.content.decode().splitlines()) == 1 + len(first.table.rows)
+    times = [row.name for row in shown(root, by="time").table.rows]
+    assert times == sorted(times, reverse=True)
 
 
 def test_the_table_is_a_file_too_and_no_formula_in_it(root: Client, counted: Seed) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from django.utils import timezone
 from mcp_app import database_clock
 from mcp_app.auth.services import NEVER_ENDS, find_principal
 from mcp_app.models import ApiKey, AuditEvent
-from mcp_app.protocol.scopes import ALL
+from mcp_app.protocol.scopes import ALL, BASIC
 from tests.admin_seed import Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -80,6 +81,25 @@ def test_a_revoked_key_no_longer_works_and_stays_in_the_list(root: Client, seede
     assert key in listed
 
 
+def test_the_page_with_the_secret_says_what_the_key_is_for_and_can_take_it_back(
+    root: Client, seeded: Seed
+) -> None:
+    text = _issue(root, seeded.viewer, scopes=["mcp:tools"], lifetime="30").content.decode()
+    key = ApiKey.objects.get(name="new laptop")
+    assert ">mcp:tools<" in text
+    assert str(key.expires_at.year) in text
+    assert f'action="{page("apikey", "revoke", key.pk)}?from_page=1"' in text
+
+
+def test_the_page_of_a_revoked_key_says_when_and_by_whom(root: Client, seeded: Seed) -> None:
+    address = page("apikey", "change", seeded.key.pk)
+    assert "field-revoked" not in root.get(address).content.decode()
+    said = root.post(page("apikey", "revoke", seeded.key.pk) + "?from_page=1", follow=True).content.decode()
+    assert re.search(r"</time> by <bdi[^>]*>root<", said)
+    AuditEvent.objects.all()._raw_delete("default")
+    assert " by <bdi" not in root.get(address).content.decode()
+
+
 def test_an_expiry_must_lie_in_the_future(root: Client, seeded: Seed) -> None:
     answer = _issue(root, seeded.viewer, expires_at_0="2020-01-01", expires_at_1="00:00:00")
     assert "a key must expire in the future" in answer.content.decode()
@@ -99,9 +119,19 @@ def test_the_usual_times_are_chosen_and_never_is_warned_of(root: Client, seeded:
         assert ends is None
 
 
-def test_the_form_asks_for_scopes_and_begins_with_ninety_days(root: Client, seeded: Seed) -> None:
-    form = root.get(page("apikey", "add")).context["adminform"].form
-    assert (form["lifetime"].initial, tuple(form["scopes"].initial)) == ("90", ALL)
+def test_the_form_begins_with_nobody_without_administration_and_with_ninety_days(
+    root: Client, seeded: Seed
+) -> None:
+    answer = root.get(page("apikey", "add"))
+    form = answer.context["adminform"].form
+    assert (form["lifetime"].initial, tuple(form["scopes"].initial)) == ("90", BASIC)
+    assert re.search(r'<option value=""[^>]*selected', str(form["user"]))
+    assert 'id="add_id_user"' in answer.content.decode()
+    nobody = root.post(page("apikey", "add"), {"user": "", "name": "new laptop", "scopes": BASIC})
+    assert "user" in nobody.context["adminform"].form.errors
+
+
+def test_the_form_asks_for_scopes(root: Client, seeded: Seed) -> None:
     refused = _issue(root, seeded.viewer, scopes=[])
     assert "scopes" in refused.context["adminform"].form.errors
     unknown = _issue(root, seeded.viewer, scopes=["mcp:everything"])
@@ -111,6 +141,13 @@ def test_the_form_asks_for_scopes_and_begins_with_ninety_days(root: Client, seed
     assert key.scopes == "mcp mcp:tools"
     assert "mcp mcp:tools" in root.get(page("apikey", "change", key.pk)).content.decode()
     assert AuditEvent.objects.latest("pk").detail["scopes"] == "mcp mcp:tools"
+
+
+def test_what_a_scope_lets_a_key_do_is_said_of_its_user_and_not_of_the_reader(root: Client) -> None:
+    words = unescape(root.get(page("apikey", "add")).content.decode())
+    assert "Call tools as the key's user:" in words
+    assert "as far as the key's user may" in words
+    assert "as you" not in words
 
 
 def test_a_name_with_hidden_characters_is_refused(root: Client, seeded: Seed) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from django.db import connection
@@ -12,12 +15,12 @@ from django.db.models import Q
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from mcp_app.models import LogCursor, LogMinute, Message
+from mcp_app.models import ErrorGroup, LogCursor, LogMinute, Message
 from mcp_app.sessions import log_pages
 from mcp_app.sessions.log_pages import Found, find
 from mcp_app.sessions.log_writer import drain_once
 from mcp_app.sessions.searching.language import parse
-from tests.admin_seed import Seed, call
+from tests.admin_seed import Seed, background_call, call
 from tests.integration.admin.addresses import page
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
@@ -237,9 +240,24 @@ def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed
     assert shown.hits == f"{len(everything)} messages match."
     (status,) = [facet for facet in shown.facets if facet.title == "Status"]
     assert sum(value.number for value in status.values) == len(everything)
-    for value in status.values:
+    for value in filter(lambda value: value.url, status.values):
         narrowed = root.get(page("message", "changelist") + value.url).context["timeline"]
         assert narrowed.tally.hits == value.number
+
+
+def test_every_message_is_in_one_of_the_counts_of_each_field(root: Client) -> None:
+    many = [line(str(at), target=f"tool_{at}", session=SESSIONS[0]) for at in range(9)]
+    unknown = [line("u", target="", outcome="error", session=SESSIONS[0])]
+    heard = [line("", method="", target="", outcome="", kind="notification", session=SESSIONS[0])]
+    store([*many, *unknown, *heard])
+    shown = root.get(page("message", "changelist"), {"session": SESSIONS[0]})
+    found = {facet.title: facet.values for facet in shown.context["timeline"].facets}
+    assert {title: sum(value.number for value in values) for title, values in found.items()} == dict.fromkeys(
+        ["Status", "Method", "Tool, prompt or resource"], 11
+    )
+    rest = [(value.title, value.number) for value in found["Tool, prompt or resource"] if not value.url]
+    assert rest == [("none, or unknown", 2), ("other", 3)]
+    assert ("no status", 1) in [(value.title, value.number) for value in found["Status"]]
 
 
 def test_a_count_that_stops_says_so(root: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,3 +272,71 @@ def test_a_search_that_means_nothing_is_explained_and_shows_nothing(root: Client
     answer = root.get(page("message", "changelist"), {"q": "colour:red"})
     assert answer.context["timeline"].rows == []
     assert "There is no key “colour”" in answer.content.decode()
+
+
+def test_a_row_says_what_its_message_is_about_who_sent_it_and_by_which_client(root: Client) -> None:
+    said = "Division by zero has no value."
+    failed = json.dumps({"result": {"content": [{"type": "text", "text": said}]}})
+    asked = json.dumps({"params": {"name": "calculate", "arguments": {"expression": "1/0"}}})
+    about = {"tool_error": f"{said}</bdi>", "ok": "{&quot;expression&quot;:&quot;1/0&quot;}</bdi>"}
+    store(
+        [
+            line(str(number), session=SESSIONS[0], outcome=outcome, payload=asked, answer=failed)
+            for number, outcome in enumerate(about)
+        ]
+    )
+    in_log = f"{page('message', 'changelist')}?session={SESSIONS[0]}"
+    of_error = page("message", "error", ErrorGroup.objects.get().pk)
+    for address, outcomes in ((in_log, [*about]), (of_error, ["tool_error"])):
+        text = root.get(address).content.decode()
+        rows = re.findall(r'<span class="mcp-row-more">(.*?)</summary>', text, re.DOTALL)
+        for row, outcome in zip(rows, reversed(outcomes), strict=True):
+            assert about[outcome] in row
+            assert [name for name in ("loopback", "tests") if f"{name}</bdi>" not in row] == []
+    shown = root.get(page("session", "change", SESSIONS[0])).content.decode()
+    assert f'mcp-row-bad"><bdi class="mcp-text">{about["tool_error"]}' in shown
+
+
+def test_the_page_of_a_message_names_its_client_and_leads_to_its_tool_its_call_and_the_test_bench(
+    root: Client, viewer: Client, seeded: Seed
+) -> None:
+    message = call(seeded.session, 900)
+    background = background_call(seeded.session.pk, 900)
+    address, tool = page("message", "change", message.pk), seeded.echo.pk
+    text = root.get(address).content.decode()
+    links = {
+        page("session", "change", seeded.session.pk): f"{seeded.session.client_name}</bdi>",
+        f"{page('call', 'changelist')}?q={seeded.session.pk}": "its background calls",
+        f"{page('tool', 'try', tool)}?message={message.pk}": "Replay",
+        page("call", "change", background.pk): "Its call",
+        page("tool", "change", tool): "Its tool",
+    }
+    found = dict(re.findall(r'<a[^>]* href="([^"]*)">(?:<bdi [^>]*>)?([^<]*(?:</bdi>)?)</a>', text))
+    assert {url: found.get(url) for url in links} == links
+    assert [root.get(url).status_code for url in links] == [200] * len(links)
+    assert f'id="mcp-address">http://testserver{address}</span>' in text
+    assert "Replay</a>" not in viewer.get(address).content.decode()
+    plain = root.get(page("message", "change", call(None, 901, method="ping", target="").pk)).content.decode()
+    assert [words for words in ("Replay", "Its tool", "Its call", "<dt>Client") if words in plain] == []
+
+
+def test_what_is_seldom_asked_is_folded_until_it_is_and_recent_times_are_one_press(
+    root: Client, seeded: Seed
+) -> None:
+    def shown(**asked: str) -> Any:
+        return root.get(page("message", "changelist"), asked).context["timeline"]
+
+    found = shown()
+    names = [field.name for field in found.fields]
+    assert names == ["q", "target", "principal", "outcome", "since"]
+    assert not {*names} & {field.name for field in found.folded}
+    assert {*names} | {field.name for field in found.folded} | {"before", "after"} == {*found.form.fields}
+    assert (shown().unfolded, shown(q="ping").unfolded) == (False, False)
+    assert (shown(order="oldest").unfolded, shown(until="x").unfolded) == (True, True)
+    asked = {"q": "tool:echo since:3h", "outcome": "ok", "since": "2026-11-20T12:00:00", "until": ""}
+    quarter, hour, today = shown(**asked).recent
+    assert parse_qs(quarter.url[1:]) == {"q": ["tool:echo since:15m"], "outcome": ["ok"]}
+    again = root.get(page("message", "changelist") + hour.url).context["timeline"]
+    assert [each.chosen for each in again.recent] == [False, True, False]
+    assert again.text == "tool:echo since:1h status:ok"
+    assert root.get(page("message", "changelist") + today.url).status_code == 200

@@ -113,3 +113,10 @@ def test_service_users_are_shown_as_such(root: Browser, seeded: Seed) -> None:
     callers = root.get(f"/admin/mcp_app/tool/{seeded.echo.pk}/callers/").content.decode()
     assert "machine-robot (service user)" in callers
     assert "root (service user)" not in callers
+
+
+def test_what_a_scope_lets_a_machine_do_is_said_of_its_service_user(root: Client) -> None:
+    words = root.get(ADD).content.decode()
+    assert "Call tools as its service user:" in words
+    assert "as far as its service user may" in words
+    assert "as you" not in words

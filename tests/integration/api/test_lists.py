@@ -7,10 +7,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.models import AuditEvent, Call, Message, Session
+from mcp_app.sessions import log_pages
 from tests.admin_seed import Seed, background_call, call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
@@ -61,6 +64,31 @@ def test_a_page_of_a_long_log_asks_for_its_own_rows_only(
     assert len(sql) == 1
     assert "OFFSET" not in sql[0]
     assert "COUNT" not in sql[0]
+
+
+@pytest.mark.parametrize("query", ["direction=out", "method=tools/call&target=web_scrape", "direction=in"])
+def test_short_and_empty_pages_of_a_long_log_lead_to_everything_that_fits(
+    query: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = _walk(root, f"/api/messages/?limit=200&{query}")
+    assert whole
+    monkeypatch.setattr(log_pages, "WINDOW", 3)
+    found, last = _walk(root, f"/api/messages/?limit=2&{query}")
+    assert found == whole
+    back, _ = _walk(root, last, "previous")
+    assert sorted(back, reverse=True) == whole
+
+
+@pytest.mark.parametrize("query", ["direction=out", "outcome=ok&direction=out", "until=2030-01-01T00:00:00Z"])
+def test_a_page_of_messages_examines_a_bounded_number_for_filters_that_no_index_serves(
+    query: str, root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pages, "WINDOW", 5)
+    with CaptureQueriesContext(connection) as captured:
+        root.get(f"/api/messages/?{query}")
+    edge, page, *_ = [each["sql"] for each in captured if 'FROM "mcp_app_message"' in each["sql"]]
+    assert "LIMIT 5" in edge
+    assert '"id" >= ' in page
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,14 @@ def test_the_page_says_whether_a_key_is_needed(
     assert ("headers" in document["remotes"][0]) == needed
 
 
+@settings_with(OAUTH=True)
+def test_where_people_log_in_no_client_that_does_is_shown_a_key(client: Client) -> None:
+    page = unescape(shown(client))
+    assert "Give your client this address and no key" in page
+    assert f"claude mcp add --transport http django-mcp {PUBLIC}/mcp</pre>" in page
+    assert "headers" not in client.get("/server.json").json()["remotes"][0]
+
+
 @settings_with(SERVER_NAME="orders", SERVER_VERSION="3.1.4")
 def test_a_registry_gets_json_of_the_servers_own_version(client: Client) -> None:
     answer = client.get("/server.json")

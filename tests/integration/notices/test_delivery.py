@@ -15,10 +15,11 @@ from django.contrib.auth.models import Permission
 from django.test import override_settings
 
 from mcp_app import database_clock
-from mcp_app.models import AuditEvent, Draft, NotificationChannel
+from mcp_app.models import ApiKey, AuditEvent, Call, Draft, NotificationChannel
 from mcp_app.notices import delivery
 from mcp_app.notices.channels import choose
-from mcp_app.notices.needs import APPROVALS, DRAFTS, ERRORS
+from mcp_app.notices.delivery import send_test
+from mcp_app.notices.needs import APPROVALS, DRAFTS, ERRORS, KEYS, STUCK
 from tests.admin_seed import Seed, undecided_call
 from tests.sinks import Mailbox, Posts, mail_server, web_server
 
@@ -247,3 +248,54 @@ def test_drafts_and_new_errors_are_told_to_whom_they_wait_for(box: Mailbox, seed
     assert "New error in burn" in text
     assert "Draft of the tool later" in text
     assert "hunter2" not in text
+
+
+def test_stuck_calls_and_keys_that_end_soon_are_told_once_to_who_may_deal_with_them(
+    box: Mailbox, decider: Any, seeded: Seed
+) -> None:
+    now = database_clock.utcnow()
+    Call.objects.filter(pk=seeded.running_call.pk).update(
+        lease_until=database_clock.lease(-timedelta(minutes=3).total_seconds())
+    )
+    Call.objects.filter(pk=seeded.waiting_call.pk).update(accepted_at=now - timedelta(minutes=16))
+    ApiKey.objects.filter(pk=seeded.key.pk).update(expires_at=now + timedelta(days=13), revoked_at=None)
+    for user in (seeded.root, decider):
+        choose(user=user, way="email", kinds=[STUCK, KEYS])
+    assert look() == 1
+    [text] = box.texts
+    assert f"The call of {seeded.running_call.tool} lost its worker" in text
+    assert f"The call of {seeded.waiting_call.tool} has waited 15 minutes for a worker" in text
+    assert f"The API key {seeded.key.name} ends on" in text
+    assert f"https://mcp.example.com/admin/mcp_app/apikey/{seeded.key.pk}/change/" in text
+    later()
+    assert look() == 0
+
+
+def test_a_test_is_sent_at_once_tells_of_nothing_and_takes_nothing_from_what_waits(
+    box: Mailbox, decider: Any
+) -> None:
+    assert send_test(user=decider, way="email") == "Save your choice first."
+    choose(user=decider, way="email", kinds=[APPROVALS])
+    assert send_test(user=decider, way="email") == ""
+    assert "Wait a few seconds" in send_test(user=decider, way="email")
+    [text] = box.texts
+    assert "This is a test" in text
+    assert "https://mcp.example.com/notifications/" in text
+    assert look() == 1
+    assert len(box.texts) == 2
+
+
+def test_a_test_of_a_webhook_says_why_it_did_not_arrive(posts: Posts, decider: Any) -> None:
+    choose(user=decider, way="webhook", kinds=[], address=posts.url)
+    posts.status = 500
+    assert send_test(user=decider, way="webhook") == "The address answered 500."
+    assert NotificationChannel.objects.get().error == "The address answered 500."
+    NotificationChannel.objects.update(error_at=database_clock.utcnow() - delivery.TEST_PAUSE)
+    posts.status = 200
+    assert send_test(user=decider, way="webhook") == ""
+    assert NotificationChannel.objects.get().error == ""
+
+
+@pytest.mark.parametrize("way", ["browser", "webhook", "pigeon"])
+def test_a_way_without_an_address_has_no_test(way: str, decider: Any) -> None:
+    assert send_test(user=decider, way=way) == "Save your choice first."

@@ -251,6 +251,9 @@ class Requests:
             "POST /admin/mcp_oauth/connection/ action=end_connections": _action(
                 "end_connections", rows.connection.pk
             ),
+            "GET /admin/autocomplete/": Request(
+                "", {"app_label": "auth", "model_name": "user_groups", "field_name": "user", "term": "a"}
+            ),
             "POST /admin/auth/user/add/": _changing({"username": "new", **twice}),
             "POST /admin/auth/user/<id>/change/": _changing(
                 {"username": "renamed", "is_active": "on", **joined}

@@ -51,3 +51,8 @@ def test_a_registry_learns_that_a_secret_header_is_needed_and_no_key() -> None:
 def test_no_header_is_named_where_no_key_is_needed() -> None:
     connection = Connection("orders", "http://127.0.0.1:8000/mcp", needs_key=False)
     assert "headers" not in server_json(connection, "1")["remotes"][0]
+
+
+def test_no_header_is_named_where_people_log_in() -> None:
+    connection = Connection("orders", "https://a.example/mcp", logs_in=True)
+    assert "headers" not in server_json(connection, "1")["remotes"][0]

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from mcp_app.connect.connection import KEY_PLACEHOLDER, Connection
-from mcp_app.connect.snippets import CLIENTS, PASTED, Snippet, snippets
+from mcp_app.connect.snippets import CLIENTS, LOGGING_IN, PASTED, Snippet, snippets
 
 HOSTILE_URL = "https://mcp.example.com/a%20b%2525/mcp?x=$(id)&y='z';(w)!*~&p=+c:/%41"
 HOSTILE_NAME = "'\"; $(id) `id` %PATH%\n[x]\u202e&<script>ü"
@@ -220,3 +220,10 @@ def test_all_clients_come_in_one_order_and_an_unknown_one_is_an_error() -> None:
     assert [found.client for found in snippets(connection, *PASTED)] == list(PASTED)
     with pytest.raises(KeyError):
         snippets(connection, "netscape")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_where_people_log_in_a_client_that_opens_a_browser_is_given_no_key(client: str, url: str) -> None:
+    keyless, keyed = Connection("orders", url, needs_key=False), Connection("orders", url)
+    found = one(client, Connection("orders", url, logs_in=True))
+    assert found == one(client, keyless if client in LOGGING_IN else keyed)

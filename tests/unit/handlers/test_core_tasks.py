@@ -273,6 +273,9 @@ async def test_a_list_has_one_s_own_tasks_page_by_page(streams: Streams, core: C
     await desk.make()
     await desk.enter(ADA)
     made = [(await desk.make())["taskId"] for _ in range(5)]
+    for number, task_id in enumerate(made):  # Of two that are accepted in one millisecond none is the newer.
+        accepted = timezone.now() + timedelta(milliseconds=number)
+        await Call.objects.filter(pk=task_id).aupdate(accepted_at=accepted)
     await desk.end(made[1], isError=True)
     await desk.end(made[2])
     await Call.objects.filter(pk=made[0]).aupdate(task_until=timezone.now())

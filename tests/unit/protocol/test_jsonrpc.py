@@ -269,6 +269,23 @@ def test_nesting_bombs_are_parse_errors(depth: int, opening: str, closing: str) 
         parse((opening * depth + "1" + closing * depth).encode())
 
 
+@pytest.mark.requirement("RPC-11")
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"a":1,"a":1}',
+        '{"a":{"b":[],"b":[]}}',
+        '{"n":18446744073709551616}',
+        '{"n":0.%s}' % ("1" * 70),
+        '{"a":' + "[" * 63 + "1" + "]" * 63 + "}",
+    ],
+)
+@pytest.mark.parametrize("blank", [b"", b" "])
+def test_what_is_refused_does_not_depend_on_how_a_body_is_written(params: str, blank: bytes) -> None:
+    with pytest.raises(ParseError):
+        parse(with_params(params) + blank)
+
+
 @pytest.mark.requirement("BATCH-01", "BATCH-06")
 def test_a_batch_is_a_list_in_which_bad_members_stand_for_themselves() -> None:
     batch = parse(orjson.dumps([request(id=1), {"jsonrpc": "2.0", "method": "n"}, request(id="x", params=3)]))

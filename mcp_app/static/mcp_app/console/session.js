@@ -27,7 +27,7 @@ export class SessionHead {
     const state = byId("mcp-state");
     state.textContent = "ended";
     if (reason) this.root.querySelector("[data-fact=reason]").textContent = reason;
-    byId("mcp-end")?.remove();
+    this.root.querySelector("[data-ending]")?.remove();
   }
 
   async look() {
@@ -95,12 +95,6 @@ export class SessionHead {
   }
 
   async end(button) {
-    if (button.dataset.sure === undefined) {
-      button.dataset.sure = "";
-      button.textContent = "Really end it?";
-      window.setTimeout(() => { delete button.dataset.sure; button.textContent = "End session"; }, 4000);
-      return;
-    }
     button.disabled = true;
     const { ok, data } = await fetched(this.root.dataset.end, {});
     if (ok) this.ended("");

@@ -12,11 +12,14 @@ const SOON = [2000, 6000];
 // As many as the style sheet shows before somebody asks for more.
 const AT_FIRST = 50;
 
+const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
 class Sessions {
   constructor(root) {
     this.root = root;
     this.rows = new Map();
     this.live = new Map();
+    this.isRead = false;
     let typing = 0;
     byId("mcp-search").addEventListener("input", () => {
       window.clearTimeout(typing);
@@ -44,6 +47,8 @@ class Sessions {
       if (!known.has(id) && !(found.fresh && Date.now() - found.fresh < 5000)) this.remove(id);
     }
     for (const row of data.rows) this.put(row);
+    this.sort();
+    this.isRead = true;
     this.more = data.more;
     this.count();
   }
@@ -57,9 +62,9 @@ class Sessions {
     if (frame.note !== undefined) show(byId("mcp-note"), frame.note);
     for (const row of frame.opened ?? []) if (this.wants(row)) this.put(row, Date.now());
     for (const { id, reason } of frame.ended ?? []) this.ended(id, reason);
-    for (const [id, { at, process }] of Object.entries(frame.seen ?? {})) {
+    for (const [id, { at }] of Object.entries(frame.seen ?? {})) {
       const found = this.rows.get(id);
-      if (found) { found.row.seen = Math.max(found.row.seen, at); found.process = process; }
+      if (found) found.row.seen = Math.max(found.row.seen, at);
     }
     for (const [process, { sessions }] of Object.entries(frame.live ?? {})) this.live.set(process, { sessions, heard: Date.now() });
     this.tick();
@@ -83,19 +88,24 @@ class Sessions {
   put(row, fresh = 0) {
     let found = this.rows.get(row.id);
     if (!found) {
-      found = { line: element("tr"), fresh, process: "" };
+      found = { line: element("tr"), fresh };
       found.row = row;
       found.line.dataset.session = row.id;
       if (fresh) found.line.classList.add("mcp-fresh");
       this.rows.set(row.id, found);
-      // Newest first; of two of the same moment, any.
-      const body = byId("mcp-rows");
-      const next = [...body.children].find((other) => (this.rows.get(other.dataset.session)?.row.created ?? 0) < row.created);
-      body.insertBefore(found.line, next ?? null);
+      byId("mcp-rows")[fresh ? "prepend" : "append"](found.line);
     } else {
       found.row = { ...row, seen: Math.max(row.seen, found.row.seen), ended: row.ended ?? found.row.ended };
     }
     this.draw(found);
+  }
+
+  // The last active first. Not while somebody points at a row or stands in it: it must not become another one.
+  sort() {
+    const body = byId("mcp-rows");
+    if (body.matches(":hover, :focus-within")) return;
+    const sorted = [...this.rows.values()].sort((a, b) => b.row.seen - a.row.seen).map(({ line }) => line);
+    if (sorted.some((line, place) => line !== body.children[place])) body.append(...sorted);
   }
 
   remove(id) {
@@ -115,11 +125,11 @@ class Sessions {
     if (client.tagName === "A") client.href = this.root.dataset.page.replace("SESSION", encodeURIComponent(row.id));
     const name = cell("client", client);
     if (row.ended) name.append(" ", badge("ended"), " ", marked(row.reason, element("span", "mcp-dim mcp-text")));
-    [found.age, found.calls, found.streams, found.seen, found.at] = ["age", "calls", "streams", "last seen", "process"].map((each) => cell(each));
+    [found.calls, found.streams, found.seen, found.age] = ["running calls", "open streams", "last seen", "age"].map((each) => cell(each));
     found.line.replaceChildren(
-      name, cell("protocol", element("bdi", "", row.version), " ", badge(row.era, row.era === "modern" ? "info" : "plain")),
+      name, cell("protocol", element("bdi", "", row.version)),
       cell("who", named(row.who, element("bdi", "mcp-text"))), cell("address", marked(row.address || "-", element("bdi", "mcp-text"))),
-      found.age, found.calls, found.streams, found.seen, found.at,
+      found.calls, found.streams, found.seen, found.age,
     );
     found.line.classList.toggle("mcp-gone", row.ended !== null);
     this.refresh(found);
@@ -128,21 +138,19 @@ class Sessions {
   // What changes by itself: ages, and what the processes report.
   refresh(found) {
     const { row } = found;
-    let [streams, calls, listening, process] = [0, row.calls, false, found.process];
-    for (const [name, { sessions }] of this.live) {
+    let [streams, calls, listening] = [0, row.calls, false];
+    for (const { sessions } of this.live.values()) {
       const open = sessions[row.id];
       if (!open) continue;
       listening = listening || open[0];
       streams += open[1];
       calls += open[2];
-      process = process || name;
     }
     const now = Date.now();
     this.say(found.age, span((row.ended ?? now) - row.created));
     this.say(found.calls, String(calls));
     this.say(found.streams, streams === 0 ? "-" : `${streams}${listening ? " listening" : ""}`);
     this.say(found.seen, now - row.seen < 1000 ? "now" : `${span(now - row.seen)} ago`);
-    this.say(found.at, process || "-");
   }
 
   say(node, text) { if (node.textContent !== text) node.textContent = text; }
@@ -157,9 +165,11 @@ class Sessions {
   }
 
   count() {
+    // Processes tell of themselves sooner than the database answers: until then nobody knows of any session.
+    if (!this.isRead && !this.rows.size) return;
     const open = [...this.rows.values()].filter(({ row }) => !row.ended).length;
     const streams = [...this.live.values()].reduce((sum, { sessions }) => sum + Object.values(sessions).reduce((all, open) => all + open[1], 0), 0);
-    byId("mcp-count").textContent = `${this.rows.size} sessions${this.more ? " and more: search for the others" : ""}, ${open} open, ${streams} event streams open`;
+    byId("mcp-count").textContent = `${counted(this.rows.size, "session")}${this.more ? " and more: search for the others" : ""}, ${open} open, ${counted(streams, "event stream")} open`;
     byId("mcp-empty").hidden = this.rows.size > 0;
     const left = byId("mcp-rows").classList.contains("mcp-all") ? 0 : Math.max(0, this.rows.size - AT_FIRST);
     show(byId("mcp-more"), left ? `Show ${left} more` : "");

@@ -15,13 +15,6 @@ add(facts, ARGV[7], ARGV[8])
 trim(facts, tonumber(ARGV[10]), tonumber(ARGV[11]))
 local renewed = now() - facts.kept > tonumber(ARGV[3]) / 8
 local place = placed(facts, renewed)
-if renewed then
-  keep(facts)
-else
-  -- Most appends come soon after another. The events' key is new with the first of them, so it always gets its
-  -- expiry; should it outlive the facts by a little, create() clears it away.
-  store(facts)
-  redis.call('EXPIRE', KEYS[1], ARGV[3])
-end
+written(facts, renewed)
 redis.call('PUBLISH', ARGV[5], ARGV[2])
 return place

@@ -17,9 +17,10 @@ if fence then facts.fence = fence end
 facts.final = 1
 add(facts, 'f', ARGV[7])
 trim(facts, tonumber(ARGV[9]), tonumber(ARGV[10]))
--- An account that forgets the stream a sixtieth of its life too early is true enough: most calls are over soon, and
--- their account was told when they began.
-local place = placed(facts, now() - facts.kept > tonumber(ARGV[3]) / 60)
-keep(facts)
+-- A stream and an account that forget it a sixtieth of its life too early are true enough: most calls are over soon
+-- after they began.
+local renewed = now() - facts.kept > tonumber(ARGV[3]) / 60
+local place = placed(facts, renewed)
+written(facts, renewed)
 redis.call('PUBLISH', ARGV[5], ARGV[2])
 return place

@@ -83,6 +83,15 @@ local function keep(facts)
   redis.call('EXPIRE', KEYS[3], ARGV[4])
 end
 
+-- Store the facts of a stream that was written to; whole as keep() does only when it is "renewed". Most writes come
+-- soon after another. The events' key is new with the first of them, so it always gets its expiry; should it outlive
+-- the facts by a little, create() clears it away.
+local function written(facts, renewed)
+  if renewed then return keep(facts) end
+  store(facts)
+  redis.call('EXPIRE', KEYS[1], ARGV[3])
+end
+
 -- Make room by what is no answer, oldest first. Before "first" only answers are left.
 local function trim(facts, max_events, max_bytes)
   while facts.last - facts.first + 1 > max_events or facts.bytes > max_bytes do

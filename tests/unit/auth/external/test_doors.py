@@ -187,6 +187,6 @@ async def test_this_machine_needs_a_credential_too() -> None:
 def test_the_public_page_speaks_of_a_login_and_of_keys_only_if_there_are_any(external: Any) -> None:
     page = Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
     assert "you log in and allow it" in page
-    assert "need an API key" in page
+    assert "needs an API key" in page
     external(API_KEYS=False)
-    assert "need an API key" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
+    assert "needs an API key" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()

@@ -30,7 +30,7 @@ def _params(method: str, params: dict[str, Any]) -> str:
     match method:
         case "notifications/progress":
             value, total = params.get("progress"), params.get("total")
-            numbers = f"{value}" if total is None else f"{value} of {total}"
+            numbers = " of ".join(str(each) for each in (value, total) if each is not None)
             said = _text(params.get("message") or "")
             return said if numbers in said else f"{numbers} {said}".strip()
         case "notifications/message":

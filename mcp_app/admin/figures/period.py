@@ -1,0 +1,71 @@
+"""Owns which time an address asks for: one that ends now, by its name, or one that was chosen on a chart."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from mcp_app import conf
+from mcp_app.admin.markup import in_utc
+from mcp_app.sessions.rollups import HOUR, KEPT
+from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
+from mcp_app.sessions.traffic import PERIODS, Period, between
+
+# As many columns as can be told apart.
+MOST_POINTS: Final = 200
+_SECOND: Final = timedelta(seconds=1)
+
+
+def asked_period(request: HttpRequest, now: datetime) -> Period:
+    """The time that the address names; the last hour when it names none that was counted."""
+    chosen = _chosen(request.GET.get("since", ""), request.GET.get("until", ""), now)
+    return chosen or PERIODS.get(request.GET.get("range", ""), PERIODS["hour"])
+
+
+def query_of(period: Period) -> dict[str, str]:
+    """What asks for that time again, here or in the log, where it ends with its last second."""
+    if period.until is None:
+        return {"range": period.name}
+    return {"since": in_utc(_since(period.until, period)), "until": in_utc(period.until - _SECOND)}
+
+
+def end_of_log(until: datetime | None) -> dict[str, str]:
+    """Where the log of a time ends; nothing when that is now."""
+    return {} if until is None else {"until": in_utc(until - _SECOND)}
+
+
+def chosen_url(period: Period) -> str:
+    """The address of a time that was chosen; empty for one that ends now."""
+    return "" if period.until is None else "?" + urlencode(query_of(period))
+
+
+def _chosen(since: str, until: str, now: datetime) -> Period | None:
+    if not since or not until:
+        return None
+    try:
+        begin, end = begin_of(since), min(end_of(until) + _SECOND / 1_000_000, now + timedelta(minutes=1))
+    except NotATime:
+        return None
+    kept = {**KEPT, HOUR: timedelta(days=conf.get().rollup_days)}
+    for span, time in kept.items():
+        if now - time < begin < end and (end - begin).total_seconds() <= span * MOST_POINTS:
+            found = between(begin, end, span)
+            return Period("", _title(found, now), found.span, found.points, found.until)
+    return None
+
+
+def _since(until: datetime, period: Period) -> datetime:
+    return until - timedelta(seconds=period.span * period.points)
+
+
+def _title(period: Period, now: datetime) -> str:
+    """By the clock of the page; days are named where they are not today."""
+    assert period.until is not None
+    today, begin, end = (timezone.localtime(at) for at in (now, _since(period.until, period), period.until))
+    day = "" if begin.date() == today.date() == end.date() else f"{begin:%Y-%m-%d} "
+    last = f"{end:%H:%M}" if begin.date() == end.date() else f"{end:%Y-%m-%d %H:%M}"
+    return f"{day}{begin:%H:%M} to {last}"

@@ -1,0 +1,47 @@
+"""Ends many calls in a few statements, each as ``request_cancel_of`` and ``cancel_idle`` of records do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from django.db.models import Case, Value, When
+
+from mcp_app import database_clock
+from mcp_app.execution.stored.call_record import CallRecord, record
+from mcp_app.execution.stored.records import OPEN, cancelled, move, storable
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import UNSTARTED, Transition
+
+
+def open_ids_of(principal: str) -> list[UUID]:
+    """Which calls of a principal are not over."""
+    return list(Call.objects.filter(OPEN, principal=principal).values_list("pk", flat=True))
+
+
+def cancel_all(
+    call_ids: Sequence[UUID], reason: str, answer_to: Callable[[CallRecord], bytes]
+) -> tuple[list[CallRecord], list[CallRecord]]:
+    """Cancel those that are open; in a transaction.
+
+    Returns those that are over now, with their answers, and those that a worker has to stop; both with the
+    state they had.
+    """
+    # Locked in one order: two that cancel the calls of one principal would wait for each other.
+    rows = Call.objects.select_for_update().filter(OPEN, pk__in=call_ids).order_by("pk")
+    idle, running = list[CallRecord](), list[CallRecord]()
+    for call in map(record, rows):
+        if call.state in UNSTARTED or call.is_suspended:
+            idle.append(replace(call, answer=answer_to(call)))
+        else:
+            running.append(call)
+    found = Call.objects.filter(pk__in=[call.id for call in (*idle, *running)])
+    found.filter(cancel_requested_at=None).update(
+        cancel_requested_at=database_clock.now(), cancel_reason=storable(reason, 200) or "cancelled"
+    )
+    if idle:
+        answers = Case(*(When(pk=call.id, then=Value(call.answer.decode())) for call in idle))
+        ending = Call.objects.filter(pk__in=[call.id for call in idle])
+        move(ending, Transition.CANCEL, **cancelled(answers))
+    return idle, running

@@ -1,0 +1,27 @@
+"""Owns which background calls are stuck: left alone for longer than any sweep takes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import QuerySet
+
+from mcp_app import database_clock
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import ACTIVE, State
+
+# A sweep takes such calls within seconds.
+LEASE_IS_OVER: Final = timedelta(minutes=2)
+WAITS_LONG: Final = timedelta(minutes=15)
+
+
+def lost_calls() -> QuerySet[Call]:
+    """Calls that lost their worker and did not end."""
+    over = database_clock.lease(-LEASE_IS_OVER.total_seconds())
+    return Call.objects.filter(state__in=ACTIVE, lease_until__lt=over)
+
+
+def long_waiting_calls() -> QuerySet[Call]:
+    """Calls that wait for a worker, too long."""
+    return Call.objects.filter(state=State.ACCEPTED, accepted_at__lt=database_clock.utcnow() - WAITS_LONG)

@@ -1,0 +1,1 @@
+"""What lists and pages show of a logged message."""

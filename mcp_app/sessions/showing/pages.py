@@ -1,0 +1,54 @@
+"""Owns the admin's pages of what belongs to a message: its call, its tool, where it can be made again.
+
+Each is None where there is none, or where this visitor may not open it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from django.contrib.admin.utils import quote
+from django.urls import NoReverseMatch, reverse
+
+from mcp_app.models import Call, Tool
+
+CALLED = "tools/call"
+
+
+def call_page(user: Any, *, method: str, session: str | None, target: str, request_id: str) -> str | None:
+    """The page of the background call that a request became."""
+    if method != CALLED or not session or not user.has_perm("mcp_app.view_call"):
+        return None
+    calls = Call.objects.filter(session_id=session, tool=target).order_by("-accepted_at")[:200]
+    for call_id, written in calls.values_list("pk", "request_id"):
+        if str(orjson.loads(written))[:120] == request_id:
+            return reverse("admin:mcp_app_call_change", args=[quote(call_id)])
+    return None
+
+
+def tool_page(user: Any, *, method: str, target: str) -> str | None:
+    """The tool that was called."""
+    if method != CALLED or not user.has_perm("mcp_app.view_tool"):
+        return None
+    tool = _tool(target)
+    return reverse("admin:mcp_app_tool_change", args=[tool]) if tool is not None else None
+
+
+def replay_page(user: Any, *, method: str, kind: str, target: str, pk: int | None) -> str | None:
+    """Where the call can be made again with other arguments: the tool's test bench, for a stored message."""
+    if method != CALLED or kind != "request" or pk is None:
+        return None
+    if not user.has_perms(["mcp_app.try_entries", "mcp_app.view_tool"]):
+        return None
+    tool = _tool(target)
+    if tool is None:
+        return None
+    try:
+        return f"{reverse('admin:mcp_app_tool_try', args=[tool])}?message={pk}"
+    except NoReverseMatch:
+        return None
+
+
+def _tool(name: str) -> int | None:
+    return Tool.objects.filter(name=name).values_list("pk", flat=True).first()

@@ -1,0 +1,62 @@
+"""One request of 2026-07-28 by itself: its id, and what its answer has of every result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from mcp_app.protocol.errors import InvalidParams
+from mcp_app.protocol.messages.envelope import Envelope
+from mcp_app.protocol.messages.jsonrpc import Request
+from mcp_app.protocol.versions import V2026_07_28
+from mcp_app.sessions.exchange import Exchange
+
+
+def exchange(principal: str = "user:1", capabilities: dict[str, Any] | None = None) -> Exchange:
+    return Exchange(Envelope(V2026_07_28, capabilities or {}, {"name": "a client"}, ""), principal)
+
+
+@pytest.mark.requirement("T-MOD-13")
+def test_an_id_is_made_once_and_for_one_request_only() -> None:
+    one, other = exchange(), exchange()
+    assert one.id == one.id
+    assert one.id != other.id
+    assert Exchange(Envelope(V2026_07_28, {}, {}, ""), "user:1", "x-1").id == "x-1"
+
+
+def test_what_is_remembered_of_a_client_is_not_shared_between_principals() -> None:
+    assert exchange("user:1").record_id == exchange("user:1").record_id
+    assert exchange("user:1").record_id != exchange("user:2").record_id
+
+
+def test_wrong_capabilities_are_refused_each_time() -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidParams):
+            exchange(capabilities={"sampling": "yes"})
+
+
+@pytest.mark.parametrize("method", ["tools/call", "resources/read"])
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"content": []},
+        {"content": [], "_meta": {"own": 1}},
+        {"contents": [], "ttlMs": 5},
+        {"resultType": "input_required", "inputRequests": {}},
+    ],
+)
+def test_an_answer_has_each_member_of_its_completed_result_once(method: str, result: dict[str, Any]) -> None:
+    made = exchange()
+    whole = orjson.dumps({"jsonrpc": "2.0", "id": 7, "result": made.complete(method, result)})
+    answer = made.answer(Request(7, method, {}), result)
+    assert orjson.loads(answer) == orjson.loads(whole)
+    assert len(answer) == len(whole)
+
+
+def test_a_result_that_is_encoded_already_is_completed_too() -> None:
+    made, request = exchange(), Request(7, "tools/list", {})
+    result = {"tools": []}
+    assert made.answer(request, orjson.dumps(result)) == made.answer(request, result)
