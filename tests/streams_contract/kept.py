@@ -38,6 +38,18 @@ async def test_a_stream_without_a_session_is_on_the_account_that_was_named(strea
     assert 3 * len(LARGE) < await streams.kept.held(OWNER) < 4 * len(LARGE)
 
 
+async def test_what_is_noted_late_does_not_replace_what_another_process_wrote_since(connect: Connect) -> None:
+    web, worker = await connect(limits()), await connect(limits())
+    await session_of(web, "one", OWNER)
+    await web.log.open("one", "call")
+    await worker.log.finish("one", "call", LARGE)
+    assert await worker.kept.held(OWNER) > len(LARGE)
+    # What the first knows of the stream leaves with its question, if it has not left by itself.
+    assert await web.kept.held(OWNER) > len(LARGE)
+    await web.log.keep("one", "call")
+    assert await web.kept.held(OWNER) > len(LARGE)
+
+
 async def test_what_is_trimmed_is_on_no_account(connect: Connect) -> None:
     streams = await connect(limits(event_bytes=2 * len(LARGE)))
     await session_of(streams, "one", OWNER)

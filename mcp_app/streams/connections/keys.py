@@ -21,9 +21,9 @@ mcp:{figures}:totals                 hash    200 names, some fields for each    
 mcp:{figures}:names                  set     200 names                            7 days after a write
 mcp:{figures}:reports                hash    processes of an hour                 7 days after a write
 mcp:{figures}:processes              zset    processes of an hour                 7 days after a write
-mcp:{kept}:due                       zset    streams, and minutes of ended ones   the longest life in it
-mcp:{kept}:streams                   hash    the same                             the same
-mcp:{kept}:owners                    hash    their owners                         the same
+mcp:{kept}:expiries                  zset    streams, and minutes of ended ones   the longest life in it
+mcp:{kept}:sizes                     hash    the same                             the same
+mcp:{kept}:sums                      hash    their owners                         the same
 ===================================  ======  ===================================  ==========================
 
 Keys of one session share a hash tag, so one script may touch them all on a cluster. Channels carry the number
@@ -46,7 +46,7 @@ WORKER = "mcp:worker"
 WORKERS = "mcp:workers"
 PROJECTS = "mcp:projects"
 FIGURES = tuple(f"mcp:{{figures}}:{name}" for name in ("totals", "names", "reports", "processes"))
-KEPT = tuple(f"mcp:{{kept}}:{name}" for name in ("due", "streams", "owners"))
+KEPT = tuple(f"mcp:{{kept}}:{name}" for name in ("expiries", "sizes", "sums"))
 EVERYONE = "*"  # payload of a wake-up that concerns all watchers of a session
 
 # A brace, colon or space in a session id would let a client choose the hash tag or forge another key.

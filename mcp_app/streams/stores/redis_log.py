@@ -143,7 +143,7 @@ class RedisLog:
             *arguments,
         )
         if isinstance(reply, list) and len(reply) > 2:
-            self._kept.note(reply[2], session, stream, reply[3])
+            self._kept.note(reply[2], session, stream, reply[3], reply[1])
         return reply
 
 

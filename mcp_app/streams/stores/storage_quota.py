@@ -32,7 +32,7 @@ NOTE_BYTES = 65_536
 TOMBSTONE = 200
 # Refused people that one process knows of.
 REMEMBERED = 10_000
-NO_NOTES: Mapping[str, tuple[int | str, str]] = MappingProxyType({})
+NO_NOTES: Mapping[str, tuple[int | str, str, int]] = MappingProxyType({})
 
 
 class RedisKept:
@@ -44,7 +44,7 @@ class RedisKept:
 
     def __init__(self, batch: Batch, limits: StreamLimits) -> None:
         self._batch, self._limits = batch, limits
-        self._notes: dict[str, tuple[int, str]] = {}
+        self._notes: dict[str, tuple[int, str, int]] = {}
         self._waiting = 0  # bytes of these
         self._telling: asyncio.TimerHandle | None = None
         self._memory = (0, 0)
@@ -83,9 +83,13 @@ class RedisKept:
     # What follows is sent without waiting for the reply, after the write it tells of. The notes of a moment
     # leave together, at the latest with the next question for a sum: a process reads its own notes.
 
-    def note(self, owner: bytes, session: str, stream: str, size: int) -> None:
-        """Replace a stream's entry in the account. Never fails: the stream has already been written."""
-        self._notes[f"{session}/{stream}"] = size, person_of(owner.decode())
+    def note(self, owner: bytes, session: str, stream: str, size: int, offset: int) -> None:
+        """Replace a stream's entry in the account. Never fails: the stream has already been written.
+
+        ``offset`` is that of its newest event: a note that waited here may come after that of a later write
+        elsewhere, such as a worker's answer, and must not replace it.
+        """
+        self._notes[f"{session}/{stream}"] = size, person_of(owner.decode()), offset
         self._waiting += size
         if self._waiting > NOTE_BYTES:
             self.tell_notes()
@@ -110,7 +114,7 @@ class RedisKept:
                 self._notes.pop(name, None)
             self._batch.tell(scripts.KEPT, KEPT, *account(gone=names))
 
-    def _taken(self) -> dict[str, tuple[int, str]]:
+    def _taken(self) -> dict[str, tuple[int, str, int]]:
         """The notes that wait, which do so no longer."""
         if self._telling is not None:
             self._telling.cancel()
@@ -174,14 +178,14 @@ def _client(url: str) -> redis.Redis:
 
 def account(
     told: str = "",
-    notes: Mapping[str, tuple[int | str, str]] = NO_NOTES,
+    notes: Mapping[str, tuple[int | str, str, int]] = NO_NOTES,
     ttl: int = 0,
     gone: Sequence[str] = (),
 ) -> list[Argument]:
     """The arguments of ``lua/kept.lua``: whose sum to tell, notes of streams, streams that are gone."""
     arguments: list[Argument] = [told, SWEEP, len(notes), ttl]
-    for stream, (size, owner) in notes.items():
-        arguments += stream, size, owner
+    for stream, (size, owner, offset) in notes.items():
+        arguments += stream, size, owner, offset
     return [*arguments, *gone]
 
 
@@ -191,7 +195,7 @@ def tombstone(owner: str, ttl: int) -> list[Argument]:
     Those of a minute are one entry of the account, since many entries would take more room than tombstones.
     """
     person = person_of(owner)
-    return account("", {f"ended/{person}": (f"+{TOMBSTONE}", person)}, ttl)
+    return account("", {f"ended/{person}": (f"+{TOMBSTONE}", person, 0)}, ttl)
 
 
 def check_room(used: int, memory: int, limits: StreamLimits) -> None:

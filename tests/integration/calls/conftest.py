@@ -19,6 +19,17 @@ from tests.raw_http import EventStream, Mcp
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}}, "sampling": {}}
 OpenSession = Callable[..., Mcp]
 
+# Why a call does not begin: what its row says, and which jobs Celery's main process holds.
+WAITING = """
+from django.core.serializers import serialize
+from mcp_app.models import Call
+from mcpsite.celery import app
+fields = ("tool", "state", "attempt", "worker", "enqueued_at", "lease_until", "cancel_requested_at")
+print(serialize("json", Call.objects.filter(finished_at=None), fields=fields))
+asked = app.control.inspect(timeout=3)
+print(asked.active(), asked.reserved(), asked.stats())
+"""
+
 
 class Installation(LiveServer):
     """A live server whose tools keep a ledger."""
@@ -32,7 +43,11 @@ class Installation(LiveServer):
 
     def started(self, nonce: str, what: str = "start") -> ledger.Line:
         """The last line of that kind; waits for the first one."""
-        eventually(lambda: self.lines(nonce, what), 15, f"{what} of {nonce}")
+        try:
+            eventually(lambda: self.lines(nonce, what), 15, f"{what} of {nonce}")
+        except AssertionError as error:
+            said = self.shell(WAITING) + self.logs()[-3000:]
+            raise AssertionError(f"{error}; children {self.worker_processes[0].children}: {said}") from None
         return self.lines(nonce, what)[-1]
 
     def still_for(self, nonce: str, seconds: float) -> bool:
@@ -81,6 +96,8 @@ def open_session(live: Installation) -> Iterator[OpenSession]:
         def opened(version: str = "2025-11-25", process: int = 0, **more: Any) -> Mcp:
             client = stack.enter_context(closing(live.mcp(process, **more)))
             client.initialize(version, CAPABILITIES)
+            # What a test that failed left running would keep the calls of the next from beginning.
+            stack.callback(client.delete)
             return client
 
         yield opened

@@ -1,36 +1,40 @@
 -- The account of what streams, and tombstones of sessions, hold for their owners: note some, forget some, tell one owner's sum.
 --
--- KEYS[1]  when streams expire (zset: stream, s)    KEYS[2]  streams (hash: "<bytes> <owner>")
+-- KEYS[1]  when streams expire (zset: stream, s)    KEYS[2]  streams (hash: "<bytes> <offset> <owner>")
 -- KEYS[3]  owners (hash: bytes)
 -- ARGV[1]  owner to tell the sum of    ARGV[2]  expired streams to forget at most
 -- ARGV[3]  streams to note             ARGV[4]  seconds they are kept
--- ARGV[5...]  each of these: stream, bytes, owner. "+<bytes>" adds to what was noted of it in the same minute
+-- ARGV[5...]  each of these: stream, bytes, owner, offset of its newest event when it had that size.
+--             "+<bytes>" adds to what was noted of it in the same minute
 -- ARGV[...]   streams that are gone
 -- Returns {bytes of the owner, 1 if more have expired than were forgotten, else 0}. A stream belongs to the owner
--- it was noted for last; what is said of it replaces what was said before, so that nothing adds up by mistake.
+-- it was noted for last; what is said of it replaces what was said before, so that nothing adds up by mistake. Notes of
+-- two processes may come in another order than they were written in: the one of fewer events is late, and says nothing.
 
 local now = tonumber(redis.call('TIME')[1])
 local noted, needed = tonumber(ARGV[3]), tonumber(ARGV[4])
-local gone = 5 + 3 * noted
+local gone = 5 + 4 * noted
 
 local function forget(stream)
   local noted = redis.call('HGET', KEYS[2], stream)
   if not noted then return end
-  local bytes, owner = string.match(noted, '^(%d+) (.*)$')
+  local bytes, owner = string.match(noted, '^(%d+) %d+ (.*)$')
   redis.call('ZREM', KEYS[1], stream)
   redis.call('HDEL', KEYS[2], stream)
   if redis.call('HINCRBY', KEYS[3], owner, '-' .. bytes) <= 0 then redis.call('HDEL', KEYS[3], owner) end
 end
 
-local function note(stream, bytes, owner)
+local function note(stream, bytes, owner, offset)
   if string.sub(bytes, 1, 1) == '+' then
     stream = stream .. '/' .. math.floor(now / 60)
     bytes = bytes + tonumber(string.match(redis.call('HGET', KEYS[2], stream) or '0', '^%d+'))
   end
+  local known = string.match(redis.call('HGET', KEYS[2], stream) or '', '^%d+ (%d+)')
+  if known and tonumber(known) > tonumber(offset) then return end
   bytes = string.format('%d', bytes)
   forget(stream)
   redis.call('ZADD', KEYS[1], now + needed, stream)
-  redis.call('HSET', KEYS[2], stream, bytes .. ' ' .. owner)
+  redis.call('HSET', KEYS[2], stream, bytes .. ' ' .. offset .. ' ' .. owner)
   redis.call('HINCRBY', KEYS[3], owner, bytes)
 end
 
@@ -40,7 +44,7 @@ for at = gone, #ARGV do forget(ARGV[at]) end
 if noted > 0 then
   -- First a write that needs no memory, for the reason told in finish.lua. What is kept longer stays.
   redis.call('EXPIRE', KEYS[1], math.max(needed, redis.call('TTL', KEYS[1])))
-  for at = 5, gone - 1, 3 do note(ARGV[at], ARGV[at + 1], ARGV[at + 2]) end
+  for at = 5, gone - 1, 4 do note(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]) end
   for _, key in ipairs(KEYS) do
     -- Longer than needed, or each note would have to do it.
     if redis.call('TTL', key) < needed + 60 then redis.call('EXPIRE', key, needed + 120) end
