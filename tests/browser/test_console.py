@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.axe import seen
 from tests.browser.conftest import Visit, Visitor, opened_pages, picture, sign_in
+from tests.browser.hands import Keys, Mouse
 from tests.live import LiveServer
 from tests.raw_http import Mcp
 
@@ -172,12 +174,52 @@ def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Visit
         expect(detail.locator(".mcp-line").first).to_contain_text("notifications/progress")
         picture(page, "console-running-light-1440")
         detail.get_by_role("button", name="Cancel this call").click()
+        detail.get_by_role("alertdialog").get_by_role("button", name="Cancel the call").click()
         expect(_lines(page, has_text="cancelled")).to_contain_text("count", timeout=SLOW)
         expect(_lines(page, has_text="answered")).to_have_count(1)
         expect(page.locator("#mcp-running")).to_be_hidden(timeout=SLOW)
         while (message := stream.message()) is not None and "error" not in message:
             pass
     assert message is not None
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize("hands", [Mouse, Keys], ids=lambda hands: hands.name)
+def test_cancelling_beside_a_running_call_asks_and_the_question_stays(
+    hands: type[Mouse], open_page: Visit, server: LiveServer, client: Mcp
+) -> None:
+    visitor = open_page()
+    page = _watch(visitor, client)
+    at = hands(page)
+    running = page.locator("#mcp-running li")
+    asked = {"name": "count", "arguments": {"to": 600, "delay_seconds": 0.1}}
+    with client.open_call("tools/call", {**asked, "_meta": {"progressToken": "p"}}) as stream:
+        cancel = running.get_by_role("button", name="Cancel", exact=True)
+        at.press(cancel)
+        question = page.get_by_role("alertdialog", name=re.compile("Cancel this call.*is answered that"))
+        keep = question.get_by_role("button", name="Keep it running")
+        expect(keep).to_be_focused()
+        # Drawn anew when another call begins and ends: the question is still there, with the focus.
+        with (
+            closing(client.via(server.ports[0])) as other,
+            other.open_call("tools/call", {**asked, "_meta": {"progressToken": "q"}}),
+        ):
+            expect(running).to_have_count(2, timeout=SLOW)
+            expect(keep).to_be_focused()
+            assert seen(page) == []
+            picture(page, f"console-question-{at.name}")
+            other.notify("notifications/cancelled", {"requestId": other.next_id})
+            expect(running).to_have_count(1, timeout=SLOW)
+        expect(keep).to_be_focused()
+        at.press(keep)
+        expect(question).to_have_count(0)
+        expect(cancel).to_be_focused()
+        at.press(cancel)
+        at.press(question.get_by_role("button", name="Cancel the call"))
+        assert "error" in stream.messages(60)[-1]
+        expect(page.locator("#mcp-running")).to_be_hidden(timeout=SLOW)
+        # Whoever works by keys is not sent to the top of the page.
+        expect(page.locator("#mcp-scroll")).to_be_focused()
     assert visitor.trouble == []
 
 

@@ -148,6 +148,10 @@ def test_an_issued_key_is_copied_and_a_reload_leads_to_the_list_without_another_
     expect(page.locator("[data-copy=mcp-secret]")).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == secret
     expect(page.locator("#mcp-line-1")).to_contain_text(f'--header "Authorization: Bearer {secret}"')
+    page.get_by_role("button", name="Revoke this key").click()
+    question = page.get_by_role("alertdialog", name=re.compile("Its clients are refused at once"))
+    expect(question.get_by_role("button", name="Revoke the key")).to_be_visible()
+    question.get_by_role("button", name="Keep it").click()
     page.reload()
     page.wait_for_url("**/admin/mcp_app/apikey/")
     expect(page.locator("#result_list")).to_contain_text("from the browser")

@@ -3,7 +3,7 @@
 import { clock, day, zone } from "../times.js";
 import { lineOf, status } from "./line.js";
 import { named } from "./names.js";
-import { byId, element, fetched, marked, span } from "./text.js";
+import { byId, cancelling, element, fetched, marked, span } from "./text.js";
 
 export class Detail {
   constructor(root, { onChoose, onPin, isPinned }) {
@@ -79,8 +79,8 @@ export class Detail {
 
   buttons(row, request, links) {
     const box = element("p", "mcp-buttons");
-    const button = (words, act, tone = "") => {
-      const made = element("button", `mcp-button ${tone}`, words);
+    const button = (words, act) => {
+      const made = element("button", "mcp-button", words);
       made.type = "button";
       made.addEventListener("click", () => act(made));
       box.append(made);
@@ -91,7 +91,8 @@ export class Detail {
       box.append(made);
     };
     if (request !== null && this.root.dataset.cancel) {
-      button("Cancel this call", (made) => this.cancel(made, row.session, request), "mcp-danger");
+      const address = this.root.dataset.cancel.replace("SESSION", encodeURIComponent(row.session));
+      box.append(cancelling("Cancel this call", address, request));
     }
     if (links.replay) link("Replay", links.replay);
     button(this.isPinned(row.key) ? "Unpin" : "Pin", (made) => {
@@ -112,11 +113,5 @@ export class Detail {
     const address = new URL(window.location.pathname, window.location.href);
     address.searchParams.set("message", row.key);
     return address.href;
-  }
-
-  async cancel(made, session, request) {
-    made.disabled = true;
-    const { data } = await fetched(this.root.dataset.cancel.replace("SESSION", encodeURIComponent(session)), { request });
-    made.textContent = data?.note ?? "It could not be stopped.";
   }
 }

@@ -1,7 +1,7 @@
 // The head of one session's page: whether it lives, what is open and running, and ending it.
 
 import { named } from "./names.js";
-import { badge, byId, element, fetched, marked, span } from "./text.js";
+import { badge, byId, cancelling, element, fetched, marked, span } from "./text.js";
 
 const EVERY = 3000;
 const STALE = 10000;
@@ -11,6 +11,7 @@ export class SessionHead {
     this.root = root;
     this.live = new Map();
     this.calls = [];
+    this.lines = new Map();
     byId("mcp-end")?.addEventListener("click", (event) => this.end(event.currentTarget));
     this.look();
     window.setInterval(() => { if (!document.hidden) this.look(); }, EVERY);
@@ -49,49 +50,62 @@ export class SessionHead {
     const open = [...this.live].filter(([, found]) => found.streams > 0);
     byId("mcp-streams").textContent = open.map(([process, found]) => `${found.streams}${found.listening ? " (listening)" : ""} at ${process}`).join(", ") || "none";
     const running = [...this.live].flatMap(([process, found]) => found.running.map((call) => ({
-      request: JSON.stringify(call.id), shown: call.shown, target: call.target || call.method, state: `running at ${process}`,
+      request: JSON.stringify(call.id), process, shown: call.shown, target: call.target || call.method, state: `running at ${process}`,
     })));
     this.drawRunning([...this.calls, ...running]);
   }
 
   drawRunning(calls) {
     const box = byId("mcp-running");
-    // Not drawn anew while nothing changed: a button under the pointer must stay where it is.
-    const said = JSON.stringify(calls);
     for (const node of box.querySelectorAll("[data-since]")) node.textContent = span(Date.now() - Number(node.dataset.since));
+    const said = JSON.stringify(calls);
     if (said === this.said) return;
     this.said = said;
     box.hidden = calls.length === 0;
-    box.replaceChildren(...calls.map((call) => this.line(call)));
+    // A line stays while its call runs: a button under the pointer, and a question that is not answered, with it.
+    const former = this.lines;
+    this.lines = new Map();
+    for (const call of calls) {
+      const key = JSON.stringify([call.process ?? null, call.request]);
+      if (this.lines.has(key)) continue;
+      const line = former.get(key) ?? this.line(call);
+      former.delete(key);
+      line.firstElementChild.replaceChildren(...this.saidOf(call));
+      this.lines.set(key, line);
+    }
+    this.remove([...former.values()]);
+    for (const [place, line] of [...this.lines.values()].entries()) {
+      if (box.children[place] !== line) box.insertBefore(line, box.children[place] ?? null);
+    }
+  }
+
+  // What had the focus leaves it to the list of messages, not to nothing.
+  remove(lines) {
+    const focused = lines.some((line) => line.contains(document.activeElement));
+    for (const line of lines) line.remove();
+    if (focused) byId("mcp-scroll").focus({ preventScroll: true });
   }
 
   line(call) {
     const line = element("li");
-    line.append(badge(call.state, "info"), marked(call.target, element("strong", "mcp-text")), marked(`id ${call.shown}`, element("span", "mcp-dim mcp-text")));
+    line.append(element("span", "mcp-running-said"));
+    if (this.root.dataset.cancel) line.append(cancelling("Cancel", this.root.dataset.cancel, call.request, () => this.look()));
+    return line;
+  }
+
+  saidOf(call) {
+    const parts = [badge(call.state, "info"), marked(call.target, element("strong", "mcp-text")), marked(`id ${call.shown}`, element("span", "mcp-dim mcp-text"))];
     if (call.progress !== null && call.progress !== undefined) {
       const bar = element("progress");
       if (call.total) { bar.max = call.total; bar.value = Math.min(call.progress, call.total); }
-      line.append(bar);
+      parts.push(bar);
     }
     if (call.since) {
       const since = element("span", "mcp-time", span(Date.now() - call.since));
       since.dataset.since = call.since;
-      line.append(since);
+      parts.push(since);
     }
-    if (this.root.dataset.cancel) {
-      const stop = element("button", "mcp-button mcp-danger", "Cancel");
-      stop.type = "button";
-      stop.addEventListener("click", () => this.cancel(stop, call.request));
-      line.append(stop);
-    }
-    return line;
-  }
-
-  async cancel(button, request) {
-    button.disabled = true;
-    const { data } = await fetched(this.root.dataset.cancel, { request });
-    button.textContent = data?.note ?? "It could not be stopped.";
-    this.look();
+    return parts;
   }
 
   async end(button) {

@@ -24,6 +24,25 @@ export function marked(text, into) {
   return into;
 }
 
+// A button that cancels a call. It asks first, in the words of the page of a call.
+export function cancelling(words, address, request, after = () => {}) {
+  const made = element("button", "mcp-button mcp-danger", words);
+  made.type = "button";
+  made.dataset.sure = "Cancel this call? Its work is stopped, and its client is answered that it was cancelled.";
+  made.dataset.sureYes = "Cancel the call";
+  made.dataset.sureNo = "Keep it running";
+  made.addEventListener("click", async () => {
+    // A button that is not for pressing any more cannot have the focus; whoever works by keys goes on nearby.
+    (made.closest("[tabindex]") ?? byId("mcp-scroll")).focus({ preventScroll: true });
+    made.disabled = true;
+    const { ok, data } = await fetched(address, { request });
+    made.textContent = data?.note ?? "It could not be stopped.";
+    made.disabled = ok;
+    after();
+  });
+  return made;
+}
+
 export function span(milliseconds) {
   const ms = Math.max(0, milliseconds);
   if (ms < 0.1) return "<0.1 ms";
