@@ -65,7 +65,7 @@ PATTERNS = tuple(
         r"mcp:(window|places):[A-Za-z0-9_.:~/@-]{1,120}",
         r"mcp:messages|mcp:health|mcp:workers?|mcp:projects",
         r"mcp:\{figures\}:(totals|names|reports|processes)",
-        r"mcp:\{kept\}:(due|streams|owners)",
+        r"mcp:\{kept\}:(expiries|sizes|sums)",
     )
 )
 
