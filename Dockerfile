@@ -18,6 +18,7 @@ RUN pip install --disable-pip-version-check -r requirements.txt \
 COPY manage.py LICENSE deploy/entrypoint.sh ./
 COPY mcpsite mcpsite
 COPY mcp_app mcp_app
+COPY docs mcp_app/documents
 
 USER mcp
 VOLUME /data /packages

@@ -21,13 +21,15 @@ if apps.is_installed("django.contrib.admin"):
     # Only here: without Django's admin its modules cannot be imported.
     from django.contrib import admin
 
-    from mcp_app.admin.finding.page import anything
+    from mcp_app.admin.finding.page import anything, document
     from mcp_app.admin.notifications.page import notifications
     from mcp_app.admin.personal.seen import person
     from mcp_app.admin.personal.zone import zone
 
     urlpatterns += [
         path("find/", admin.site.admin_view(anything), name="mcp_find"),
+        path("find/documents/<str:name>", admin.site.admin_view(document), name="mcp_document"),
+        path("find/documents/<str:folder>/<str:name>", admin.site.admin_view(document), name="mcp_document"),
         path("people/<str:pk>/", admin.site.admin_view(person), name="mcp_person"),
         path("zone/", admin.site.admin_view(zone), name="mcp_zone"),
         path("notifications/", admin.site.admin_view(notifications), name="mcp_notifications"),

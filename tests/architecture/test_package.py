@@ -10,6 +10,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -75,6 +76,14 @@ def test_what_is_not_python_is_beside_it_and_nothing_of_the_package_is_outside()
     kinds -= {".py", ".pyc", ".html", ".css", ".js", ".svg", ".woff2", ".lua", ".typed", ".py-tpl", ".md-tpl"}
     # The licences of fonts.
     assert kinds <= {""}
+
+
+def test_the_wheel_has_every_document_and_none_of_their_pictures() -> None:
+    names = [file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()]
+    prefix = "mcp_app/documents/"
+    found = {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
+    assert found == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert {name.partition("/")[0] for name in names} == {"mcp_app", "mcpsite"}
 
 
 def test_every_library_that_is_imported_is_pinned() -> None:

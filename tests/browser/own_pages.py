@@ -48,6 +48,8 @@ print(json.dumps({
         "index-week": "/admin/?range=week",
         "searches": "/admin/mcp_app/message/searches/",
         "zone": "/zone/",
+        "document": "/find/documents/operations.md",
+        "document-tables": "/find/documents/roles.md",
         "notifications": "/notifications/",
         "seen": f"/people/{rows.pop('person')}/?kind=tool",
         "errors": "/admin/mcp_app/message/errors/?show=all",

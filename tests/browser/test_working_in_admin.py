@@ -282,3 +282,15 @@ def test_the_box_above_the_menu_finds_anything_and_is_a_link_without_scripts(vis
     page = visitor.goto(f"{address}?q=echo")
     expect(page.get_by_role("link", name="tool echo")).to_be_visible()
     assert visitor.trouble == []
+
+
+def test_a_word_typed_into_the_search_opens_the_section_of_the_document_that_says_it(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/tool/")
+    page.keyboard.press("Control+k")
+    found = page.get_by_role("dialog", name="Search for anything")
+    found.get_by_role("searchbox").fill("webhook")
+    found.get_by_role("link", name="Notifications Operations").click()
+    heading = page.get_by_role("heading", name="Notifications", exact=True)
+    expect(heading).to_be_in_viewport()
+    assert visitor.trouble == []

@@ -1,1 +1,1 @@
-"""One box that finds anything: entries, sessions, calls, messages, people, keys, settings, pages."""
+"""One box that finds anything: entries, traffic, people, keys, settings, pages, and the documents."""

@@ -1,14 +1,15 @@
-"""Owns the page of the box, and what the box on other pages fetches."""
+"""Owns the page of the box, what the box on other pages fetches, and the pages of the documents it finds."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
 from django.views.decorators.http import require_safe
 
+from mcp_app.admin.finding import documents, markdown
 from mcp_app.admin.finding.sources import find, shown
 
 
@@ -23,3 +24,17 @@ def anything(request: HttpRequest) -> HttpResponse:
         **admin.site.each_context(request), "title": "Search for anything", "q": text, "found": found,
     }  # fmt: skip
     return TemplateResponse(request, "mcp_admin/anything.html", context)
+
+
+@require_safe
+def document(request: HttpRequest, name: str, folder: str = "") -> HttpResponse:
+    """A page of the documents, of which there are only those that were found."""
+    page = f"{folder}/{name}" if folder else name
+    sections = documents.pages().get(page)
+    if not sections:
+        raise Http404
+    context: dict[str, Any] = {
+        **admin.site.each_context(request), "title": sections[0].title, "page": page,
+        "sections": [{**each._asdict(), "html": markdown.html(each.text)} for each in sections],
+    }  # fmt: skip
+    return TemplateResponse(request, "mcp_admin/document.html", context)

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db.models import Q
@@ -15,6 +16,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from mcp_app import conf
+from mcp_app.admin.finding import documents
 from mcp_app.admin.markup import written
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.principal_names import principal_names
@@ -30,6 +32,10 @@ NEWEST_SESSIONS: Final = 1_000
 # Of the text of a saved search.
 SAID: Final = 80
 LARGEST_ID: Final = 2**63 - 1
+# Fewer letters are in every document.
+LEAST_MENTIONED: Final = 3
+# After all that is named so: sections of documents that mention it, then the messages that say it.
+MENTIONS, SAYS = 3, 4
 PAGES: Final = (
     ("Figures", "admin:mcp_app_message_figures", "mcp_app.view_message"),
     ("Errors", "admin:mcp_app_message_errors", "mcp_app.view_message"),
@@ -40,7 +46,7 @@ PAGES: Final = (
 
 
 class Found(NamedTuple):
-    """One thing with its page; ``rank`` 0 is named exactly so, 1 begins so, 2 has it somewhere."""
+    """One thing with its page; ``rank`` 0 is named exactly so, 1 begins so, 2 has it somewhere, 3 says it."""
 
     rank: int
     kind: str
@@ -59,9 +65,14 @@ def find(request: HttpRequest, text: str) -> list[Found]:
         return []
     found: list[Found] = []
     for source in SOURCES:
-        of_kind = sorted(source(request, text), key=lambda each: (each.rank, len(each.title)))
+        of_kind = sorted(source(request, text), key=_place)
         found += of_kind[:MOST_OF_KIND]
     return sorted(found, key=lambda each: each.rank)
+
+
+def _place(found: Found) -> tuple[int, int]:
+    """The shortest name has least beside what was asked for; what only mentions it stays in its order."""
+    return found.rank, len(found.title) if found.rank < MENTIONS else 0
 
 
 def _rank(text: str, *names: str) -> int | None:
@@ -132,7 +143,7 @@ def _messages(request: HttpRequest, text: str) -> Iterator[Found]:
     if '"' not in text:
         log = reverse("admin:mcp_app_message_changelist")
         words = f"{log}?{urlencode({'q': _words(text)})}"
-        yield Found(3, "messages", f"Messages with “{text}”", "", words)
+        yield Found(SAYS, "messages", f"Messages with “{text}”", "", words)
 
 
 def _words(text: str) -> str:
@@ -199,12 +210,42 @@ def _pages(request: HttpRequest, text: str) -> Iterator[Found]:
                 continue  # This project does not serve it.
 
 
+def _clients(request: HttpRequest, text: str) -> Iterator[Found]:
+    """OAuth clients, also by the address of the document that one published, which is its id."""
+    if not apps.is_installed("mcp_app.oauth") or not request.user.has_perm("mcp_oauth.view_client"):
+        return
+    rows = apps.get_model("mcp_oauth", "Client")._default_manager
+    rows = rows.filter(Q(name__icontains=text) | Q(client_id__icontains=text)).order_by("-pk")
+    for pk, name, client_id in rows.values_list("pk", "name", "client_id")[:MOST_READ]:
+        if (rank := _rank(text, name, client_id)) is not None:
+            url = reverse("admin:mcp_oauth_client_change", args=[pk])
+            yield Found(rank, "OAuth client", name or client_id, client_id, url)
+
+
+def _documents(request: HttpRequest, text: str) -> Iterator[Found]:
+    """Sections of the documents by their headings, then those that mention it; they are for all staff."""
+    named = {each: rank for each in documents.headings() if (rank := _rank(text, each.heading)) is not None}
+    for section, rank in named.items():
+        yield _section(rank, section)
+    if len(text) >= LEAST_MENTIONED:
+        for section in documents.mentioning(text, MOST_OF_KIND + len(named)):
+            if section not in named:
+                yield _section(MENTIONS, section)
+
+
+def _section(rank: int, section: documents.Section) -> Found:
+    url = f"{reverse('mcp_document', args=section.page.split('/'))}#{section.anchor}"
+    note = section.title if section.title != section.heading else ""
+    return Found(rank, "document", section.heading, note, url)
+
+
 def _row(model: str, pk: object) -> str:
     return reverse(f"admin:mcp_app_{model}_change", args=[pk])
 
 
 SOURCES: Final[tuple[Source, ...]] = (
-    _entries, _pages, _searches, _sessions, _calls, _people, _keys, _settings, _messages,
+    _entries, _pages, _searches, _sessions, _calls, _people, _keys, _clients, _settings,
+    _documents, _messages,
 )  # fmt: skip
 
 

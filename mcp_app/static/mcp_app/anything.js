@@ -73,7 +73,7 @@
     dialog.setAttribute("aria-label", "Search for anything");
     const input = made("input", {
       type: "search", className: "mcp-input", maxLength: 150, autocomplete: "off", spellcheck: false,
-      placeholder: "a tool, session, call, message, person, key, setting or page",
+      placeholder: "a tool, session, call, message, person, key, setting, page or document",
     }, dialog);
     input.setAttribute("aria-label", "Search for anything");
     const status = made("p", { className: "mcp-dim" }, dialog);

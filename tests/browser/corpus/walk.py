@@ -147,6 +147,7 @@ def _first() -> Iterator[Stop]:
     yield Stop("client-add", "/admin/mcp_oauth/client/add/")
     for page in ("mcp_find", "mcp_notifications", "mcp_zone"):
         yield Stop(page, f"{reverse(page)}?q={SOUGHT}")
+    yield Stop("document", "/find/documents/index.md")
     yield Stop("doctor", f"{ADMIN}/doctor/")
     yield Stop("doctor-result", f"{ADMIN}/doctor/", "key.name", _examined)
     yield Stop("import", f"{ADMIN}/tool/import/")

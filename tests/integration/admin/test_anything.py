@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db import connection
@@ -43,6 +44,7 @@ def test_every_kind_is_found_by_what_names_it(root: Client, seeded: Seed) -> Non
         "setting": "message_log_days",
         "page": "Live messages",
         "resource template": seeded.template.uri_template,
+        "document": "finding faults",
     }
     for kind, text in named.items():
         answer = root.get(reverse("mcp_find"), {"q": text, "format": "json"})
@@ -71,12 +73,13 @@ def test_saved_searches_are_found_by_their_name_ones_own_and_shared_ones(
     first = answer.json()["found"][0]
     assert (first["kind"], first["title"], first["note"]) == ("saved search", mine.name, text)
     assert root.get(first["url"], follow=True).context["timeline"].form.cleaned_data["q"] == text
-    assert not found(client_of("outsider"), "echoes")
+    assert not [kind for kind, _ in found(client_of("outsider"), "echoes") if kind == "saved search"]
 
 
 def test_words_lead_to_the_messages_that_say_them(root: Client, seeded: Seed) -> None:
     answer = root.get(reverse("mcp_find"), {"q": "two words", "format": "json"})
-    (last,) = answer.json()["found"]
+    *mentions, last = answer.json()["found"]
+    assert {each["kind"] for each in mentions} <= {"document"}
     assert root.get(last["url"]).context["timeline"].form.cleaned_data["q"] == '"two words"'
 
 
@@ -85,7 +88,7 @@ def test_nobody_is_shown_what_they_may_not_open(client_of: ClientOf, client: Cli
              seeded.key.prefix, "root", "Figures"]  # fmt: skip
     outsider, viewer = client_of("outsider"), client_of("viewer")
     for text in texts:
-        assert found(outsider, text) == [], text
+        assert {kind for kind, _ in found(outsider, text)} <= {"document"}, text
         answer = viewer.get(reverse("mcp_find"), {"q": text, "format": "json"})
         for each in answer.json()["found"]:
             assert viewer.get(each["url"]).status_code == 200, each
@@ -98,7 +101,7 @@ def test_one_permission_shows_one_kind(seeded: Seed) -> None:
     user.user_permissions.add(Permission.objects.get(codename="view_tool"))
     client = Client()
     client.force_login(user, "django.contrib.auth.backends.ModelBackend")
-    assert {kind for kind, _ in found(client, "e")} <= {"tool", "page"}
+    assert {kind for kind, _ in found(client, "e")} <= {"tool", "page", "document"}
     assert ("tool", "echo") in found(client, "echo")
 
 
@@ -120,6 +123,20 @@ def test_the_number_of_queries_does_not_grow_with_what_there_is(root: Client, se
         Session.objects.create(pk=f"f{number:031x}", client_name="echo", created_at=now, last_seen_at=now)
         Tool.objects.create(name=f"echo_{number}", source="admin", preset_of=seeded.echo)
     assert queries() == before
+
+
+def test_an_oauth_client_is_found_by_its_name_and_by_the_document_that_it_published(
+    root: Client, client_of: ClientOf
+) -> None:
+    address = "https://editor.example/oauth/client.json"
+    model = apps.get_model("mcp_oauth", "Client")
+    row = model.objects.create(name="An editor", client_id=address, redirect_uris="https://editor.example/")
+    for asked in ("an editor", "editor.example/oauth"):
+        answer = root.get(reverse("mcp_find"), {"q": asked, "format": "json"}).json()
+        (client,) = [each for each in answer["found"] if each["kind"] == "OAuth client"]
+        assert (client["title"], client["note"]) == ("An editor", address)
+        assert client["url"] == reverse("admin:mcp_oauth_client_change", args=[row.pk])
+        assert not [each for each in found(client_of("outsider"), asked) if each[0] == "OAuth client"]
 
 
 def test_every_page_has_the_box(root: Client, seeded: Seed) -> None:

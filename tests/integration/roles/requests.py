@@ -82,6 +82,8 @@ class Requests:
         }
         if way.path == "/people/<id>/":
             return way.path.replace("<id>", str(rows.user.pk))
+        if way.path.startswith("/find/documents/"):
+            return way.path.replace("<id>/<id>", "deploy/<id>").replace("<id>", "index.md")
         if "/searches/" in way.path:
             return way.path.replace("<id>", str(rows.search.pk))
         place = parts[-2] if parts[-2:-1] and parts[-1] == "<id>" else model

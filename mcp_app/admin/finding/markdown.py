@@ -1,0 +1,90 @@
+"""Owns showing the Markdown of our own documents: code, tables, links, emphasis; the rest is as written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+
+_CODE: Final = re.compile(r"^ *```.*?\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
+# Code before all else: what looks like a link or a star in it is neither.
+_INLINE: Final = re.compile(
+    r"`(?P<code>[^`]+)`"
+    r"|(?P<picture>!)?\[(?P<words>[^\]]+)\]\((?P<address>[^)\s]+)\)"
+    r"|\*\*(?P<strong>.+?)\*\*",
+    re.DOTALL,
+)
+_CELL: Final = re.compile(r"(?<!\\)\|")
+# What our pages link to: the web, another page, a heading. Pictures are not served.
+_LEADS: Final = re.compile(r"https?://\S+|#\S+|[\w./-]+\.md(?:#\S+)?")
+
+
+def html(text: str) -> SafeString:
+    """The text below a heading."""
+    # re.split with one group alternates what is between blocks of code and their content.
+    parts = _CODE.split(text)
+    return _joined(
+        format_html('<pre class="mcp-pre" tabindex="0">{}</pre>', part) if place % 2 else _prose(part)
+        for place, part in enumerate(parts)
+    )
+
+
+def _prose(text: str) -> SafeString:
+    blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
+    return _joined(piece for block in blocks for piece in _block(block.strip("\n")))
+
+
+def _block(text: str) -> Iterator[SafeString]:
+    for is_table, lines in groupby(text.split("\n"), key=lambda line: line.lstrip().startswith("|")):
+        if is_table:
+            yield _table([*lines])
+        else:
+            yield format_html('<p class="mcp-prose">{}</p>', inline(_unwrapped("\n".join(lines))))
+
+
+def _unwrapped(text: str) -> str:
+    """One line for each paragraph and item: the window wraps them, not the file."""
+    return re.sub(r"\n *(?!(?:[-*]|\d+\.) |\s)", " ", text)
+
+
+def _table(lines: list[str]) -> SafeString:
+    rows = [[inline(cell.strip()) for cell in _CELL.split(line.strip().strip("|"))] for line in lines]
+    head = format_html_join("", '<th scope="col">{}</th>', ((cell,) for cell in rows[0]))
+    body = _joined(
+        format_html("<tr>{}</tr>", format_html_join("", "<td>{}</td>", ((cell,) for cell in row)))
+        for row in rows[2:]
+    )
+    return format_html(
+        '<div class="mcp-table mcp-table-words" tabindex="0" role="region" aria-label="Table">'
+        "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>",
+        head,
+        body,
+    )
+
+
+def inline(text: str) -> SafeString:
+    """A line with its code, links and emphasis."""
+    pieces, end = [], 0
+    for match in _INLINE.finditer(text):
+        pieces += [format_html("{}", text[end : match.start()]), _marked_up(match)]
+        end = match.end()
+    return _joined([*pieces, format_html("{}", text[end:])])
+
+
+def _marked_up(match: re.Match[str]) -> SafeString:
+    if match["code"]:
+        return format_html("<code>{}</code>", match["code"])
+    if match["strong"]:
+        return format_html("<b>{}</b>", inline(match["strong"]))
+    words = inline(match["words"])
+    if match["picture"] or not _LEADS.fullmatch(match["address"]):
+        return words
+    return format_html('<a href="{}">{}</a>', match["address"], words)
+
+
+def _joined(pieces: Iterator[SafeString] | list[SafeString]) -> SafeString:
+    return mark_safe("".join(pieces))  # noqa: S308  # Every piece was escaped as it was made.
