@@ -6,18 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from django import forms
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db import transaction
 
 from mcp_app.admin.base import ModelForm
-from mcp_app.admin.entries.differences import IN_CODE
+from mcp_app.admin.entries.from_code import mark_fields
 from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changing.drafts import save_draft
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset, update_entry
 from mcp_app.catalogue.changing.states import service_values
 from mcp_app.models import Draft, Prompt, Resource, Source, Tool
-from mcp_app.text import marked, marked_block
 
 Entry = Any
 
@@ -50,24 +48,11 @@ class EntryForm(ModelForm[Any]):
         if self.intent.shows is not None:
             kwargs["initial"] = {**(kwargs.get("initial") or {}), **_initial(self.intent.shows)}
         super().__init__(*args, **kwargs)
-        self._show_texts_in_force()
+        mark_fields(self.fields, self.instance, self.initial)
         # A new entry begins with what clients call it.
         first = next((name for name in ("uri", "name") if name in self.fields), "")
         if first and self.instance.pk is None:
             self.fields[first].widget.attrs["autofocus"] = True
-
-    def _show_texts_in_force(self) -> None:
-        """What clients see while a field is empty: the code's own text, in its place."""
-        row = self.instance
-        if row.pk is None or row.source == Source.ADMIN or not isinstance(row.definition, dict):
-            return
-        for name in IN_CODE:
-            text = row.definition.get(name)
-            if name in self.fields and isinstance(text, str) and text:
-                field = self.fields[name]
-                has_lines = isinstance(field.widget, forms.Textarea)
-                field.widget.attrs["placeholder"] = marked_block(text) if has_lines else marked(text)
-                field.help_text = f"{field.help_text} Empty: the text in code, as shown."
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # Django's own forms extend the same hook.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +20,9 @@ from mcp_app.auth.membership import group_of, membership_of
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import below
 from mcp_app.catalogue.changing import services
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.execution.decisions import objection_to
-from mcp_app.models import Call, Tool
+from mcp_app.models import Call, Prompt, Resource, Tool
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
@@ -162,6 +164,52 @@ def test_the_form_shows_the_texts_in_force_and_differences_are_from_them(root: C
     history = root.get(page("tool", "history", seeded.echo.pk)).content.decode()
     assert "<del>" in history
     assert "Gives the same text back." in history
+
+
+def _beside(client: Client, entry: Any, field: str) -> str:
+    """What the form says beside a field, as plain text."""
+    answer = client.get(page(entry._meta.model_name, "change", entry.pk))
+    shown = str(answer.context["adminform"].form.fields[field].help_text)
+    return unescape(re.sub(r"<[^>]+>", "", shown))
+
+
+def test_the_form_says_which_texts_override_code_and_which_are_in_force_from_code(
+    root: Client, seeded: Seed
+) -> None:
+    for entry in (seeded.echo, Prompt.objects.get(name="code_review"), Resource.objects.get(source="code")):
+        definition = {**entry.definition, "title": "A title", "description": "What it does."}
+        type(entry).objects.filter(pk=entry.pk).update(definition=definition, description="Ours.")
+        assert "override Overrides the text from code" in _beside(root, entry, "description")
+        assert _beside(root, entry, "title").endswith("from code In force is the text from code, as shown.")
+    # What code does not say cannot be overridden, nor what is made here.
+    Tool.objects.filter(pk=seeded.echo.pk).update(definition={"name": "echo"})
+    preset = Tool.objects.filter(source="admin").first()
+    for entry in (seeded.echo, preset):
+        assert "code" not in _beside(root, entry, "description")
+
+
+def test_the_form_says_which_limits_and_permission_code_has(
+    root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stated = replace(
+        registry.tools["echo"], timeout=30.0, queue="slow", needs_approval=True, permission="auth.view_user"
+    )
+    monkeypatch.setitem(registry.tools, "echo", stated)
+    Tool.objects.filter(pk=seeded.echo.pk).update(queue="fast")
+    said = {name: _beside(root, seeded.echo, name) for name in ("timeout_seconds", "permission", "queue")}
+    assert said["timeout_seconds"].endswith("from code In force from code: 30.0.")
+    assert said["permission"].endswith("from code In force from code: auth.view_user.")
+    assert "override Overrides slow from code" in said["queue"]
+    assert "cannot be switched off here" in _beside(root, seeded.echo, "needs_approval")
+    assert "code" not in _beside(root, seeded.echo, "calls_per_minute")
+
+
+def test_a_form_that_shows_a_draft_says_what_the_draft_overrides(root: Client, seeded: Seed) -> None:
+    _restrict(root, seeded.echo, "", description="Drafted.", _draft="1")
+    answer = root.get(page("tool", "change", seeded.echo.pk), {"draft": "1"})
+    form = answer.context["adminform"].form
+    assert form.initial["description"] == "Drafted."
+    assert "Overrides the text from code" in str(form.fields["description"].help_text)
 
 
 def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:

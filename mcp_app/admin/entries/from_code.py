@@ -1,0 +1,80 @@
+"""Owns what a form says of fields that code states, too: what is in force from there, what overrides it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django import forms
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.entries.differences import IN_CODE
+from mcp_app.admin.markup import badge
+from mcp_app.catalogue.definitions.registry import registry
+from mcp_app.catalogue.definitions.tool_limits import COLUMNS
+from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
+from mcp_app.text import marked, marked_block
+
+Entry = Any
+_SAYS_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
+_ORIGINS: Final = {Source.CODE: "code", Source.UPSTREAM: "its server"}
+
+
+def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
+    """Say it beside each field of a form that shows these values; a text in force stands in its place."""
+    if entry.pk is None or entry.source not in _ORIGINS or not isinstance(entry.definition, dict):
+        return
+    for name, stated in _stated(entry).items():
+        field = fields.get(name)
+        if field is None or not stated:
+            continue
+        if name in IN_CODE:
+            has_lines = isinstance(field.widget, forms.Textarea)
+            field.widget.attrs["placeholder"] = marked_block(stated) if has_lines else marked(stated)
+        said = _said(name, stated, _ORIGINS[entry.source], values.get(name))
+        field.help_text = format_html("{} {}", field.help_text, said)
+
+
+def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
+    if stated is True:
+        return _marked("from code", "Switched on in code, and cannot be switched off here.")
+    overrides = value not in _SAYS_NOTHING
+    if name in IN_CODE:
+        if overrides:
+            return _marked(
+                "override", f"Overrides the text from {origin}, which is in force when this is empty."
+            )
+        return _marked(f"from {origin}", f"In force is the text from {origin}, as shown.")
+    shown = "what it says" if isinstance(stated, list | dict) else marked(stated)
+    if overrides:
+        return _marked("override", f"Overrides {shown} from {origin}, in force when this is empty.")
+    return _marked(f"from {origin}", f"In force from {origin}: {shown}.")
+
+
+def _marked(word: str, sentence: str) -> SafeString:
+    return format_html("{} {}", badge(word, "warn" if word == "override" else "plain"), sentence)
+
+
+def _stated(entry: Entry) -> dict[str, Any]:
+    """What the definition says of fields that an administrator may say otherwise."""
+    definition = entry.definition
+    said = {name: text for name in IN_CODE if isinstance(text := definition.get(name), str)}
+    said["icons"] = definition.get("icons")
+    registered = _registered(entry) if entry.source == Source.CODE else None
+    if registered is not None:
+        said["permission"] = registered.permission
+    if registered is not None and isinstance(entry, Tool):
+        said |= {COLUMNS[name]: limit for name, limit in registered.limits().items()}
+    return said
+
+
+def _registered(entry: Entry) -> Any:
+    """The definition that code registered in this process; None of an entry whose code is gone."""
+    if isinstance(entry, Tool):
+        return registry.tools.get(entry.name)
+    if isinstance(entry, Prompt):
+        return registry.prompts.get(entry.name)
+    if isinstance(entry, Resource):
+        return registry.resources.get(entry.uri)
+    return registry.templates.get(entry.uri_template) if isinstance(entry, ResourceTemplate) else None
