@@ -1,11 +1,11 @@
-"""Owns what happens once when Django has loaded every app: the entries that apps define are registered."""
+"""Owns what happens once when Django has loaded every app: entries are registered, signals connected."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, post_save
 
 
 class McpAppConfig(AppConfig):
@@ -23,6 +23,14 @@ class McpAppConfig(AppConfig):
 
         autodiscover()
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")
+        post_save.connect(_rename, sender="auth.Group", dispatch_uid="mcp_app.rename")
+
+
+def _rename(instance: Any, created: bool, raw: bool, **_: Any) -> None:
+    from mcp_app.auth.membership import rename_memberships
+
+    if not created and not raw:
+        rename_memberships(instance)
 
 
 def _prepare(**facts: Any) -> None:

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import FILE_CLASSES, HAS_UNFOLD, Select, Textarea
-from mcp_app.auth.membership import membership_of
+from mcp_app.auth.membership import memberships
 from mcp_app.catalogue.schemas.strict_json import MAX_JSON_CHARACTERS, parse_json
 from mcp_app.protocol.scopes import ALL, words_of
 from mcp_app.text import marked
@@ -97,15 +97,19 @@ class JsonField(forms.JSONField):
         return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _permission_choices() -> list[tuple[str, Any]]:
+def _permission_choices(current: str) -> list[tuple[str, Any]]:
     groups: dict[str, list[tuple[str, str]]] = {}
     rows = Permission.objects.select_related("content_type").order_by("content_type__app_label", "codename")
     for row in rows:
         app = row.content_type.app_label
         groups.setdefault(app, []).append((f"{app}.{row.codename}", f"{app}.{row.codename}"))
-    teams = Group.objects.order_by("name")
-    members = [(membership_of(team), f"members of {marked(team.name)}") for team in teams]
-    known = dict(members)
+    teams = [*Group.objects.order_by("name")]
+    names = memberships(teams)
+    members = [
+        (current if current in names[team.pk] else names[team.pk][0], f"members of {marked(team.name)}")
+        for team in teams
+    ]
+    known = {name for each in names.values() for name in each}
     others = [
         (f"Permissions of {app}", [row for row in named if row[0] not in known])
         for app, named in groups.items()
@@ -118,7 +122,7 @@ class PermissionField(forms.ChoiceField):
 
     def __init__(self, *, current: str = "", **kwargs: Any) -> None:
         # A permission that code names but no migration made must stay choosable, or saving would drop it.
-        choices = _permission_choices()
+        choices = _permission_choices(current)
         known = {value for _, group in choices if isinstance(group, list) for value, _ in group}
         if current and current not in known:
             choices.insert(1, (current, f"{current} (does not exist)"))
@@ -129,7 +133,7 @@ class PermissionField(forms.ChoiceField):
         text = str(super().to_python(value))
         is_number = text.isascii() and text.isdecimal() and len(text) < 10
         group = Group.objects.filter(pk=int(text)).first() if is_number else None
-        return membership_of(group) if group is not None else text
+        return memberships([group])[group.pk][0] if group is not None else text
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         """As it is understood, so that a form with errors shows it chosen."""

@@ -11,12 +11,13 @@ from urllib.parse import parse_qsl
 
 import pytest
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 
-from mcp_app.auth.membership import group_of, membership_of
+from mcp_app.auth.membership import grant_membership, group_of, membership_of
 from mcp_app.auth.permissions import may_view_people, permissions_of
 from mcp_app.auth.principal import below
 from mcp_app.catalogue.changing import services
@@ -56,6 +57,39 @@ def test_a_tool_is_restricted_to_a_group_by_one_choice(root: Client, seeded: See
     held: Any = below(frozenset({"mcp"}), permissions_of(seeded.viewer))
     assert seeded.echo.permission in held
     assert "members of Editors &amp; friends" in root.get(page("tool", "changelist")).content.decode()
+
+
+def test_a_group_that_was_renamed_is_called_by_its_new_name(root: Client, seeded: Seed) -> None:
+    editors = Group.objects.create(name="Editors")
+    editors.user_set.add(seeded.viewer)
+    _restrict(root, seeded.echo, kept := membership_of(editors))
+    change = reverse("admin:auth_group_change", args=[editors.pk])
+    held = [*editors.permissions.values_list("pk", flat=True)]
+    root.post(change, {"name": "Authors", "members": [seeded.viewer.pk], "permissions": held})
+    text = root.get(page("tool", "callers", seeded.echo.pk)).content.decode()
+    assert "<p>Offered to members of Authors.</p>" in text
+    assert "members of Authors" in root.get(page("tool", "changelist")).content.decode()
+    # The form offers the permission that holds, once, and keeps it.
+    form = root.get(page("tool", "change", seeded.echo.pk)).context["adminform"].form
+    groups = dict(form.fields["permission"].choices)
+    assert groups["Members of a group"].count((kept, "members of Authors")) == 1
+    assert kept not in dict(groups["Permissions of auth"])
+    _restrict(root, seeded.echo, kept, title="Again")
+    seeded.echo.refresh_from_db()
+    assert (seeded.echo.title, seeded.echo.permission) == ("Again", kept)
+    # Nor does the group's own page say the old name.
+    names = [*Permission.objects.filter(codename__startswith="member_of").values_list("name", flat=True)]
+    assert names == ["Is a member of Authors"]
+
+
+def test_a_permission_that_is_not_a_groups_does_not_become_its_by_its_number(
+    root: Client, seeded: Seed
+) -> None:
+    guests = Group.objects.create(name="Guests")
+    foreign = f"auth.member_of_editors_{guests.pk}"
+    assert group_of(foreign) is None
+    grant_membership(foreign)
+    assert not guests.permissions.exists()
 
 
 def test_a_draft_for_a_group_can_be_published(root: Client, seeded: Seed) -> None:
