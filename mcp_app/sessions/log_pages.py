@@ -21,6 +21,7 @@ from mcp_app.sessions.searching.language import Search
 # How many messages one page looks at when several filters hold, and when words are looked for in their text.
 WINDOW: Final = 10_000
 TEXT_WINDOW: Final = 5_000
+LARGEST_ID: Final = 2**63 - 1
 # How many messages that fit are counted, and of which fields their values are told, the most frequent ones.
 COUNTED: Final = 2_000
 TOLD: Final = ("outcome", "method", "target", "principal")
@@ -81,7 +82,7 @@ def find(
     messages = messages[:size]
     ahead = messages[-1].pk if more else edge
     # What lies behind: the page that was come from.
-    behind = messages[0].pk if messages else (before if before is not None else after)
+    behind = messages[0].pk if messages else _included(before, after)
     back = behind if before is not None or after is not None else None
     if upwards:
         newer, older = ahead, back
@@ -91,6 +92,13 @@ def find(
     if edge is None or len(messages) == size:
         return Found(messages, newer, older)
     return Found(messages, newer, older, window, Message.objects.values_list("at", flat=True).get(pk=edge))
+
+
+def _included(before: int | None, after: int | None) -> int | None:
+    """Where the way back from an empty page begins: the row it went on from is on the page that was left."""
+    if before is not None:
+        return max(before - 1, 0)
+    return None if after is None else min(after + 1, LARGEST_ID)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,6 +171,38 @@ def test_going_back_leads_to_the_page_one_came_from() -> None:
     assert back.messages == first.messages
 
 
+@pytest.mark.parametrize("newest_first", [True, False], ids=["newest", "oldest"])
+@pytest.mark.parametrize("window", [3, 20_000])
+def test_going_back_from_an_empty_page_skips_no_row(
+    window: int, newest_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_pages, "WINDOW", window)
+    store(traffic(random.Random(3), 12))
+    every = naive({})
+    # What came after the page was deleted meanwhile, so that the next page is empty.
+    kept = every[6:] if newest_first else every[:6]
+    page = find({}, before=None, after=None, newest_first=newest_first, size=6)
+    assert [message.pk for message in page.messages] == kept
+    Message.objects.exclude(pk__in=kept).delete()
+    place = {"before": page.older, "after": None} if newest_first else {"before": None, "after": page.newer}
+    empty = find({}, **place, newest_first=newest_first, size=6)
+    assert empty.messages == []
+    place = {"before": None, "after": empty.newer} if newest_first else {"before": empty.older, "after": None}
+    back = find({}, **place, newest_first=newest_first, size=6)
+    assert [message.pk for message in back.messages] == kept
+
+
+@pytest.mark.parametrize("place", [{"before": 0, "after": None}, {"before": None, "after": 2**63 - 1}])
+def test_beyond_both_ends_of_the_log_the_way_back_is_one_that_the_page_takes(
+    root: Client, place: dict[str, int | None]
+) -> None:
+    found = find({}, **place, newest_first=True, size=6)
+    assert found.messages == []
+    back = {"after": found.newer} if place["before"] is not None else {"before": found.older}
+    answer = root.get("/admin/mcp_app/message/", back)
+    assert not answer.context["timeline"].form.errors
+
+
 @pytest.mark.parametrize(
     "query",
     [
