@@ -16,6 +16,7 @@ from django.utils.http import urlencode
 from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
+from mcp_app.admin.figures.page import NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
 from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
@@ -63,7 +64,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ToolRow:
-    """One tool's calls."""
+    """One tool's calls; ``note`` says what a row is that stands for several."""
 
     name: str
     url: str
@@ -71,6 +72,7 @@ class ToolRow:
     errors: str
     p50: str
     p95: str
+    note: str = ""
 
     @property
     def counted(self) -> str:
@@ -173,10 +175,12 @@ def _messages(found: Traffic, **narrowed: str) -> str:
 
 def _tool_row(found: Traffic, name: str, calls: Calls) -> ToolRow:
     # What is counted as others has no name of its own in the log.
-    url = "" if name == OTHER else _messages(found, outcome=ANSWERED, target=name)
-    return ToolRow(
-        name, url, calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95)
-    )
+    figures = (
+        calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95),
+    )  # fmt: skip
+    if name == OTHER:
+        return ToolRow(UNKNOWN_TOOLS, "", *figures, note=NOT_NAMED)
+    return ToolRow(name, _messages(found, outcome=ANSWERED, target=name), *figures)
 
 
 def _show_work(shown: Dashboard, state: Box) -> None:

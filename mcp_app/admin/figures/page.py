@@ -40,7 +40,9 @@ BY: Final = {
     PRINCIPAL: ("Who", "principal"),
     TIME: ("From", ""),
 }
+# What the counts call OTHER: the calls of tools that their callers are not offered, too.
 UNKNOWN_TOOLS: Final = "unknown tools"
+NOT_NAMED: Final = f"not offered to who called, or beyond {MOST_TOOLS} in an hour"
 # Half of the calls say little about a queue, the slowest of all too much.
 WAITED: Final = 0.95
 PAGE: Final = 50
@@ -165,8 +167,8 @@ def _by_name(
 
 
 def _others(by: str) -> tuple[str, str]:
-    """What is counted under no name: calls of tools that their callers are not offered, too."""
-    return (UNKNOWN_TOOLS, f"or beyond {MOST_TOOLS} in an hour") if by == TOOL else (OTHER, "more together")
+    """What is counted under no name."""
+    return (UNKNOWN_TOOLS, NOT_NAMED) if by == TOOL else (OTHER, "more together")
 
 
 def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:

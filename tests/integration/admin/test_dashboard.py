@@ -387,6 +387,17 @@ def test_many_failed_calls_are_the_first_reason_with_the_tool_that_fails_most(
     assert len(root.get(first.url).context["timeline"].rows) == 5
 
 
+def test_calls_that_are_not_counted_by_name_are_called_what_they_are(root: Client, empty: Seed) -> None:
+    _drain(line("gone", at=time.time() - 60, target="", outcome="tool_error"))
+    (row,) = [tool for tool in shown(root).tools if not tool.url]
+    assert (row.name, row.calls) == ("unknown tools", 1)
+    text = root.get("/admin/").content.decode()
+    assert "unknown tools" in text
+    assert "(not offered to who called, or beyond 100 in an hour)" in text
+    # One name for it on both pages.
+    assert row.note in root.get(page("message", "figures"), {"by": "tool"}).content.decode()
+
+
 def test_a_few_failed_calls_wait_for_nobody(root: Client, empty: Seed) -> None:
     now = time.time()
     _drain(
