@@ -65,7 +65,7 @@ class SessionAdmin(LongListAdmin[Session]):
     """Sessions, each with its timeline of messages."""
 
     sortable_by = ("who", "created", "seen", "state")  # what has an index
-    list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol_version")
+    list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol")
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
     search_fields = ("id", "client_name", "client_version", "principal", "address")
@@ -80,6 +80,7 @@ class SessionAdmin(LongListAdmin[Session]):
 
     who = who_column()
     where = text_column("address", "address", empty="-")
+    protocol = text_column("protocol", "protocol_version")
     created = time_column("created", "created_at")
     seen = time_column("last seen", "last_seen_at")
 

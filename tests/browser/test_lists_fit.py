@@ -1,0 +1,49 @@
+"""Every list of the admin is as wide as its page, so that nobody has to scroll sideways to read a row."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import pytest
+
+from tests.browser.axe import seen
+from tests.browser.conftest import Visit, picture
+from tests.live import LiveServer
+
+# The width of a small laptop.
+WIDTH: Final = 1280
+LISTS: Final = """
+import json
+from django.contrib import admin
+from django.urls import reverse
+print(json.dumps([reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+                  for model in admin.site._registry]))
+"""
+# What holds more than it shows, and would have to be scrolled sideways to read it.
+SCROLLING: Final = """() => [document.documentElement, ...document.querySelectorAll("#content *, #main *")]
+  .filter((node) => node.scrollWidth > node.clientWidth + 1 && node.clientWidth > 0)
+  .filter((node) => node === document.documentElement || /auto|scroll/.test(getComputedStyle(node).overflowX))
+  .map((node) => `${node.tagName}.${node.className}: ${node.scrollWidth} px in ${node.clientWidth}`)"""
+
+
+@pytest.fixture(scope="module")
+def lists(site: LiveServer) -> list[str]:
+    """The addresses of all lists."""
+    found: list[str] = json.loads(site.shell(LISTS).strip().splitlines()[-1])
+    assert len(found) > 12
+    return found
+
+
+def test_no_list_of_the_admin_scrolls_sideways_on_a_small_laptop(visit: Visit, lists: list[str]) -> None:
+    visitor = visit(width=WIDTH)
+    wrong: dict[str, list[str]] = {}
+    for address in lists:
+        page = visitor.goto(address)
+        name = "-".join(address.split("/")[3:-1])
+        picture(page, f"list-{name}-light-{WIDTH}")
+        found = page.evaluate(SCROLLING) + seen(page) + visitor.trouble
+        visitor.trouble.clear()
+        if found:
+            wrong[address] = found
+    assert not wrong, json.dumps(wrong, indent=1)
