@@ -213,7 +213,9 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     url = f"{environment.base_url}/mcp"
     needs_key = environment.auth != "loopback" and environment.api_keys
     key = first.api_key if first and needs_key else KEY_PLACEHOLDER
-    logs_in = environment.offers_oauth
+    provider = environment.oauth_issuer if environment.auth == "external" else ""
+    # Clients are told of a provider by the metadata of this server, which need its address.
+    logs_in = environment.offers_oauth or bool(provider and environment.client_url)
     connection = Connection(conf.get().server_name, url, needs_key=needs_key, key=key, logs_in=logs_in)
     (client,) = snippets(connection, "claude-code")
     lines = ["", f"  MCP      {url}", f"  Admin    {environment.base_url}/admin/"]
@@ -223,8 +225,13 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
             f"           (shown only now; `manage.py changepassword {first.user}` sets another)",
         ]
     if logs_in:
-        lines += _login_lines(url, first)
-    use = _use_of_keys(needs_key=needs_key, logs_in=logs_in)
+        lines += _login_lines(url, first, provider)
+    elif provider:
+        lines += [
+            f"  Log in   requests need a token of {provider} for this server;",
+            "           clients find their way there where PUBLIC_URL is set (docs/oauth.md)",
+        ]
+    use = _use_of_keys(needs_key=needs_key, logs_in=logs_in, provider=provider)
     if not environment.api_keys:
         lines += ["  API key  not accepted (API_KEYS)"]
     elif first:
@@ -235,16 +242,19 @@ def healthy_block(environment: Environment, first: FirstStart | None) -> str:
     return "\n".join(lines)
 
 
-def _login_lines(url: str, first: FirstStart | None) -> list[str]:
-    """How a person logs a client in."""
-    whom = "this user" if first else "a user of the admin"
+def _login_lines(url: str, first: FirstStart | None, provider: str) -> list[str]:
+    """How a person logs a client in: here, or at the identity provider."""
+    whom = "this user logs in" if first else "a user of the admin logs in"
     return [
-        f"  Log in   give a client the MCP address and no key: it opens a browser, where {whom} logs in",
+        "  Log in   give a client the MCP address and no key: it opens a browser, where "
+        + (f"people log in at\n           {provider}" if provider else whom),
         f"           (docs/oauth.md; a client that knows stdio only: npx -y mcp-remote {url})",
     ]
 
 
-def _use_of_keys(*, needs_key: bool, logs_in: bool) -> str:
+def _use_of_keys(*, needs_key: bool, logs_in: bool, provider: str) -> str:
     if logs_in:
         return "for clients that cannot open a browser"
+    if provider:
+        return "every request needs one, or a token of the provider"
     return "every request needs one" if needs_key else "not needed from this machine"
