@@ -20,7 +20,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import Select, object_button
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
-from mcp_app.admin.markup import badge, moment
+from mcp_app.admin.markup import badge, moment, with_window
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.reasons import may_ask
@@ -238,10 +238,4 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 def _about_users(site: str) -> SafeString:
     opts = get_user_model()._meta
     address = reverse(f"{site}:{opts.app_label}_{opts.model_name}_add")
-    # Django's own script opens it in a window and chooses the new user afterwards.
-    return format_html(
-        '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_user" data-popup="yes"'
-        ' href="{}?_popup=1">New user</a>',
-        ABOUT_USERS,
-        address,
-    )
+    return with_window(ABOUT_USERS, "New user", address, "user")

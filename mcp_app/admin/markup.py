@@ -51,6 +51,19 @@ def moment(at: datetime | None, never: str = "never") -> SafeString:
     )
 
 
+def with_window(about: str, words: str, address: str, field: str) -> SafeString:
+    """What a field is about, and a link that makes what can be chosen; the skin hides its own in a menu."""
+    # Django's own script opens it in a window and chooses what was made there afterwards.
+    return format_html(
+        '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_{}" data-popup="yes"'
+        ' href="{}?_popup=1">{}</a>',
+        about,
+        field,
+        address,
+        words,
+    )
+
+
 def span(time: timedelta | None) -> str:
     """A length of time as people read it: ``12 ms``, ``3.2 s``, ``4 min 05 s``, ``2 h 03 min``."""
     if time is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.widgets import AutocompleteSelectMultiple
+from django.contrib.admin.widgets import AutocompleteSelectMultiple, RelatedFieldWidgetWrapper
 from django.contrib.auth import get_permission_codename, get_user_model
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group
@@ -21,7 +21,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import HAS_UNFOLD, ModelAdmin, object_button
-from mcp_app.admin.markup import badge
+from mcp_app.admin.markup import badge, with_window
 from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.site import second_factor_lacks
 from mcp_app.oauth.second_factor.gate import has_factor
@@ -185,6 +185,21 @@ class FactorRemoval(ModelAdmin[Any]):
             self.message_user(request, text, messages.SUCCESS)
 
 
+class GroupsBesideUsers(ModelAdmin[Any]):
+    """The page of a user, with a way to make a group that needs no menu without a name."""
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """A link in the place of the menu, which the keyboard does not reach."""
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
+        widget = getattr(field, "widget", None)
+        if db_field.name == "groups" and isinstance(widget, RelatedFieldWidgetWrapper):
+            if widget.can_add_related:
+                address = reverse(f"{self.admin_site.name}:auth_group_add")
+                field.help_text = with_window(field.help_text, "New group", address, "groups")
+            field.widget = widget.widget
+        return field
+
+
 def dress() -> None:
     """Replace the stock pages by the same pages in Unfold's skin."""
     from unfold.admin import ModelAdmin as UnfoldAdmin
@@ -194,7 +209,7 @@ def dress() -> None:
     media = type("Media", (), files)
     skinned_user = type(
         "UserAdmin",
-        (FactorRemoval, UserAdmin, UnfoldAdmin),
+        (FactorRemoval, GroupsBesideUsers, UserAdmin, UnfoldAdmin),
         {
             "list_display": (*LISTED, "kind"),
             "list_select_related": ("mcp_service_user",),

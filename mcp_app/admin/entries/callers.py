@@ -18,6 +18,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import ModelAdmin
+from mcp_app.admin.markup import with_window
 from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import holders_of, may_view_people
 from mcp_app.auth.principal_names import name_of
@@ -93,13 +94,7 @@ def about_permission(request: HttpRequest) -> SafeString:
     text = "Who sees it and may use it: every caller, the members of a group, or those with a permission."
     if not (admin.site.is_registered(Group) and request.user.has_perm("auth.add_group")):
         return format_html("{}", text)
-    # Django's own script opens it in a window and chooses the new group afterwards.
-    return format_html(
-        '{} <a class="mcp-link related-widget-wrapper-link" id="add_id_permission" data-popup="yes"'
-        ' href="{}?_popup=1">New group</a>',
-        text,
-        reverse(f"{admin.site.name}:auth_group_add"),
-    )
+    return with_window(text, "New group", reverse(f"{admin.site.name}:auth_group_add"), "permission")
 
 
 def people_named(asked: str) -> QuerySet[Any]:
