@@ -249,6 +249,32 @@ def test_a_session_is_ended_from_its_page(visit: Visit) -> None:
     assert visitor.trouble == []
 
 
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_a_deleted_search_is_back_by_one_press(
+    scheme: str, width: int, visit: Visit, site: LiveServer
+) -> None:
+    root = (
+        "from django.contrib.auth import get_user_model; root = get_user_model().objects.get(username='root')"
+    )
+    made = f"SavedSearch.objects.get_or_create(user=root, name='{scheme} days', text='tool:echo')"
+    site.shell(f"{root}; from mcp_app.models import SavedSearch; {made}")
+    visitor = visit(scheme=scheme, width=width)
+    page = visitor.goto("/admin/mcp_app/message/searches/")
+    row = page.locator(".mcp-saved-row", has_text=f"{scheme} days")
+    row.get_by_role("button", name="Delete", exact=True).click()
+    row.get_by_role("button", name="Delete the search").click()
+    expect(page.locator("body")).to_contain_text(f"The search {scheme} days was deleted.")
+    expect(row).to_have_count(0)
+    visitor.drawn()
+    picture(page, f"undo-{scheme}-{width}")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert seen(page) == []
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("body")).to_contain_text(f"The search {scheme} days is back.")
+    expect(row).to_have_count(1)
+    assert visitor.trouble == []
+
+
 def test_drift_is_accepted_by_its_button(visit: Visit) -> None:
     visitor = visit()
     page = visitor.goto("/admin/mcp_app/tool/?drift=yes&q=web_scrape")

@@ -25,7 +25,7 @@ from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
-from mcp_app.admin.entries.switch import as_switched, switch_button, switched
+from mcp_app.admin.entries.switch import SwitchUndo, as_switched, asks_for_json, switch_button, switched
 from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
@@ -44,7 +44,7 @@ Entry = Any
 SOURCE_TONES = {Source.CODE: "info", Source.ADMIN: "good", Source.UPSTREAM: "warn"}
 
 
-class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
+class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     """One kind of catalogue entry. Every write goes through ``mcp_app.catalogue.changing.services``."""
 
     key_field: ClassVar[str] = "name"
@@ -259,7 +259,7 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
     def _set_enabled(self, request: HttpRequest, queryset: QuerySet[Any], *, enabled: bool) -> None:
         changed = set_enabled(entries=list(queryset), enabled=enabled, actor=request.user)
         text = switched(f"{changed} of {len(queryset)}", enabled, told=changed > 0)
-        self.message_user(request, text, messages.SUCCESS)
+        self.say_switched(request, text, changed=changed > 0)
 
     @admin.action(description="Duplicate selected", permissions=["copy"])
     def duplicate_entries(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -312,10 +312,11 @@ class EntryAdmin(BenchAdmin, DraftPages, HistoryPages):
         enabled = request.POST.get("mcp-enabled") == "1"
         changed = set_enabled(entries=[entry], enabled=enabled, actor=request.user)
         text = switched(marked(entry), enabled, told=changed > 0)
-        if request.headers.get("Accept") == "application/json":
+        if asks_for_json(request):
             entry.refresh_from_db()
-            return JsonResponse(as_switched(entry, text))
-        self.message_user(request, text, messages.SUCCESS)
+            more = {"undo": self.undo_offer(request)} if changed else {}
+            return JsonResponse(as_switched(entry, text) | more)
+        self.say_switched(request, text, changed=changed > 0)
         return None
 
     @object_button("accept")

@@ -1,15 +1,25 @@
-"""Owns the switch of an entry in its list: the button, what is said of it, and what its script is told."""
+"""Owns the switch of an entry in its list: its button, its words, what its script is told, its undo."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from mcp_app.admin import undo
+from mcp_app.admin.base import ModelAdmin
 from mcp_app.admin.markup import written
+from mcp_app.catalogue.changing.services import may_publish
+from mcp_app.catalogue.changing.undoing import last_switch, undo_switch
 from mcp_app.text import marked
+
+NOT_UNDONE = "This cannot be undone any more."
 
 
 def switch_button(entry: Any, address: str) -> SafeString:
@@ -47,3 +57,58 @@ def as_switched(entry: Any, text: str) -> dict[str, Any]:
 
 def _does(entry: Any) -> str:
     return f"{'Disable' if entry.enabled else 'Enable'} {marked(entry)}"
+
+
+def asks_for_json(request: HttpRequest) -> bool:
+    """Whether the script of the list asks."""
+    return request.headers.get("Accept") == "application/json"
+
+
+class SwitchUndo(ModelAdmin[Any]):
+    """What was switched is switched back by one press, unless something has changed since."""
+
+    kind: ClassVar[str]
+
+    def get_urls(self) -> list[URLPattern]:
+        """The skin's addresses, after that of the undo."""
+        name = f"{self.opts.app_label}_{self.opts.model_name}_undo"
+        return [path("undo/", self.admin_site.admin_view(self.undo_view), name=name), *super().get_urls()]
+
+    def undo_offer(self, request: HttpRequest) -> dict[str, str]:
+        """Where to send which note, to take back what this person has just switched."""
+        revision = last_switch(kind=self.kind, actor=request.user)
+        address = self.with_filters(request, self.page_url("undo"))
+        return {"address": address, "note": undo.noted(request, self.kind, revision)}
+
+    def say_switched(self, request: HttpRequest, text: str, *, changed: bool) -> None:
+        """The message after a switch."""
+        if changed:
+            offer = self.undo_offer(request)
+            text = undo.with_undo(request, text, offer["address"], offer["note"])
+        self.message_user(request, text, messages.SUCCESS)
+
+    def undo_view(self, request: HttpRequest) -> HttpResponse:
+        """Take back what the note names."""
+        if not (self.has_change_permission(request) and may_publish(request.user)):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        revision = undo.read(request, self.kind)
+        try:
+            if revision is None:
+                raise ValidationError(NOT_UNDONE)
+            rows = undo_switch(kind=self.kind, revision=revision, actor=request.user)
+        except ValidationError as error:
+            return self._not_undone(request, f"Nothing was undone. {marked(' '.join(error.messages))}")
+        what = marked(rows[0]) if len(rows) == 1 else f"{len(rows)} {self.opts.verbose_name_plural}"
+        text = f"Undone. {switched(what, rows[0].enabled, told=True)}"
+        if asks_for_json(request):
+            return JsonResponse(as_switched(rows[0], text))
+        self.message_user(request, text, messages.SUCCESS)
+        return HttpResponseRedirect(self.back_to_list(request))
+
+    def _not_undone(self, request: HttpRequest, text: str) -> HttpResponse:
+        if asks_for_json(request):
+            return JsonResponse({"text": text}, status=409)
+        self.message_user(request, text, messages.WARNING)
+        return HttpResponseRedirect(self.back_to_list(request))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
+from mcp_app.admin import undo
 from mcp_app.admin.base import ModelAdmin
 from mcp_app.models import Message, SavedSearch
 from mcp_app.sessions.searching.language import LONGEST
@@ -22,6 +23,7 @@ from mcp_app.sessions.searching.saved import (
     SHARES,
     delete_search,
     rename_search,
+    restore_search,
     save_search,
     searches_of,
     share_search,
@@ -41,6 +43,7 @@ class SavedSearches(ModelAdmin[Message]):
         """Their addresses before those of the rows."""
         views: tuple[tuple[str, str, Callable[..., HttpResponse]], ...] = (
             ("searches/", "searches", self.searches_view),
+            ("searches/undo/", "search_undo", self.undo_search_view),
             ("searches/<int:pk>/", "search", self.search_view),
             ("searches/<int:pk>/rename/", "search_rename", self.rename_search_view),
             ("searches/<int:pk>/share/", "search_share", self.share_search_view),
@@ -98,10 +101,32 @@ class SavedSearches(ModelAdmin[Message]):
         )
 
     def delete_search_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Delete one's own."""
-        return self._altered(
-            request, pk, lambda search: delete_search(search=search, user=request.user), "deleted"
-        )
+        """Delete one's own; the message offers to bring it back."""
+
+        def delete(search: SavedSearch) -> str:
+            fields = ("pk", "name", "text", "shared")
+            note = undo.noted(request, "search", {name: getattr(search, name) for name in fields})
+            delete_search(search=search, user=request.user)
+            return note
+
+        return self._altered(request, pk, delete, "deleted")
+
+    def undo_search_view(self, request: HttpRequest) -> HttpResponse:
+        """Bring back what one has just deleted."""
+        if not request.user.has_perm(READS):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        note = undo.read(request, "search")
+        if note is None:
+            self.message_user(request, "This cannot be undone any more.", messages.WARNING)
+            return HttpResponseRedirect(self.page_url("searches"))
+        try:
+            search = restore_search(user=request.user, **note)
+            self.message_user(request, f"The search {marked(search.name)} is back.", messages.SUCCESS)
+        except ValidationError as error:
+            self.message_user(request, marked(" ".join(error.messages)), messages.ERROR)
+        return HttpResponseRedirect(self.page_url("searches"))
 
     def _save(self, request: HttpRequest) -> HttpResponse:
         text, following = request.POST.get("text", ""), request.POST.get("next", "")
@@ -117,8 +142,9 @@ class SavedSearches(ModelAdmin[Message]):
         return HttpResponseRedirect(f"{following.partition('?')[0]}?{asked}")
 
     def _altered(
-        self, request: HttpRequest, pk: int, alter: Callable[[SavedSearch], Any], done: str
+        self, request: HttpRequest, pk: int, alter: Callable[[SavedSearch], str | None], done: str
     ) -> HttpResponse:
+        """Alter one; a note that comes of it is the way back."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         search = self._found(request, pk)
@@ -126,8 +152,11 @@ class SavedSearches(ModelAdmin[Message]):
             return self._missing(request)
         name = marked(search.name)
         try:
-            alter(search)
-            self.message_user(request, f"The search {name} was {done}.", messages.SUCCESS)
+            note = alter(search)
+            text = f"The search {name} was {done}."
+            if note:
+                text = undo.with_undo(request, text, self.page_url("search_undo"), note)
+            self.message_user(request, text, messages.SUCCESS)
         except ValidationError as error:
             self.message_user(request, marked(" ".join(error.messages)), messages.ERROR)
         return HttpResponseRedirect(self.page_url("searches"))

@@ -22,8 +22,8 @@ def searches_of(user: Any) -> QuerySet[SavedSearch]:
     return SavedSearch.objects.filter(Q(user_id=user.pk) | Q(shared=True))
 
 
-def save_search(*, user: Any, name: str, text: str) -> SavedSearch:
-    """Keep a search under a name. Raises ValidationError, in words for the person."""
+def save_search(*, user: Any, name: str, text: str, pk: int | None = None) -> SavedSearch:
+    """Keep a search under a name; ``pk`` is its former key. Raises ValidationError, in words for people."""
     if not user.has_perm(READS):
         raise PermissionDenied
     name, text = _named(name), text.strip()
@@ -32,7 +32,7 @@ def save_search(*, user: Any, name: str, text: str) -> SavedSearch:
         raise ValidationError(" ".join(search.problems) or "There is nothing to save: search first.")
     if SavedSearch.objects.filter(user_id=user.pk).count() >= MOST:
         raise ValidationError(f"A person has at most {MOST} saved searches. Delete one first.")
-    return _stored(SavedSearch(user_id=user.pk, name=name, text=text))
+    return _stored(SavedSearch(pk=pk, user_id=user.pk, name=name, text=text))
 
 
 def rename_search(*, search: SavedSearch, user: Any, name: str) -> None:
@@ -46,6 +46,21 @@ def delete_search(*, search: SavedSearch, user: Any) -> None:
     """Delete one's own search; others who saw it no longer do."""
     _only_own(search, user)
     search.delete()
+
+
+def restore_search(*, user: Any, pk: int, name: str, text: str, shared: bool) -> SavedSearch:
+    """Bring back one's own deleted search, by its former address. Raises ValidationError.
+
+    It is shared again where its owner still may share.
+    """
+    if SavedSearch.objects.filter(pk=pk).exists():
+        raise ValidationError("This search is there again already.")
+    with transaction.atomic():
+        search = save_search(user=user, name=name, text=text, pk=pk)
+        if shared and user.has_perm(SHARES):
+            share_search(search=search, user=user, shared=True)
+            search.shared = True
+    return search
 
 
 def share_search(*, search: SavedSearch, user: Any, shared: bool) -> None:

@@ -274,7 +274,22 @@ async function switchInPlace(event) {
   button.removeAttribute("aria-busy");
 }
 
-function showSwitched(button, { enabled, title, at, written, text }) {
+// In the place where it is said that something was switched; a switch that changed meanwhile stays as it is.
+async function undoInPlace(button, { address, note }) {
+  const body = new URLSearchParams({ undo: note, csrfmiddlewaretoken: button.form.elements.csrfmiddlewaretoken.value });
+  const said = document.querySelector("[data-switched]");
+  try {
+    const answer = await fetch(address, { method: "POST", body, headers: { Accept: "application/json" }, redirect: "error" });
+    const told = await answer.json();
+    if (answer.ok) showSwitched(button, told);
+    else said.textContent = told.text;
+  } catch {
+    said.textContent = "Nothing was undone. Reload the page and try again.";
+  }
+  button.focus();
+}
+
+function showSwitched(button, { enabled, title, at, written, text, undo }) {
   button.setAttribute("aria-checked", enabled);
   button.value = enabled ? "0" : "1";
   button.title = title;
@@ -284,7 +299,15 @@ function showSwitched(button, { enabled, title, at, written, text }) {
     time.dateTime = at;
     time.textContent = written;
   }
-  document.querySelector("[data-switched]").textContent = text;
+  const said = document.querySelector("[data-switched]");
+  said.textContent = text;
+  if (!undo) return;
+  const back = document.createElement("button");
+  back.type = "button";
+  back.className = "mcp-button";
+  back.textContent = "Undo";
+  back.addEventListener("click", () => { back.disabled = true; undoInPlace(button, undo); });
+  said.append(" ", back);
 }
 
 document.addEventListener("click", switchInPlace);
