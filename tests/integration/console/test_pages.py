@@ -384,6 +384,18 @@ def test_a_session_is_ended_from_its_page(root: Client, seeded: Seed) -> None:
     assert "data-end" in root.get(reverse("mcp_console:session", args=[seeded.session.pk])).content.decode()
 
 
+def test_a_page_opened_before_its_session_is_stored_has_the_button_and_shows_it_afterwards(
+    root: Client, seeded: Seed
+) -> None:
+    early = root.get(reverse("mcp_console:session", args=["n" * 32])).content.decode()
+    assert "<span data-ending hidden>" in early
+    stored = reverse("mcp_console:session", args=[seeded.session.pk])
+    assert "<span data-ending>" in root.get(stored).content.decode()
+    looker = _client(seeded.viewer)
+    for address in (stored, reverse("mcp_console:session", args=["n" * 32])):
+        assert "data-ending" not in looker.get(address).content.decode()
+
+
 def test_the_admin_page_of_a_session_leads_to_the_console(root: Client, seeded: Seed) -> None:
     page = root.get(reverse("admin:mcp_app_session_change", args=[seeded.session.pk])).content.decode()
     assert reverse("mcp_console:session", args=[seeded.session.pk]) in page

@@ -40,7 +40,11 @@ export class SessionHead {
       else node.textContent = said;
     }
     if (data.session.ended) this.ended(data.session.reason);
-    else byId("mcp-state").textContent = "open";
+    else {
+      byId("mcp-state").textContent = "open";
+      // A page that was opened before its session was stored has the button, too.
+      this.root.querySelector("[data-ending]")?.removeAttribute("hidden");
+    }
     this.calls = data.calls;
     this.draw();
   }
