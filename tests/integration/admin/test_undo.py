@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -131,8 +132,15 @@ def test_only_who_did_it_undoes_it_and_only_while_they_may(
     assert not Tool.objects.filter(name__in=("echo", "add"), enabled=True).exists()
 
 
-@pytest.mark.parametrize("note", ["", "made up", signing.dumps(["1", 1], salt="mcp_app.admin.undo.prompt")])
-def test_a_note_that_was_not_given_for_this_undoes_nothing(root: Client, seeded: Seed, note: str) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [lambda: "", lambda: "made up", lambda: signing.dumps(["1", 1], salt="mcp_app.admin.undo.prompt")],
+    ids=["empty", "made up", "of another kind"],
+)
+def test_a_note_that_was_not_given_for_this_undoes_nothing(
+    root: Client, seeded: Seed, make: Callable[[], str]
+) -> None:
+    note = make()
     disable(root, seeded.echo)
     assert "Nothing was undone. This cannot be undone any more." in said(
         press_undo(root, (page("tool", "undo"), note))
