@@ -38,10 +38,12 @@ class RedisHub:
     def __init__(self, url: str, batch: Batch, channels: Channels, heads: Heads, *, slow_poll: float) -> None:
         self._url, self._batch, self._channels, self._heads = url, batch, channels, heads
         self._slow_poll = slow_poll
-        self.watchers = Watchers(self._session_watched, self._session_left)
         self._callbacks: dict[str, list[Callback]] = {}
         self._subscribed: set[str] = set()  # asked for on the present connection
-        self._leaving: set[str] = set()  # sessions without a watcher since the last tick
+        # Sessions without a watcher since the last tick: a busy session opens and closes a stream with every
+        # call.
+        self._leaving: set[str] = set()
+        self.watchers = Watchers(on_last=self._leaving.add)
         self._connection = RedisConnection(
             Endpoint.parse(url),
             on_reply=self._reply,
@@ -80,13 +82,14 @@ class RedisHub:
 
     def watch(self, session: str, name: str) -> Waker:
         """See ``Hub.watch``."""
+        self._want(self._channels.wake + session)
         return self.watchers.add(session, name)
 
     def subscribe(self, topic: str, callback: Callback) -> Callable[[], None]:
         """See ``Hub.subscribe``."""
         callbacks = self._callbacks.setdefault(topic, [])
         callbacks.append(callback)
-        self._want(self._channels.topic(topic))
+        self._want(self._channels.topic + topic)
 
         def stop() -> None:
             if callback in callbacks:
@@ -96,28 +99,20 @@ class RedisHub:
 
     async def publish(self, topic: str, payload: dict[str, Any]) -> None:
         """See ``Hub.publish``."""
-        await self._batch.command("PUBLISH", self._channels.topic(topic), orjson.dumps(payload))
+        await self._batch.command("PUBLISH", self._channels.topic + topic, orjson.dumps(payload))
 
     def publish_now(self, topic: str, payload: dict[str, Any]) -> None:
         """See ``Hub.publish_now``."""
         with self._client_lock:
             client = self._client = self._client or sync_client(self._url)
         try:
-            client.publish(self._channels.topic(topic), orjson.dumps(payload))
+            client.publish(self._channels.topic + topic, orjson.dumps(payload))
         except redis.RedisError as error:
             raise StreamsUnavailable(f"Redis is away: {type(error).__name__}.") from error
 
-    def _session_watched(self, session: str) -> None:
-        self._leaving.discard(session)
-        self._want(self._channels.wake(session))
-
-    def _session_left(self, session: str) -> None:
-        # Not at once: a busy session opens and closes a stream with every call.
-        self._leaving.add(session)
-
     def _want(self, channel: str) -> None:
         """Subscribe in this turn of the loop, together with others; a later connection asks for all anew."""
-        if not self.is_up or channel in self._subscribed:
+        if channel in self._subscribed or not self.is_up:
             return
         if not self._missing:
             self._loop.call_soon(self._subscribe_missing)
@@ -131,13 +126,13 @@ class RedisHub:
 
     def _say(self, command: str, channels: list[str]) -> None:
         for start in range(0, len(channels), CHANNELS_PER_COMMAND):
-            self._connection.write(pack([(command, *channels[start : start + CHANNELS_PER_COMMAND])]))
+            self._connection.write(pack((command, *channels[start : start + CHANNELS_PER_COMMAND])))
 
     def _up(self) -> None:
         self._silent = False
         # An answer to no request: a connection without any subscription answers a ping in another shape.
-        wanted = {self._channels.topic("resync"), *(self._channels.topic(topic) for topic in self._callbacks)}
-        wanted.update(self._channels.wake(waiter.session) for waiter in self.watchers)
+        wanted = {self._channels.topic + topic for topic in ("resync", *self._callbacks)}
+        wanted.update(self._channels.wake + waiter.session for waiter in self.watchers)
         self._subscribed = wanted
         self._say("SUBSCRIBE", sorted(wanted))
         self._resync()
@@ -163,21 +158,14 @@ class RedisHub:
             self._connection.drop()
             return
         kind, channel = reply[0], reply[1].decode()
-        session = self._channels.session_of(channel)
-        if kind == b"message":
-            self._message(session, channel, reply[2])
-        elif kind == b"subscribe" and session is not None:
+        session, topic = channel.removeprefix(self._channels.wake), channel.removeprefix(self._channels.topic)
+        if kind == b"message" and topic != channel:
+            self._call(self._callbacks.get(topic, []), orjson.loads(reply[2]))
+        elif kind == b"message" and (name := reply[2].decode()) != EVERYONE:
+            self.watchers.wake(session, name)
+        elif kind in (b"message", b"subscribe"):
             # Events appended before the subscription was active have not woken its waiters.
             self.watchers.wake_session(session)
-
-    def _message(self, session: str | None, channel: str, payload: bytes) -> None:
-        if session is None:
-            topic = self._channels.topic_of(channel) or ""
-            self._call(self._callbacks.get(topic, []), orjson.loads(payload))
-        elif (name := payload.decode()) == EVERYONE:
-            self.watchers.wake_session(session)
-        else:
-            self.watchers.wake(session, name)
 
     async def _tick(self) -> None:
         while True:
@@ -194,10 +182,10 @@ class RedisHub:
             self._connection.drop()
         else:
             self._silent = True
-            self._connection.write(pack([("PING",)]))
+            self._connection.write(pack(("PING",)))
 
     def _unsubscribe_left(self) -> None:
-        left = {self._channels.wake(each) for each in self._leaving if not self.watchers.has(each)}
+        left = {self._channels.wake + each for each in self._leaving if not self.watchers.has(each)}
         self._leaving.clear()
         gone = sorted(left & self._subscribed)
         self._subscribed.difference_update(gone)

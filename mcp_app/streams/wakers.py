@@ -67,13 +67,11 @@ class Waker:
 
 
 class Watchers:
-    """All waiters of the process; ``on_first`` and ``on_last`` tell when a session gets or loses them."""
+    """All waiters of the process; ``on_last`` is called with a session that loses its last one."""
 
-    def __init__(
-        self, on_first: Callable[[str], None] = _nothing, on_last: Callable[[str], None] = _nothing
-    ) -> None:
+    def __init__(self, on_last: Callable[[str], None] = _nothing) -> None:
         self._by_session: dict[str, list[Waker]] = {}
-        self._on_first, self._on_last = on_first, on_last
+        self._on_last = on_last
 
     def __iter__(self) -> Iterator[Waker]:
         return iter([waiter for waiters in self._by_session.values() for waiter in waiters])
@@ -81,12 +79,7 @@ class Watchers:
     def add(self, session: str, name: str) -> Waker:
         """A new waiter."""
         waiter = Waker(self, session, name)
-        waiters = self._by_session.get(session)
-        if waiters is None:
-            self._by_session[session] = [waiter]
-            self._on_first(session)
-        else:
-            waiters.append(waiter)
+        self._by_session.setdefault(session, []).append(waiter)
         return waiter
 
     def remove(self, waiter: Waker) -> None:

@@ -34,7 +34,7 @@ def announce(topic: str, payload: dict[str, Any]) -> None:
         return
     client, channels = _client(url)
     try:
-        client.publish(channels.topic(topic), orjson.dumps(payload))
+        client.publish(channels.topic + topic, orjson.dumps(payload))
     except redis.RedisError as error:
         log.warning("A broadcast on %s was not sent, Redis is away: %s", topic, type(error).__name__)
 
@@ -55,7 +55,7 @@ def end_session(session: str, reason: str) -> None:
             keys.members,
             keys.base,
             str(seconds),
-            channels.wake(session),
+            channels.wake + session,
             EVERYONE,
         )
         principal, streams = found[0].decode(), found[1]

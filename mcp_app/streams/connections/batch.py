@@ -16,7 +16,7 @@ import hiredis
 
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.connections.client import TIMEOUT, Endpoint
-from mcp_app.streams.connections.redis_connection import RedisConnection, fault, pack, pack_one
+from mcp_app.streams.connections.redis_connection import RedisConnection, fault, pack
 from mcp_app.streams.connections.scripts import ALL, Script
 
 Argument = str | int | bytes
@@ -95,7 +95,7 @@ class Batch:
 
     def command(self, *arguments: Argument) -> asyncio.Future[Any]:
         """One command; the result is its reply (bytes, int, list or None)."""
-        return self._put(pack_one(arguments), 0)
+        return self._put(pack(arguments), 0)
 
     def many(self, commands: Sequence[tuple[Argument, ...]]) -> asyncio.Future[list[Any]]:
         """Several commands at once, not atomic; the result lists their replies, the first error is raised."""
@@ -103,12 +103,12 @@ class Batch:
             empty: asyncio.Future[list[Any]] = self._loop.create_future()
             empty.set_result([])
             return empty
-        return self._put(pack(commands), len(commands))
+        return self._put(b"".join(map(pack, commands)), len(commands))
 
     async def script(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:
         """Run a script; loads it again when Redis has forgotten it."""
         try:
-            return await self.command("EVALSHA", script.digest, len(keys), *keys, *arguments)
+            return await self._put(pack(("EVALSHA", script.digest, len(keys), *keys, *arguments)), 0)
         except _ScriptMissing:
             return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
 
@@ -126,7 +126,7 @@ class Batch:
             elif error is not None:
                 log.info("Redis was not told something: %s", error)
 
-        packed = pack_one(("EVALSHA", script.digest, len(keys), *keys, *arguments))
+        packed = pack(("EVALSHA", script.digest, len(keys), *keys, *arguments))
         self._tell(self._put(packed, 0, urgent=False), told)
 
     def _tell(self, reply: asyncio.Future[Any], told: Callable[[asyncio.Future[Any]], None]) -> None:

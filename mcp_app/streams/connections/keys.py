@@ -88,6 +88,18 @@ class StreamKeys(NamedTuple):
     session: str
 
 
+class RequestKeys(NamedTuple):
+    """The keys of a request to the client, and the name that wakes who waits for its answer.
+
+    In the name is a colon: no stream is called like that.
+    """
+
+    request: str
+    members: str
+    session: str
+    name: str
+
+
 @lru_cache(maxsize=4096)
 def session_keys(session: str) -> SessionKeys:
     """The keys of a session; raises BadName for an id no session of ours can have."""
@@ -113,11 +125,14 @@ def field_arguments(fields: dict[str, str]) -> list[str]:
     return [part for pair in fields.items() for part in pair]
 
 
-def request_key(session: str, request_id: str) -> str:
-    """The key of a request to the client; raises BadName."""
+@lru_cache(maxsize=4096)
+def request_keys(session: str, request_id: str) -> RequestKeys:
+    """The keys of a request to the client; raises BadName."""
+    keys = session_keys(session)
     if not _REQUEST.fullmatch(request_id):
         raise BadName("A request id has 1 to 64 letters, digits or any of _.~- only.")
-    return f"{session_keys(session).base}request:{request_id}"
+    name = f"request:{request_id}"
+    return RequestKeys(keys.base + name, keys.members, keys.session, name)
 
 
 def digest(text: str) -> str:
@@ -150,26 +165,14 @@ def is_known(key: str) -> bool:
 
 
 class Channels:
-    """The publish/subscribe channels of one deployment."""
+    """What the names of one deployment's publish/subscribe channels begin with.
 
-    __slots__ = ("_topic", "_wake")
+    After ``wake`` stands a session: the names of its streams with news are announced there. After ``topic``
+    stands the topic of a broadcast.
+    """
+
+    __slots__ = ("topic", "wake")
 
     def __init__(self, database: int) -> None:
-        self._wake = f"{PREFIX}{database}:wake:"
-        self._topic = f"{PREFIX}{database}:topic:"
-
-    def wake(self, session: str) -> str:
-        """Where the names of a session's streams with news are announced."""
-        return self._wake + session
-
-    def topic(self, topic: str) -> str:
-        """Where broadcasts of a topic go."""
-        return self._topic + topic
-
-    def session_of(self, channel: str) -> str | None:
-        """The session a wake channel belongs to; None for another channel."""
-        return channel.removeprefix(self._wake) if channel.startswith(self._wake) else None
-
-    def topic_of(self, channel: str) -> str | None:
-        """The topic of a broadcast channel; None for another channel."""
-        return channel.removeprefix(self._topic) if channel.startswith(self._topic) else None
+        self.wake = f"{PREFIX}{database}:wake:"
+        self.topic = f"{PREFIX}{database}:topic:"

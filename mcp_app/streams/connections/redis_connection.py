@@ -47,12 +47,7 @@ def fault(reply: Exception) -> StreamsError:
 
 
 # One command as it travels. The library's own annotation says a tuple of exactly one element.
-pack_one: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
-
-
-def pack(commands: Sequence[tuple[str | int | bytes, ...]]) -> bytes:
-    """Commands as they travel."""
-    return b"".join(map(pack_one, commands))
+pack: Callable[[tuple[str | int | bytes, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
 
 class _Connection(asyncio.Protocol):
@@ -182,7 +177,7 @@ class RedisConnection:
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self._open(connection)
-                self.write(pack(self._greeting))
+                self.write(b"".join(map(pack, self._greeting)))
                 await connection.greeted
             self.state = "up"
             self._tried.set()

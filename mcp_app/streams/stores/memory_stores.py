@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams.base import BadName, SessionEnded, StreamLimits, StreamsFull
-from mcp_app.streams.connections.keys import request_key, session_keys
+from mcp_app.streams.connections.keys import request_keys, session_keys
 from mcp_app.streams.stores.memory import Clock, MemoryHub
 from mcp_app.streams.stores.message_queue import check_size
 
@@ -172,7 +172,7 @@ class MemoryRequests:
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
         """See ``RequestStore.open``; raises SessionEnded."""
-        request_key(session, request_id)
+        request_keys(session, request_id)
         if self._is_ended(session):
             raise SessionEnded("The session was ended.")
         requests = self._requests.setdefault(session, {})
@@ -221,7 +221,7 @@ class MemoryRequests:
         self._requests.pop(session, None)
 
     def _find(self, session: str, request_id: str) -> _Request | None:
-        request_key(session, request_id)
+        request_keys(session, request_id)
         found = self._requests.get(session, {}).get(request_id)
         return found if found is not None and found.expires > self._clock() else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from mcp_app.streams.base import (
@@ -47,7 +48,7 @@ class RedisLog:
         if kind not in _SHORT:
             raise ValueError("Only finish() may add the final event.")
         limits = self.limits
-        reply = await self._run(
+        return await self._run(
             scripts.APPEND,
             session,
             stream,
@@ -58,31 +59,24 @@ class RedisLog:
             limits.events,
             limits.event_bytes,
         )
-        return _position(reply)
 
     async def finish(
         self, session: str, stream: str, data: bytes, *, fence: int | None = None, owner: str = ""
     ) -> Position | None:
         """See ``EventLog.finish``."""
-        limits = self.limits
-        reply = await self._run(
-            scripts.FINISH,
-            session,
-            stream,
-            owner,
-            data,
-            "" if fence is None else fence,
-            limits.events,
-            limits.event_bytes,
-        )
-        return _position(reply) if isinstance(reply, list) else None
+        limits, fenced = self.limits, "" if fence is None else fence
+        bounds = limits.events, limits.event_bytes
+        try:
+            return await self._run(scripts.FINISH, session, stream, owner, data, fenced, *bounds)
+        except StreamFinished:
+            return None
 
     async def open(
         self, session: str, stream: str, *, owner: str = "", session_fields: dict[str, str] | None = None
     ) -> Position:
         """See ``EventLog.open``."""
         fields = field_arguments(session_fields) if session_fields else ()
-        return _position(await self._run(scripts.OPEN, session, stream, owner, *fields))
+        return await self._run(scripts.OPEN, session, stream, owner, *fields)
 
     async def head(self, session: str, stream: str) -> Position | None:
         """See ``EventLog.head``."""
@@ -114,7 +108,8 @@ class RedisLog:
 
     async def keep(self, session: str, stream: str, *, fence: int = 0) -> None:
         """See ``EventLog.keep``."""
-        await self._run(scripts.KEEP, session, stream, "", fence)
+        with suppress(StreamFinished):
+            await self._run(scripts.KEEP, session, stream, "", fence)
 
     async def drop(self, session: str, stream: str) -> None:
         """See ``EventLog.drop``."""
@@ -123,13 +118,18 @@ class RedisLog:
             [
                 ("UNLINK", keys.stream, keys.meta),
                 ("ZREM", keys.members, f"stream:{stream}"),
-                ("PUBLISH", self._channels.wake(session), stream),
+                ("PUBLISH", self._channels.wake + session, stream),
             ]
         )
         self._kept.forget(session, [stream])
 
-    async def _run(self, script: Script, session: str, stream: str, owner: str, *arguments: Argument) -> Any:
-        """Run a script that writes a stream, and tell the account what it says about it."""
+    async def _run(
+        self, script: Script, session: str, stream: str, owner: str, *arguments: Argument
+    ) -> Position:
+        """Run a script that writes a stream, and tell the account what it says about it.
+
+        Returns the position it came to; raises StreamFinished for a refusal.
+        """
         limits = self.limits
         reply = await self._batch.script(
             script,
@@ -138,20 +138,15 @@ class RedisLog:
             stream,
             limits.ttl,
             max(limits.session_ttl, limits.ttl),
-            self._channels.wake(session),
+            self._channels.wake + session,
             owner,
             *arguments,
         )
-        if isinstance(reply, list) and len(reply) > 2:
+        if not isinstance(reply, list):
+            raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
+        if len(reply) > 2:
             self._kept.note(reply[2], session, stream, reply[3], reply[1])
-        return reply
-
-
-def _position(reply: Any) -> Position:
-    """The position a script returned; raises StreamFinished for a refusal."""
-    if not isinstance(reply, list):
-        raise StreamFinished(_REASONS.get(reply, "The stream takes no more events."))
-    return Position(int(reply[0]), int(reply[1]))
+        return Position(int(reply[0]), int(reply[1]))
 
 
 def event_of(entry_id: bytes, kind: bytes, data: bytes) -> Event:

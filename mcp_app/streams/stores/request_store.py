@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from mcp_app.streams.base import BadName, Hub, SessionEnded, StreamLimits, StreamsUnavailable
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.batch import Batch
-from mcp_app.streams.connections.keys import Channels, request_key, session_keys
+from mcp_app.streams.connections.keys import Channels, request_keys
 
 
 class RedisRequests:
@@ -18,13 +19,9 @@ class RedisRequests:
 
     async def open(self, session: str, request_id: str, ttl: int) -> None:
         """See ``RequestStore.open``; raises SessionEnded."""
-        keys = session_keys(session)
+        keys, index_ttl = request_keys(session, request_id), max(self._limits.session_ttl, ttl)
         opened = await self._batch.script(
-            scripts.OPEN_REQUEST,
-            [request_key(session, request_id), keys.members, keys.session],
-            request_id,
-            ttl,
-            max(self._limits.session_ttl, ttl),
+            scripts.OPEN_REQUEST, [keys.request, keys.members, keys.session], request_id, ttl, index_ttl
         )
         if not opened:
             raise SessionEnded("The session was ended.")
@@ -32,25 +29,26 @@ class RedisRequests:
     async def answer(self, session: str, request_id: str, payload: bytes) -> bool:
         """See ``RequestStore.answer``."""
         try:
-            keys = [request_key(session, request_id)]
+            keys = request_keys(session, request_id)
         except BadName:  # the id is the client's
             return False
+        channel = self._channels.wake + session
         return bool(
-            await self._batch.script(
-                scripts.ANSWER_REQUEST, keys, payload, self._channels.wake(session), _name(request_id)
-            )
+            await self._batch.script(scripts.ANSWER_REQUEST, [keys.request], payload, channel, keys.name)
         )
 
     async def wait(self, session: str, request_id: str, timeout: float) -> bytes | None:  # noqa: ASYNC109
         """See ``RequestStore.wait``; while Redis is away it goes on waiting."""
-        key = request_key(session, request_id)
+        keys = request_keys(session, request_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        watch = self._hub.watch(session, _name(request_id))
+        watch = self._hub.watch(session, keys.name)
         try:
             while True:
                 watch.clear()
-                value = await self._value(key)
+                value: bytes | None = b"?"
+                with suppress(StreamsUnavailable):
+                    value = await self._batch.command("GET", keys.request)
                 if value != b"?":
                     return value[1:] if value else None
                 left = deadline - loop.time()
@@ -60,23 +58,13 @@ class RedisRequests:
         finally:
             watch.close()
 
-    async def _value(self, key: str) -> bytes | None:
-        try:
-            value: bytes | None = await self._batch.command("GET", key)
-        except StreamsUnavailable:
-            return b"?"
-        return value
-
     async def drop(self, session: str, request_id: str) -> None:
         """See ``RequestStore.drop``."""
+        keys = request_keys(session, request_id)
         await self._batch.many(
             [
-                ("UNLINK", request_key(session, request_id)),
-                ("ZREM", session_keys(session).members, f"request:{request_id}"),
-                ("PUBLISH", self._channels.wake(session), _name(request_id)),
+                ("UNLINK", keys.request),
+                ("ZREM", keys.members, keys.name),
+                ("PUBLISH", self._channels.wake + session, keys.name),
             ]
         )
-
-
-def _name(request_id: str) -> str:
-    return f"request:{request_id}"  # a colon: no stream is called like that

@@ -66,7 +66,7 @@ class RedisSessions:
             [keys.session, keys.subscriptions, keys.members],
             keys.base,
             tombstone_ttl,
-            self._channels.wake(session),
+            self._channels.wake + session,
             EVERYONE,
         )
         self._kept.forget(session, [stream.decode() for stream in streams])

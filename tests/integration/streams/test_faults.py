@@ -221,7 +221,7 @@ async def test_a_reader_whose_wake_up_was_lost_gets_its_event_by_the_slow_poll(
 
 async def _subscribed(streams: Streams, session: str) -> bool:
     assert streams._batch is not None
-    channel = Channels(0).wake(session)
+    channel = Channels(0).wake + session
     return bool((await streams._batch.command("PUBSUB", "NUMSUB", channel))[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from mcp_app.streams.connections.client import Endpoint
 
 
 def test_all_keys_of_a_session_share_its_hash_tag() -> None:
-    made = (*keys.session_keys("s-1"), *keys.stream_keys("s-1", "a"), keys.request_key("s-1", "r"))
+    made = (*keys.session_keys("s-1"), *keys.stream_keys("s-1", "a"), keys.request_keys("s-1", "r").request)
     assert all(key.startswith("mcp:{s-1}:") for key in made)
     assert all(keys.is_known(key) for key in made if key != "mcp:{s-1}:")
 
@@ -26,7 +27,7 @@ def test_a_key_that_is_not_listed_is_not_known(key: str) -> None:
 @pytest.mark.parametrize("name", ["", "a b", "}", "x" * 65, "a:b", "\n"])
 def test_a_request_id_that_could_forge_a_key_is_refused(name: str) -> None:
     with pytest.raises(BadName):
-        keys.request_key("s", name)
+        keys.request_keys("s", name)
 
 
 @pytest.mark.parametrize("key", ["plain/user:1", "", "a b", "x" * 200, "\ud800", "{x}"])
@@ -36,13 +37,10 @@ def test_any_text_becomes_a_listed_window_key_of_its_own(key: str) -> None:
     assert keys.window_key(key) != keys.window_key(key + "2")
 
 
-def test_channels_of_two_databases_differ_and_are_read_back() -> None:
-    here, there = keys.Channels(0), keys.Channels(1)
-    assert here.wake("s") != there.wake("s")
-    assert here.session_of(here.wake("s")) == "s"
-    assert here.session_of(there.wake("s")) is None
-    assert here.topic_of(here.topic("catalogue")) == "catalogue"
-    assert here.topic_of(here.wake("s")) is None
+def test_no_channel_begins_like_one_of_another_kind_or_database() -> None:
+    channels = [keys.Channels(number) for number in (0, 1, 10)]
+    found = [each.wake for each in channels] + [each.topic for each in channels]
+    assert not [pair for pair in permutations(found, 2) if pair[0].startswith(pair[1])]
 
 
 @pytest.mark.parametrize(
