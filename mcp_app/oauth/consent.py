@@ -73,8 +73,11 @@ def authorize(request: HttpRequest) -> HttpResponse:
     try:
         if request.method == "POST":
             return _answered(request)
-        asked = _read(request)
-        if not request.user.is_authenticated:
+        client_id = _named(request)
+        # For strangers nothing is fetched: some of them could keep everybody else's clients from being read.
+        waits = documents.is_document(client_id) and not request.user.is_authenticated
+        asked = None if waits else _read(request, client_id)
+        if asked is None or not request.user.is_authenticated:
             return redirect_to_login(request.get_full_path(), reverse("mcp_oauth:login"))
         return _shown(request, asked)
     except Refused as refused:
@@ -104,14 +107,24 @@ def page(
 
 def _source(uri: str) -> str:
     parts = urlsplit(uri)
-    return redirects.origin_of(uri) if parts.scheme in ("http", "https") else f"{parts.scheme}:"
+    # A policy has no words for an IPv6 address.
+    is_named = parts.scheme in ("http", "https") and "[" not in parts.netloc
+    return redirects.origin_of(uri) if is_named else f"{parts.scheme}:"
 
 
-def _read(request: HttpRequest) -> Asked:
-    """What the query asks for; raises Refused and SentBack."""
-    if len(request.META.get("QUERY_STRING", "")) > MAX_QUERY or "%00" in request.META.get("QUERY_STRING", ""):
+def _named(request: HttpRequest) -> str:
+    """The id of the client that a request is of; raises Refused."""
+    query, client_id = request.META.get("QUERY_STRING", ""), request.GET.get("client_id", "")
+    if len(query) > MAX_QUERY or "%00" in query:
         raise Refused("The request is too long, or cannot be read.")
-    client = _client(request.GET.get("client_id", ""))
+    if not CLIENT_ID.fullmatch(client_id):
+        raise Refused("The request names no client.")
+    return client_id
+
+
+def _read(request: HttpRequest, client_id: str) -> Asked:
+    """What the query asks for; raises Refused and SentBack."""
+    client = _client(client_id)
     try:
         granted, credentials = core.validate_authorization_request(request)
     except FatalClientError as error:
@@ -136,8 +149,6 @@ def _read(request: HttpRequest) -> Asked:
 
 
 def _client(client_id: str) -> Client:
-    if not CLIENT_ID.fullmatch(client_id):
-        raise Refused("The request names no client.")
     if documents.is_document(client_id):
         try:
             documents.find_or_fetch(client_id)
@@ -226,10 +237,10 @@ def _answered(request: HttpRequest) -> HttpResponse:
 
 
 def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
-    """Errors go to the client, but no browser is redirected to an address that a stranger registered."""
+    """Errors go to the client, but no browser is redirected to an address that a stranger chose."""
     client = find_client(request.GET.get("client_id", ""))
     error = dict(back.error.twotuples)
-    if client is not None and (client.verified or redirects.is_loopback(back.redirect_uri)):
+    if client is not None and (_is_trusted(client) or redirects.is_loopback(back.redirect_uri)):
         return _redirected(request, back.redirect_uri, error)
     words = error.get("error_description", "")
     context = {
@@ -238,6 +249,13 @@ def _sent_back(request: HttpRequest, back: SentBack) -> HttpResponse:
         "redirect": redirects.origin_of(back.redirect_uri),
     }
     return page(request, "mcp_oauth/refused.html", context, status=400)
+
+
+def _is_trusted(client: Client) -> bool:
+    """Whether an administrator vouches for its addresses: who just publishes a document may be anybody."""
+    if client.registration_source == Client.RegistrationSource.CIMD:
+        return documents.is_named(urlsplit(client.client_id).hostname or "")
+    return client.verified
 
 
 def _redirected(request: HttpRequest, url: str, more: dict[str, str]) -> HttpResponse:

@@ -107,8 +107,13 @@ def check_id(client_id: str) -> str:
 
 
 def _trusted(host: str) -> bool:
+    return "*" in conf.get().oauth_document_hosts or is_named(host)
+
+
+def is_named(host: str) -> bool:
+    """Whether the settings name a host, or a domain it is in; ``*`` names none."""
     hosts = conf.get().oauth_document_hosts
-    return "*" in hosts or any(host == known or host.endswith("." + known) for known in hosts)
+    return any(host == known or host.endswith("." + known) for known in hosts)
 
 
 def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:

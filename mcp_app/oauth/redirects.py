@@ -12,6 +12,8 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LONGEST: Final = 1_000
 # No blank, control, quote or angle bracket; nothing that a browser reads in another way than we do.
 _PLAIN: Final = re.compile(r"[!$&'()+,\-./0-9:;=?@A-Z_a-z~%\[\]]+")
+# Host and port. What else a host may be written with, browsers and people read as something else.
+_HOST: Final = re.compile(r"[0-9A-Za-z._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
 def _parts(uri: str) -> SplitResult | None:
@@ -40,7 +42,7 @@ def problem(uri: object) -> str:
         return "A redirect URI is an absolute address in plain characters, without a fragment."
     if parts.scheme not in ("https", "http"):
         return "A redirect URI begins with https://, or is one that this server lists (OAUTH_REDIRECT_URIS)."
-    if not parts.hostname or "@" in parts.netloc:
+    if not parts.hostname or not _HOST.fullmatch(parts.netloc):
         return "A redirect URI names a host and no user."
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         return "Plain http is for this machine only: 127.0.0.1, [::1] or localhost."

@@ -5,11 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import orjson
 import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client as Browser
 
+from mcp_app.egress.client import Fetched
+from mcp_app.egress.policy import Policy
 from mcp_app.oauth.consent import WAITING
+from mcp_app.oauth.documents import _failed, find_or_fetch
 from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import enter, kept
 from tests.unit.oauth.flow import ALL, BASE, CALLBACK, HOST, Program, sent_back
@@ -91,6 +95,43 @@ def test_nobodys_browser_is_sent_to_an_address_that_a_stranger_registered(browse
     assert sent_back(stranger.decide(stranger.ask(), "deny"))["error"] == "access_denied"
 
 
+def published(address: str, callback: str) -> None:
+    """A document that this server has read."""
+
+    async def fetched(url: str, policy: Policy) -> Fetched:
+        said = {"client_id": url, "client_name": "Published", "redirect_uris": [callback]}
+        return Fetched(url, 200, "application/json", "", orjson.dumps(said), "")
+
+    find_or_fetch(address, fetched)
+
+
+@pytest.mark.requirement("AUTH-39", "AUTH-43")
+@pytest.mark.parametrize(
+    ("hosts", "is_sent"), [(("*",), False), (("client.example",), True), (("*", "client.example"), True)]
+)
+def test_nobodys_browser_is_sent_where_a_document_of_just_anybody_says(
+    browser: Browser, settings: Any, hosts: tuple[str, ...], is_sent: bool
+) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_DOCUMENT_HOSTS": hosts}
+    address = "https://client.example/metadata.json"
+    published(address, WEB)
+    program = Program(browser, address, WEB)
+    answer = program.ask(scope="unknown")
+    assert answer.status_code == (302 if is_sent else 400)
+    assert ("Location" in answer) == is_sent
+
+
+@pytest.mark.requirement("AUTH-39", "AUTH-42")
+def test_a_document_is_fetched_for_who_is_logged_in_only(person: Any, settings: Any) -> None:
+    address = "https://client.example/not-known.json"
+    program = Program(Browser(HTTP_HOST=HOST), address, WEB)
+    answer = program.ask()
+    assert answer["Location"].startswith("/accounts/login/?next=")
+    assert address not in _failed
+    published(address, WEB)
+    assert program.ask()["Location"].startswith("/accounts/login/?next=")
+
+
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
@@ -131,6 +172,13 @@ def test_the_page_cannot_be_framed_and_its_form_leads_to_the_client_only(program
     assert "form-action 'self' http://127.0.0.1:33418;" in policy
     assert answer["X-Frame-Options"] == "DENY"
     assert "no-store" in answer["Cache-Control"]
+
+
+@pytest.mark.requirement("AUTH-32", "AUTH-40")
+def test_a_browser_lets_the_form_lead_to_a_loopback_address_of_ipv6(browser: Browser) -> None:
+    answer = Program(browser, redirect_uri="http://[::1]:33418/callback").ask()
+    # A policy cannot name such an address: browsers skip what has brackets.
+    assert "form-action 'self' http:;" in answer["Content-Security-Policy"]
 
 
 @pytest.mark.requirement("AUTH-40")
