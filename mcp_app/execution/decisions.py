@@ -63,7 +63,6 @@ def objection_to(call: CallRecord | Call, actor: Any) -> str:
     """
     if not call.four_eyes:
         return ""
-    retriers = retriers_of(call) if isinstance(call, Call) else call.retriers
     if call.user_id is None:
         return "It is not known which user made this call, so no other user can be the second pair of eyes."
     decides = _user_id(actor)
@@ -71,7 +70,7 @@ def objection_to(call: CallRecord | Call, actor: Any) -> str:
         return "Only a user can be the second pair of eyes."
     if str(decides) in (str(call.user_id), actor_of(call.principal)):
         return "You asked for this call yourself: another user has to approve it."
-    if str(decides) in retriers:
+    if str(decides) in retriers_of(call):
         return "You had this call made again: another user has to approve it."
     return ""
 

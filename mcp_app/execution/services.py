@@ -21,7 +21,7 @@ from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.stored import cancelling, pending_approvals, records, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
-from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, request_key
+from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, request_key, retriers_of
 from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
@@ -186,7 +186,7 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
         session_fields={**old.session_fields, "capabilities": orjson.dumps({}).decode()},
         retry_of=old.id,
         retried_by=getattr(actor, "pk", None),
-        retried_before=old.retriers,
+        retried_before=retriers_of(old),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -64,7 +63,12 @@ class NewCall(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord(Request):
-    """A call as other layers see it. ``read_at`` is when, by the database's clock, if that was asked."""
+    """A call as other layers see it. ``read_at`` is when, by the database's clock, if that was asked.
+
+    A call that ``waits_for_approval`` has no job; one that is ``approved`` is so for all of its attempts. The
+    client of a task (``is_task``) asks for the outcome, and nothing is sent to it on the way; a core task was
+    made by a session of 2025-11-25, whose tasks have other rules.
+    """
 
     id: UUID
     state: str
@@ -80,18 +84,17 @@ class CallRecord(Request):
     accepted_at: datetime
     approval_until: datetime | None
     four_eyes: bool
-    retriers: tuple[str, ...]
-    decision: str
+    retried_before: str | None
+    retried_by_id: int | None
+    waits_for_approval: bool
+    approved: bool
     task_until: datetime | None
+    is_task: bool
+    is_core_task: bool
     inputs: dict[str, Any] | None
     leased: bool
     reminded: bool
     read_at: datetime | None = field(compare=False)
-
-    @property
-    def waited_for(self) -> float:
-        """Seconds between its acceptance and when it was read, by the database's clock; inf: not known."""
-        return inf if self.read_at is None else (self.read_at - self.accepted_at).total_seconds()
 
     @property
     def is_over(self) -> bool:
@@ -99,29 +102,9 @@ class CallRecord(Request):
         return self.state in TERMINAL
 
     @property
-    def waits_for_approval(self) -> bool:
-        """The call is not approved yet, so it has no job."""
-        return self.state == State.APPROVAL_NEEDED
-
-    @property
-    def is_task(self) -> bool:
-        """Its client asks for the outcome; nothing is sent to it on the way."""
-        return self.task_until is not None
-
-    @property
-    def is_core_task(self) -> bool:
-        """It was made by a session of 2025-11-25, whose tasks have other rules."""
-        return self.is_task and not is_modern(self.session_fields["version"])
-
-    @property
     def is_suspended(self) -> bool:
         """Its client was asked, and no attempt waits for the answer."""
         return self.state == State.INPUT_REQUIRED and not self.leased
-
-    @property
-    def approved(self) -> bool:
-        """The call was approved; that holds for all of its attempts."""
-        return self.decision == Call.Decision.APPROVED
 
 
 def request_key(request_id: str | int) -> str:
@@ -134,14 +117,15 @@ def digest(tool: str, arguments: dict[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def retriers_of(row: Call) -> tuple[str, ...]:
+def retriers_of(call: CallRecord | Call) -> tuple[str, ...]:
     """Users who retried this call or one that it repeats: primary keys, the first one first."""
-    before = () if row.retried_before is None else orjson.loads(row.retried_before)
-    return (*before, *([] if row.retried_by_id is None else [str(row.retried_by_id)]))
+    before = () if call.retried_before is None else orjson.loads(call.retried_before)
+    return (*before, *([] if call.retried_by_id is None else [str(call.retried_by_id)]))
 
 
 def record(row: Call) -> CallRecord:
     """A row as a frozen record."""
+    is_task = row.task_until is not None
     return CallRecord(
         id=row.pk,
         session_id=row.session_id,
@@ -168,9 +152,13 @@ def record(row: Call) -> CallRecord:
         accepted_at=row.accepted_at,
         approval_until=row.approval_until,
         four_eyes=row.four_eyes,
-        retriers=retriers_of(row),
-        decision=row.decision,
+        retried_before=row.retried_before,
+        retried_by_id=row.retried_by_id,
+        waits_for_approval=row.state == State.APPROVAL_NEEDED,
+        approved=row.decision == Call.Decision.APPROVED,
         task_until=row.task_until,
+        is_task=is_task,
+        is_core_task=is_task and not is_modern(row.session_fields["version"]),
         inputs=None if row.inputs is None else orjson.loads(row.inputs),
         leased=row.lease_until is not None,
         reminded=row.reminded_at is not None,

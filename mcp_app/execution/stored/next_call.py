@@ -9,8 +9,7 @@ may are passed by; a job that finds only such calls gives its turn back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -48,23 +47,25 @@ class Limits:
     of_principal: int = 0
     unanswered: int = 0
 
-    def __bool__(self) -> bool:
-        return bool(self.by_tool) or self.of_principal > 0
-
 
 def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
     """Begin the call whose turn it is in the queue of ``call_id``; None when none waits there.
 
     Raises TooManyRunning when none of those that wait may begin.
     """
-    if not limits and (begun := records.claim_next(call_id, worker, limits.unanswered or MANY)):
+    counted, most = bool(limits.by_tool) or limits.of_principal > 0, limits.unanswered or MANY
+    if not counted and (
+        begun := records.claim(call_id, worker, statement=statements.CLAIM_NEXT, unanswered=most)
+    ):
         return begun
     silent = _silent(limits.unanswered)
     queue = Call.objects.filter(pk=call_id).values_list("queue", flat=True).first()
     if queue is None:
         return None
     for _ in range(LOOKS):
-        with _alone(limits):
+        with transaction.atomic():
+            if counted:
+                _wait_for_other_claims()
             chosen = _choose(queue, limits, silent)
             if chosen is None:
                 break
@@ -79,14 +80,11 @@ def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
     return None
 
 
-@contextmanager
-def _alone(limits: Limits) -> Iterator[None]:
+def _wait_for_other_claims() -> None:
     """Two claims at once would count the same free place. On SQLite a transaction that writes is alone."""
-    with transaction.atomic():
-        if limits and connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_xact_lock(2, 0)")
-        yield
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(2, 0)")
 
 
 def _waiting(queue: str) -> Any:

@@ -122,28 +122,18 @@ def note_enqueued(call_id: UUID, *, is_queued: bool = True) -> None:
     Call.objects.filter(pk=call_id).update(enqueued_at=database_clock.now() if is_queued else None)
 
 
-def claim(call_id: UUID | str, worker: str) -> CallRecord | None:
+def claim(
+    call_id: UUID | str, worker: str, *, statement: str = statements.CLAIM, **values: int
+) -> CallRecord | None:
     """Start an attempt under a lease; None when the call is over, or another attempt holds it.
 
-    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes.
+    A job delivered twice therefore starts once (R6); the attempt number fences everything it writes. With
+    CLAIM_NEXT as the ``statement`` it is one of the fairest call of the queue in which this one waits, or
+    waited; principals with ``unanswered`` calls that wait for their client are passed by.
     """
-    return _claim(call_id, worker, statements.THIS)
-
-
-def claim_next(call_id: UUID | str, worker: str, unanswered: int) -> CallRecord | None:
-    """As ``claim``, of the fairest call of the queue in which this one waits, or waited.
-
-    Principals with ``unanswered`` calls that wait for their client are passed by.
-    """
-    return _claim(call_id, worker, statements.NEXT, unanswered=unanswered)
-
-
-def _claim(call_id: UUID | str, worker: str, chosen: str, **values: int) -> CallRecord | None:
-    after = Transition.START.after
+    after, name = Transition.START.after, worker[:120]
     with statements.revocable():
-        row = statements.claim(
-            chosen, lease=LEASE_SECONDS, state=after, worker=worker[:120], id=call_id, **values
-        )
+        row = statements.one(statement, lease=LEASE_SECONDS, state=after, worker=name, id=call_id, **values)
     return record(row) if row else None
 
 
@@ -238,16 +228,16 @@ def note_published(*call_ids: UUID) -> None:
 def request_cancel(session_id: str, request_id: str | int, reason: str) -> CallRecord | None:
     """Mark an open call as to be stopped; returns it, None when there is none (CAN-03)."""
     key = request_key(request_id)
-    return _request_cancel(statements.OF_REQUEST, reason, session_id=session_id, request_key=key)
+    return _request_cancel(statements.CANCEL_REQUEST, reason, session_id=session_id, request_key=key)
 
 
 def request_cancel_of(call_id: UUID, reason: str) -> CallRecord | None:
     """As ``request_cancel``, for an operator."""
-    return _request_cancel(statements.OF_CALL, reason, id=call_id)
+    return _request_cancel(statements.CANCEL_CALL, reason, id=call_id)
 
 
-def _request_cancel(which: str, reason: str, **values: Any) -> CallRecord | None:
-    row = statements.request_cancel(which, storable(reason, 200) or "cancelled", **values)
+def _request_cancel(statement: str, reason: str, **values: Any) -> CallRecord | None:
+    row = statements.one(statement, cancel_reason=storable(reason, 200) or "cancelled", **values)
     return record(row) if row else None
 
 

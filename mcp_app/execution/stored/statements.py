@@ -26,7 +26,7 @@ _CLAIM = """
     SET state = %(state)s, attempt = attempt + 1, lease_until = {lease}, started_at = {now},
         worker = %(worker)s
     WHERE id = {chosen} AND {waiting} AND attempt < max_attempts"""
-THIS = "%(id)s"
+_THIS = "%(id)s"
 NEXT = """(
         SELECT id FROM mcp_app_call
         WHERE queue = (SELECT queue FROM mcp_app_call WHERE id = %(id)s) AND lane = '' AND {waiting}
@@ -34,7 +34,9 @@ NEXT = """(
                 SELECT principal FROM mcp_app_call WHERE {asking}
                 GROUP BY principal HAVING COUNT(*) >= %(unanswered)s)
         ORDER BY priority DESC, start_tag, accepted_at LIMIT 1 {lock})"""
-_CLAIMS = {chosen: _CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}" for chosen in (THIS, NEXT)}
+# The row with the ``id``, and the fairest of its queue whose principal has fewer than ``unanswered`` calls
+# that wait for its client.
+CLAIM, CLAIM_NEXT = (_CLAIM.replace("{chosen}", chosen) + " RETURNING {columns}" for chosen in (_THIS, NEXT))
 # What a person answered is kept for as long as it is needed.
 FINISH = """
     UPDATE mcp_app_call
@@ -56,8 +58,11 @@ _REQUEST_CANCEL = """
         cancel_reason = CASE WHEN cancel_requested_at IS NULL THEN %(cancel_reason)s ELSE cancel_reason END
     WHERE {which} AND {open}
     RETURNING {columns}"""
-OF_CALL = "id = %(id)s"
-OF_REQUEST = "session_id = %(session_id)s AND request_key = %(request_key)s"
+CANCEL_CALL, CANCEL_REQUEST = (
+    _REQUEST_CANCEL.replace("{which}", which)
+    for which in ("id = %(id)s", "session_id = %(session_id)s AND request_key = %(request_key)s")
+)
+_FIND = "SELECT {columns} FROM mcp_app_call WHERE id = %(id)s"
 
 
 _ASKING = "SELECT principal, COUNT(*) FROM mcp_app_call WHERE {asking} GROUP BY principal"
@@ -97,23 +102,26 @@ def execute(sql: str, *, lease: float = 0.0, **values: Any) -> int:
         return int(cursor.rowcount)
 
 
-def claim(chosen: str = THIS, *, lease: float, **values: Any) -> Call | None:
-    """A row as it is once it was claimed with the ``values`` but ``id``; None if it was not.
+def one(sql: str, *, lease: float = 0.0, **values: Any) -> Call | None:
+    """As ``execute``, of a statement that returns a row: as it is then, and when it was read."""
+    worded = _worded(connection.vendor, sql)
+    with connection.cursor() as cursor:
+        cursor.execute(worded, _stored(worded, values, lease))
+        rows = cursor.fetchall()
+    if not rows:
+        return None
+    row: Any = list(rows[0])
+    for place, column, converters in _converted(connection.vendor):
+        for convert in converters:
+            row[place] = convert(row[place], column, connection)
+    found = Call(*row[:-1])
+    found.read_at = row[-1]
+    return found
 
-    ``chosen`` says which: THIS is the one with the ``id``, NEXT the fairest of its queue whose principal has
-    fewer than ``unanswered`` calls that wait for its client.
-    """
-    sql = _worded(connection.vendor, _CLAIMS[chosen])
-    return _one(sql, _stored(sql, values, lease))
 
-
-def request_cancel(which: str, reason: str, **values: Any) -> Call | None:
-    """An open row as it is once it is to be stopped; None if there is none.
-
-    ``which`` is OF_CALL or OF_REQUEST, and the ``values`` are those named there.
-    """
-    sql = _worded(connection.vendor, _REQUEST_CANCEL.replace("{which}", which))
-    return _one(sql, _stored(sql, {**values, "cancel_reason": reason}, 0.0))
+def find(call_id: UUID | str) -> Call | None:
+    """The row with this id."""
+    return one(_FIND, id=call_id)
 
 
 def asking() -> Counter[str]:
@@ -136,12 +144,12 @@ def _stored(sql: str, values: dict[str, Any], lease: float) -> dict[str, Any]:
     for name, plus in (("lease_now", 0.0), ("lease", lease)):
         if f"%({name})s" in sql:
             stored[name] = database_clock.lease_parameter(plus)
-    return {**stored, "none": database_clock.seconds(0)}
+    return stored
 
 
 @cache
 def _worded(vendor: str, sql: str) -> str:
-    now = database_clock.in_sql().replace("%s", "%(none)s")
+    now = database_clock.in_sql().replace("%s", "'0 seconds'")
     leases = {
         name: database_clock.lease_in_sql().replace("%s", f"%({name})s") for name in ("lease_now", "lease")
     }
@@ -200,29 +208,6 @@ def _insert(vendor: str, moments: tuple[str, ...], waits: bool) -> str:
     return f"{before}INSERT INTO mcp_app_call ({_columns(vendor)}) VALUES ({values}) RETURNING {told}"  # noqa: S608
 
 
-def find(call_id: UUID | str) -> Call | None:
-    """The row with this id."""
-    key = Call._meta.pk.get_db_prep_value(call_id, connection)
-    sql = _worded(connection.vendor, "SELECT {columns} FROM mcp_app_call WHERE id = %(id)s")
-    return _one(sql, {"id": key, "none": database_clock.seconds(0)})
-
-
-def _one(sql: str, values: Any) -> Call | None:
-    """The row that a statement returns, with all columns in their order, and when it was read."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        rows = cursor.fetchall()
-    if not rows:
-        return None
-    *row, read_at = rows[0]
-    for place, column, converters in _converted(connection.vendor):
-        for convert in converters:
-            row[place] = convert(row[place], column, connection)
-    found = Call(*row)
-    found.read_at = database_clock.moment(read_at)
-    return found
-
-
 @cache
 def _columns(_vendor: str) -> str:
     return ", ".join(connection.ops.quote_name(str(field.column)) for field in Call._meta.concrete_fields)
@@ -231,7 +216,7 @@ def _columns(_vendor: str) -> str:
 @cache
 def _converted(_vendor: str) -> list[tuple[int, Any, list[Any]]]:
     """What the database gives in another form than the model has: place, column and how to convert it."""
-    columns = [field.cached_col for field in Call._meta.concrete_fields]
+    columns = [*(field.cached_col for field in Call._meta.concrete_fields), database_clock.now()]
     converters = [
         [*connection.ops.get_db_converters(column), *column.get_db_converters(connection)]
         for column in columns

@@ -11,6 +11,7 @@ from asyncio import new_event_loop
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from time import monotonic, perf_counter, sleep
 from typing import Any, TypeVar
@@ -68,7 +69,7 @@ PLACE_SECONDS_MAX = 8.0
 LOOKS_PER_SECOND = 50
 # What was accepted so recently begins with the session that it came in. That is looked up again if the call
 # still runs a moment later: most are over by then.
-YOUNG_SECONDS = 1.0
+YOUNG = timedelta(seconds=1)
 LOOK_SECONDS = 0.2
 CLOSE_SECONDS = 2.0
 
@@ -199,7 +200,7 @@ class Worker:
         if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
             call.progress_above = await reported_progress(self._streams, record)
-        if record.waited_for > YOUNG_SECONDS:
+        if record.read_at is None or record.read_at - record.accepted_at > YOUNG:
             later.cancel()
             await self._look(record, call)
         if record.cancel_reason:
