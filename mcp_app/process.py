@@ -22,6 +22,7 @@ from mcp_app.execution.background import answer_streams, reaper
 from mcp_app.execution.background.service import Background
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running.calls import Calls
+from mcp_app.execution.running.ended_connections import EndedConnections
 from mcp_app.execution.running.runner import Runner
 from mcp_app.handlers.context import Services
 from mcp_app.observability import spans
@@ -76,6 +77,7 @@ class Process(Services):
             log=log,
             counts=counts,
         )
+        self._ended_connections = EndedConnections(self.calls)
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
         # Told when a credential was taken away, after it was forgotten.
         self.on_credentials: list[Heard] = []
@@ -137,6 +139,7 @@ class Process(Services):
             await asyncio.to_thread(_look_for_others, self.settings.redis_url)
         else:
             resource_updates.serve_here(self.streams)
+        self._ended_connections.start()
         self.log.start()
         spans.start()
         if spans.active() is not None:
@@ -155,6 +158,7 @@ class Process(Services):
         self._stop_sweeping.set()
         resource_updates.leave(self.streams)
         self.upkeep.close()
+        await self._ended_connections.close()
         await self.calls.close(seconds=3)
         await self.metrics.close()
         await self.log.close()

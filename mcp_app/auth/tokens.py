@@ -16,13 +16,27 @@ from mcp_app.database import aquery
 
 # Asked in a database thread; None for a token that is not, or no longer, good here.
 Find = Callable[[str], Principal | None]
+# Asked in a database thread which of some connections were ended, and what runs for them with them.
+Ended = Callable[[frozenset[int]], frozenset[int]]
 
 _KINDS: dict[str, Find] = {BENCH_PREFIX: find_bench_principal, external.PREFIX: external.find_principal}
+_ended: list[Ended] = []
 
 
 def register(prefix: str, find: Find) -> None:
     """Tokens that begin with ``prefix`` are looked up by ``find``."""
     _KINDS[prefix] = find
+
+
+def register_connections(ended: Ended) -> None:
+    """Some tokens belong to connections; ``ended`` says which of them are over."""
+    _ended.append(ended)
+
+
+async def aended(connections: frozenset[int]) -> frozenset[int]:
+    """Which of the connections that principals came by were ended."""
+    found = [await aquery(each, connections) for each in _ended]
+    return frozenset().union(*found)
 
 
 def kind_of(token: str) -> Find | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Collection
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
@@ -85,9 +86,14 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
     return True
 
 
-def cancel_calls_of(principal: str, *, actor: Any, reason: str) -> None:
-    """Stop all background calls of a principal, each as ``cancel_call`` does."""
-    open_ids = cancelling.open_ids_of(principal)
+def cancel_calls_of(
+    principal: str, *, actor: Any, reason: str, connections: Collection[int] | None = None
+) -> None:
+    """Stop all background calls of a principal, each as ``cancel_call`` does.
+
+    With ``connections`` only those that came by one of them.
+    """
+    open_ids = cancelling.open_ids_of(principal, connections)
     for first in range(0, len(open_ids), CANCEL_SLICE):
         _cancel_all(open_ids[first : first + CANCEL_SLICE], actor, reason)
 
@@ -178,6 +184,7 @@ def _again(old: CallRecord, entry: ToolEntry, actor: Any) -> NewCall:
             old.user_id,
             old.api_key_id,
             scopes=frozenset(old.scopes.split()),
+            connection_id=old.connection_id,
         ),
         session_id=f"operator-{secrets.token_hex(16)}",
         request_id=old.request_id,

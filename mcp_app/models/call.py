@@ -39,6 +39,8 @@ class Call(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="mcp_calls"
     )
     api_key_id = models.BigIntegerField(null=True)
+    # The OAuth connection that it came by, and ends with; of an app above this one, so it is no key of it.
+    connection_id = models.BigIntegerField(null=True, editable=False)
     # As one value of OAuth; "" for credentials without a ceiling.
     scopes = models.CharField(max_length=255, blank=True, db_default="", editable=False)
     tool = models.CharField(max_length=128, db_index=True)

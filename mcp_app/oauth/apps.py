@@ -17,7 +17,8 @@ class OAuthConfig(AppConfig):
         """Register the access tokens of this server, and listen for deactivated users."""
         from mcp_app.auth import tokens
         from mcp_app.oauth import people  # noqa: F401 - importing connects the signals
-        from mcp_app.oauth.connections import find_principal
+        from mcp_app.oauth.connections import find_principal, stopped
         from mcp_app.oauth.secrets import ACCESS
 
         tokens.register(ACCESS, find_principal)
+        tokens.register_connections(stopped)

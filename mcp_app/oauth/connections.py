@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from mcp_app import conf, database_clock
 from mcp_app.auth.permissions import permissions_of
@@ -28,6 +28,8 @@ CODE_SECONDS: Final = 60
 GRACE_SECONDS: Final = 120
 # Of one person and one client; the oldest ends then.
 MAX_LIVE: Final = 50
+# The reason for an end that stops no calls: they go on for the connection that took the place.
+REPLACED: Final = "connected again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ def _end_replaced(connection: Connection) -> None:
     else:
         replaced = list(live.filter(redirect_uri=connection.redirect_uri, resource=connection.resource))
     for old in replaced:
-        end(old, "connected again", stops_calls=False)
+        end(old, REPLACED, stops_calls=False)
 
 
 def end(
@@ -159,16 +161,53 @@ def end(
         live = Connection.objects.filter(pk=connection.pk, revoked_at=None)
         if live.update(revoked_at=database_clock.utcnow(), end_reason=reason):
             note_connection(actor, action, connection, reason=reason)
-            told = {"connection": connection.pk, "principal": principal_key(connection), "stops": stops_calls}
+            replaced = _replaced_by(connection) if stops_calls else []
+            told = {
+                "connection": connection.pk,
+                "principal": principal_key(connection),
+                "stops": stops_calls,
+                "replaced": replaced,
+            }
             transaction.on_commit(lambda: announce("credentials", told))
-            transaction.on_commit(lambda: _cancel_background(connection, actor))
+            if stops_calls:
+                transaction.on_commit(lambda: _cancel_background(connection, replaced, actor))
 
 
-def _cancel_background(connection: Connection, actor: Any) -> None:
-    """A stored call belongs to a person by a client, whichever of their connections it came by."""
+def stopped(numbers: frozenset[int]) -> frozenset[int]:
+    """Which of these connections ended with all that runs for them, also because their account was closed.
+
+    What runs for one whose place another took goes on for as long as that one.
+    """
+    place = ("user_id", "client_id", "resource", "redirect_uri")
+    successor = Connection.objects.filter(revoked_at=None, **{name: OuterRef(name) for name in place})
+    goes_on = Q(revoked_at=None) | (Q(end_reason=REPLACED) & Exists(successor))
+    rows = Connection.objects.filter(goes_on, pk__in=numbers).select_related("user")
+    return numbers - {row.pk for row in rows if row.user.is_active}
+
+
+def _replaced_by(connection: Connection) -> list[int]:
+    """The connections whose place this one took, and whose calls are its own since; the newest of them."""
+    alike = Connection.objects.filter(
+        user_id=connection.user_id,
+        client_id=connection.client_id,
+        resource=connection.resource,
+        redirect_uri=connection.redirect_uri,
+        end_reason=REPLACED,
+        pk__lt=connection.pk,
+    )
+    return list(alike.order_by("-pk").values_list("pk", flat=True)[:MAX_LIVE])
+
+
+def _cancel_background(connection: Connection, replaced: list[int], actor: Any) -> None:
+    """Stop the calls that came by a connection; by the last one of a person and client, all of theirs."""
     of_both = Connection.objects.filter(user_id=connection.user_id, client_id=connection.client_id)
-    if not of_both.filter(revoked_at=None, ends_at__gt=database_clock.utcnow()).exists():
-        cancel_calls_of(principal_key(connection), actor=actor, reason="the connection ended")
+    is_last = not of_both.filter(revoked_at=None, ends_at__gt=database_clock.utcnow()).exists()
+    cancel_calls_of(
+        principal_key(connection),
+        actor=actor,
+        reason="the connection ended",
+        connections=None if is_last else [connection.pk, *replaced],
+    )
 
 
 def end_by_token(token: str, client: Client) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -164,17 +164,27 @@ class Calls:
 
     def on_credentials(self, payload: dict[str, Any]) -> None:
         """A connection ended: what runs for its tokens ends, whoever waits for the answer (AUTH-18)."""
-        if not payload.get("stops"):
-            return
-        running = [call for session in self._sessions.values() for call in session.in_flight.values()]
-        for call in running:
-            if call.principal.connection_id == payload.get("connection"):
+        if payload.get("stops"):
+            self.end_connections({payload.get("connection"), *payload.get("replaced", ())})
+
+    def connections(self) -> frozenset[int]:
+        """The OAuth connections that calls run for in this process."""
+        found = (call.principal.connection_id for call in self._all())
+        return frozenset(each for each in found if each is not None)
+
+    def end_connections(self, ended: Collection[object]) -> None:
+        """Cancel what runs for connections that ended."""
+        for call in self._all():
+            if call.principal.connection_id is not None and call.principal.connection_id in ended:
                 call.cancel("the connection ended")
+
+    def _all(self) -> list[Call]:
+        return [call for session in self._sessions.values() for call in session.in_flight.values()]
 
     async def close(self, seconds: float) -> None:
         """Let running calls end, then stop what is left."""
         await asyncio.sleep(0)  # A call accepted just now has no task before its first step.
-        running = [call for session in self._sessions.values() for call in session.in_flight.values()]
+        running = self._all()
         if await _still_running(running, seconds):
             for call in running:
                 call.shut_down()

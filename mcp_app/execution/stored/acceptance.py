@@ -47,6 +47,7 @@ def new_call(
         principal=principal.key,
         user_id=principal.user_id,
         api_key_id=principal.api_key_id,
+        connection_id=principal.connection_id,
         scopes=in_order(principal.scopes or ()),
         tool=entry.name,
         arguments=whole,

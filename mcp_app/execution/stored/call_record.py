@@ -21,7 +21,8 @@ DEFAULT_QUEUE = "celery"
 class Request:
     """What a client asked for, and where it hears of it: the same before a call is stored and after.
 
-    ``scopes`` are the ceiling of its token; "" for a credential without one.
+    ``scopes`` are the ceiling of its token, ``connection_id`` the OAuth connection that has it; "" and None for
+    credentials without one.
     """
 
     session_id: str
@@ -29,6 +30,7 @@ class Request:
     principal: str
     user_id: int | None
     api_key_id: int | None
+    connection_id: int | None = None
     scopes: str = ""
     tool: str
     arguments: dict[str, Any]
@@ -133,6 +135,7 @@ def record(row: Call) -> CallRecord:
         principal=row.principal,
         user_id=row.user_id,
         api_key_id=row.api_key_id,
+        connection_id=row.connection_id,
         scopes=row.scopes,
         tool=row.tool,
         arguments=orjson.loads(row.arguments),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -15,9 +15,12 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import UNSTARTED, Transition
 
 
-def open_ids_of(principal: str) -> list[UUID]:
-    """Which calls of a principal are not over."""
-    return list(Call.objects.filter(OPEN, principal=principal).values_list("pk", flat=True))
+def open_ids_of(principal: str, connections: Collection[int] | None = None) -> list[UUID]:
+    """Which calls of a principal are not over; of those that came by ``connections``, if they are given."""
+    found = Call.objects.filter(OPEN, principal=principal)
+    if connections is not None:
+        found = found.filter(connection_id__in=connections)
+    return list(found.values_list("pk", flat=True))
 
 
 def cancel_all(

@@ -51,6 +51,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
         principal=new.principal,
         user_id=new.user_id,
         api_key_id=new.api_key_id,
+        connection_id=new.connection_id,
         scopes=new.scopes,
         tool=new.tool,
         arguments=orjson.dumps(new.arguments).decode(),

@@ -42,10 +42,10 @@ print(issue_api_key(user=user, name="doors", scopes={scopes})[1])
 """
 
 
-def minted(server: LiveServer, scope: str, resource: str = "resource()") -> str:
-    """An access token with those scopes."""
+def minted(server: LiveServer, scope: str, resource: str = "resource()", redirect: str = "") -> str:
+    """An access token with those scopes, of a new connection; one with the same ``redirect`` replaces it."""
     token = "mcpat_" + secrets.token_urlsafe(32)
-    redirect = f"https://a.example/{secrets.token_hex(4)}"
+    redirect = redirect or f"https://a.example/{secrets.token_hex(4)}"
     server.shell(MINT.format(scope=scope, resource=resource, redirect=redirect, token=token))
     return token
 

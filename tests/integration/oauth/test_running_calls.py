@@ -14,10 +14,19 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.bounds import SLACK
 from tests.integration.oauth.person import PEOPLE, Memory, Operator, Person, provider
+from tests.integration.oauth.test_doors import asked, minted
 from tests.integration.oauth.test_python_client import REVOKED_SECONDS
 from tests.live import LiveServer, eventually
 
 pytestmark = [pytest.mark.process]
+
+END = """
+from mcp_app.oauth import secrets
+from mcp_app.oauth.connections import end
+from mcp_app.oauth.models import Connection
+rows = Connection.objects.select_related("user", "client")
+end(rows.get(access_tokens__digest=secrets.digest({token!r})), "test")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +55,48 @@ async def test_a_call_that_runs_ends_with_the_connection_that_it_came_by(
     async with asyncio.timeout(within - (time.monotonic() - ended)):
         with pytest.raises(Exception):  # noqa: B017, PT011 - the client's own, inside groups of them
             await calling
+
+
+@pytest.mark.requirement("AUTH-18")
+async def test_a_call_of_a_session_goes_on_when_its_client_connects_again_and_ends_with_that_connection(
+    with_worker: LiveServer,
+) -> None:
+    place = "https://a.example/again"
+    token = await asyncio.to_thread(minted, with_worker, "mcp mcp:tools", redirect=place)
+    calling = asyncio.create_task(call_with(with_worker, token, "replaced"))
+    await asyncio.to_thread(eventually, lambda: "replaced: began" in with_worker.logs(), 60.0, "the call")
+    again = await asyncio.to_thread(minted, with_worker, "mcp mcp:tools", redirect=place)
+    assert (await asyncio.to_thread(asked, with_worker, "tools/list", token)).status_code == 401
+    assert "replaced: over" not in with_worker.logs()
+    await asyncio.to_thread(with_worker.shell, END.format(token=again))
+    within = REVOKED_SECONDS + SLACK
+    await asyncio.to_thread(eventually, lambda: "replaced: over" in with_worker.logs(), within, "its end")
+    calling.cancel()
+
+
+@pytest.mark.requirement("AUTH-18")
+async def test_a_call_of_a_session_ends_with_its_connection_also_while_redis_is_away() -> None:
+    env = {"MCP_AUTH": "required", "MCP_APPS": "tests.integration.oauth.app"}
+    with LiveServer(env=env) as server:
+        await asyncio.to_thread(server.shell, PEOPLE)
+        token = await asyncio.to_thread(minted, server, "mcp mcp:tools")
+        calling = asyncio.create_task(call_with(server, token, "without Redis"))
+        await asyncio.to_thread(eventually, lambda: "without Redis: began" in server.logs(), 60.0, "the call")
+        await asyncio.to_thread(server.redis.stop)
+        await asyncio.to_thread(server.shell, END.format(token=token))
+        within = REVOKED_SECONDS + SLACK
+        await asyncio.to_thread(eventually, lambda: "without Redis: over" in server.logs(), within, "its end")
+        calling.cancel()
+
+
+async def call_with(server: LiveServer, token: str, name: str) -> None:
+    """Wait in a session for as long as the server lets it."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        Client(streamable_http_client(server.url, http_client=http), mode="legacy") as client,
+    ):
+        await client.call_tool("wait", {"name": name})
 
 
 async def call(

@@ -1,0 +1,98 @@
+"""Background calls end with the connection that they came by, whatever else their person has connected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_app.execution.stored import records
+from mcp_app.models import Call
+from mcp_app.oauth import connections
+from mcp_app.oauth.connections import find_principal
+from mcp_app.oauth.models import Connection
+from mcp_app.oauth.registration import enter, kept
+from mcp_app.protocol.call_state import State
+from tests.unit.execution.attempts import new_call
+from tests.unit.oauth.flow import Program
+
+pytestmark = [
+    pytest.mark.postgres,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.requirement("AUTH-18"),
+]
+WEB = "https://client.example/callback"
+
+
+def connected_with_a_call(program: Program, number: int) -> tuple[Connection, Call]:
+    """A connection of a client, and a background call that came by it."""
+    principal = find_principal(program.connect()["access_token"])
+    assert principal is not None
+    said: dict[str, Any] = {"principal": principal.key, "connection_id": principal.connection_id}
+    call, _ = records.accept(new_call(request_id=number, stream=f"call-{number}", **said))
+    connection = Connection.objects.select_related("user", "client").get(pk=principal.connection_id)
+    return connection, Call.objects.get(pk=call.id)
+
+
+def state(call: Call) -> str:
+    """What it is now."""
+    call.refresh_from_db()
+    return call.state
+
+
+def test_of_two_connections_of_one_client_each_ends_its_own_calls(program: Program) -> None:
+    first, of_first = connected_with_a_call(program, 1)
+    second, of_second = connected_with_a_call(program, 2)
+    connections.end(first, "test")
+    assert (state(of_first), state(of_second)) == (State.CANCELLED, State.ACCEPTED)
+    connections.end(second, "test")
+    assert state(of_second) == State.CANCELLED
+
+
+def test_calls_go_on_when_their_client_connects_again_and_end_with_what_took_the_place(
+    browser: Any,
+) -> None:
+    client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB, f"{WEB}/other"]}), actor=None)
+    program = Program(browser, client.client_id, WEB)
+    elsewhere = Program(browser, client.client_id, f"{WEB}/other")
+    replaced, of_replaced = connected_with_a_call(program, 1)
+    _, untouched = connected_with_a_call(elsewhere, 2)
+    again, of_again = connected_with_a_call(program, 3)
+    replaced.refresh_from_db()
+    assert not replaced.live
+    assert state(of_replaced) == State.ACCEPTED
+    connections.end(again, "test")
+    assert (state(of_replaced), state(of_again)) == (State.CANCELLED, State.CANCELLED)
+    assert state(untouched) == State.ACCEPTED
+
+
+def test_the_last_connection_of_a_client_takes_along_what_an_earlier_version_stored(program: Program) -> None:
+    connection, call = connected_with_a_call(program, 1)
+    Call.objects.update(connection_id=None)
+    connections.end(connection, "test")
+    assert state(call) == State.CANCELLED
+
+
+def test_which_connections_are_over_can_be_asked(browser: Any, person: Any) -> None:
+    client, _ = enter(kept({"client_name": "Entered", "redirect_uris": [WEB]}), actor=None)
+    program = Program(browser, client.client_id, WEB)
+    replaced, _ = connected_with_a_call(program, 1)
+    live, _ = connected_with_a_call(program, 2)
+    unknown = live.pk + 1_000
+    asked = frozenset({replaced.pk, live.pk, unknown})
+    assert connections.stopped(asked) == {unknown}
+    person.is_active = False
+    person.save()
+    assert connections.stopped(asked) == asked
+    person.is_active = True
+    person.save()
+    connections.end(live, "test")
+    assert connections.stopped(asked) == asked
+
+
+def test_of_very_many_connections_the_oldest_ends(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_LIVE", 3)
+    for _ in range(5):
+        program.connect()
+    ended = Connection.objects.order_by("pk").values_list("end_reason", flat=True)
+    assert list(ended) == [connections.REPLACED] * 2 + [""] * 3
