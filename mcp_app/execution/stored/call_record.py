@@ -21,8 +21,8 @@ DEFAULT_QUEUE = "celery"
 class Request:
     """What a client asked for, and where it hears of it: the same before a call is stored and after.
 
-    ``scopes`` are the ceiling of its token, ``connection_id`` the OAuth connection that has it; "" and None for
-    credentials without one.
+    ``scopes`` are the ceiling of its token, ``connection_id`` the OAuth connection that has it; "" and None
+    where there is none.
     """
 
     session_id: str
