@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from time import perf_counter
 from types import CoroutineType
 from typing import Any
@@ -240,6 +241,10 @@ class Dispatcher:
     async def end_session(self, session: Session, reason: str) -> None:
         """End a session and everything that runs in it, in every process (SES-07)."""
         self._log.fact("session.ended", session=session.id, reason=reason)
+        # Sessions come and go much more often than background calls: for most the database is not asked.
+        with suppress(StreamsUnavailable):
+            if await self._services.sessions.end_without_calls(session, reason):
+                return
         try:
             await self._services.background.cancel_session(session.id, reason)
         except DatabaseFault as error:

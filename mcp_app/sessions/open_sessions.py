@@ -17,7 +17,7 @@ from mcp_app.protocol.errors import SessionNotFound, TooManyRequests, Unavailabl
 from mcp_app.sessions.admission import admit
 from mcp_app.sessions.record import find_record
 from mcp_app.sessions.session import HAD_CALLS, Session
-from mcp_app.streams.base import SessionEnded
+from mcp_app.streams.base import Broadcast, SessionEnded
 from mcp_app.streams.gateway import Streams
 
 CACHE_LIMIT = 20_000
@@ -67,10 +67,15 @@ class Sessions:
         """
         principal_key = fields["principal"]
         await admit(self._streams, principal_key)
-        session_id = secrets.token_urlsafe(24)
-        if not await self._admit(session_id, principal_key):
+        session_id, settings = secrets.token_urlsafe(24), self._settings
+        if not await self._streams.sessions.open(
+            session_id,
+            fields,
+            settings.session_idle_seconds,
+            _places(principal_key),
+            settings.max_sessions_per_principal,
+        ):
             raise TooManyRequests("Too many open sessions: end unused ones with DELETE.", retry_after=30)
-        await self._streams.sessions.create(session_id, fields, self._settings.session_idle_seconds)
         return self._remember(Session(session_id, fields))
 
     async def load(self, session_id: str, principal_key: str) -> Session:
@@ -111,13 +116,13 @@ class Sessions:
         """Let the session live on, and hold its place; raises SessionNotFound if it ended meanwhile."""
         await self._admit(session_id, principal_key)
         if not await self._streams.sessions.touch(session_id, self._settings.session_idle_seconds):
-            await self._streams.windows.release(f"sessions/{principal_key}", session_id)
+            await self._streams.windows.release(_places(principal_key), session_id)
             raise SessionNotFound
 
     async def _admit(self, session_id: str, principal_key: str) -> bool:
         """Take, or keep, one of the places a principal has for sessions (SES-10)."""
         return await self._streams.windows.acquire(
-            f"sessions/{principal_key}",
+            _places(principal_key),
             session_id,
             self._settings.max_sessions_per_principal,
             self._settings.session_idle_seconds,
@@ -125,13 +130,12 @@ class Sessions:
 
     async def change(self, session: Session, **fields: str) -> None:
         """Store changed members and tell the other processes."""
-        await self._streams.sessions.update(session.id, fields)
+        await self._streams.sessions.update(session.id, fields, self._news(session.id, "changed"))
         stored = {"log_level": session.log_level, "announced": str(session.announced)}
         stored["initialized"] = "1" if session.initialized else "0"
         session.refresh(stored | fields)
-        await self._streams.hub.publish(
-            "session", {"session": session.id, "what": "changed", "by": self._own_name}
-        )
+        for callback in self.on_change:
+            callback(session.id)
 
     async def announced(self, session: Session, revision: int) -> None:
         """Record the revision announced to the client; a lost record only repeats a notification."""
@@ -140,11 +144,32 @@ class Sessions:
 
     async def end(self, session_id: str, reason: str) -> None:
         """End a session everywhere: its streams close, its calls stop, its id answers 404 (SES-07, R23)."""
-        principal_key = await self._streams.sessions.end(session_id, self._settings.tombstone_seconds)
+        store, seconds = self._streams.sessions, self._settings.tombstone_seconds
+        news = self._news(session_id, "ended", reason=reason)
+        principal_key = await store.end(session_id, seconds, news)
         self._forget(session_id)  # Before anything that may fail.
-        await self._streams.hub.publish("session", {"session": session_id, "what": "ended", "reason": reason})
         if principal_key:
-            await self._streams.windows.release(f"sessions/{principal_key}", session_id)
+            await self._streams.windows.release(_places(principal_key), session_id)
+
+    async def end_without_calls(self, session: Session, reason: str) -> bool:
+        """``end`` a session if it has no background calls; False, and nothing done, if it may have some.
+
+        Raises SessionEnded if it was over before.
+        """
+        ended = await self._streams.sessions.end_unless(
+            session.id,
+            HAD_CALLS,
+            self._settings.tombstone_seconds,
+            _places(session.principal_key),
+            self._news(session.id, "ended", reason=reason),
+        )
+        if ended:
+            self._forget(session.id)
+        return ended
+
+    def _news(self, session_id: str, what: str, **more: str) -> Broadcast:
+        """What the other processes have to hear of a session; this one is up to date."""
+        return "session", {"session": session_id, "what": what, "by": self._own_name, **more}
 
     async def _restore(self, session_id: str) -> dict[str, str]:
         """Redis does not know the session: it expired, or Redis was emptied and the record still lives."""
@@ -184,13 +209,19 @@ class Sessions:
         if session_id is None:  # Broadcasts may have been missed: check every copy again at its next use.
             for session in self._cache.values():
                 session.checked_at = 0.0
+        elif payload.get("by") == self._own_name:
+            return
         elif payload["what"] == "ended":
             self._forget(session_id)
         elif payload["what"] == "taken over":
             for take_over in self.on_take_over:
                 take_over(session_id, payload["token"])
         elif session_id in self._cache:
-            if payload.get("by") != self._own_name:  # The process that changed it is up to date.
-                self._cache[session_id].checked_at = 0.0
+            self._cache[session_id].checked_at = 0.0
             for callback in self.on_change:
                 callback(session_id)
+
+
+def _places(principal_key: str) -> str:
+    """The places a principal has for sessions (SES-10)."""
+    return f"sessions/{principal_key}"

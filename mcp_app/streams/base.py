@@ -116,9 +116,8 @@ class EventLog(Protocol):
         """Add an event (creating the stream) and wake its readers.
 
         An ANSWER is never trimmed. ``owner``: on whose account the stream is kept if it is created; if empty,
-        on that of its session's principal.
-        ``fence`` is the attempt number of the writer: once a higher one has written, a lower one is refused.
-        Raises StreamFinished (also after the session ended) and StreamsFull.
+        on that of its session's principal. ``fence`` is the attempt number of the writer: once a higher one
+        has written, a lower one is refused. Raises StreamFinished (if the session ended, too), StreamsFull.
         """
         ...
 
@@ -228,6 +227,9 @@ class Hub(Protocol):
         ...
 
 
+Broadcast = tuple[str, dict[str, Any]]  # a topic, and what every process is told on it
+
+
 class SessionStore(Protocol):
     """The hot copies of sessions: flat fields that expire, and resource subscriptions."""
 
@@ -235,22 +237,38 @@ class SessionStore(Protocol):
         """Store the fields; raises SessionEnded when this session was ended before."""
         ...
 
+    async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
+        """``create`` a session in one of ``limit`` places (``Windows.acquire``); False when all are taken."""
+        ...
+
     async def load(self, session: str) -> dict[str, str] | None:
         """The fields; None when unknown or expired; raises SessionEnded."""
         ...
 
-    async def update(self, session: str, fields: dict[str, str]) -> bool:
-        """Change some fields of a living session; False when it is unknown; raises SessionEnded."""
+    async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
+        """Change some fields of a living session; False when it is unknown; raises SessionEnded.
+
+        ``broadcast`` is told if it was ever touched: before that, only its maker knows it.
+        """
         ...
 
     async def touch(self, session: str, ttl: int) -> bool:
-        """Let the session live ``ttl`` seconds from now; False when it is unknown or ended."""
+        """Let a session that was loaded live ``ttl`` seconds from now; False when it is unknown or ended."""
         ...
 
-    async def end(self, session: str, tombstone_ttl: int) -> str:
+    async def end(self, session: str, tombstone_ttl: int, broadcast: Broadcast | None = None) -> str:
         """End it for every process: its keys and streams go, its readers wake, ``load`` says SessionEnded.
 
         Returns the field "principal"; "" when it had none, or is unknown or ended.
+        """
+        ...
+
+    async def end_unless(
+        self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
+    ) -> bool:
+        """``end`` it and give back its place if it has no such field; False when it has, or is unknown.
+
+        ``broadcast`` is told as by ``update``. Raises SessionEnded.
         """
         ...
 

@@ -98,7 +98,8 @@ class Streams:
         """For one process alone: the same behaviour without Redis, forgotten at its end."""
         limits = limits_of(limits)
         hub = MemoryHub()
-        sessions = MemorySessions(hub, limits, clock=clock)
+        windows = MemoryWindows(clock=clock)
+        sessions = MemorySessions(hub, limits, windows, clock=clock)
         log = MemoryLog(
             hub,
             limits,
@@ -117,7 +118,7 @@ class Streams:
             hub=hub,
             sessions=sessions,
             requests=requests,
-            windows=MemoryWindows(clock=clock),
+            windows=windows,
             messages=messages,
             tail=MemoryTail(messages),
             metrics=MemoryMetrics(),

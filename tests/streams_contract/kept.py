@@ -92,6 +92,18 @@ async def test_ended_sessions_are_on_the_account_while_they_are_remembered(conne
     await streams.kept.admit(OWNER)
 
 
+async def test_who_has_room_is_admitted_without_asking_again_and_refused_once_it_is_used(
+    connect: Connect,
+) -> None:
+    streams = await connect(limits(kept_bytes=20_000))
+    await session_of(streams, "one", OWNER)
+    for _ in range(5):
+        await streams.kept.admit(OWNER)
+    await streams.log.append("one", "a", LARGE)
+    with pytest.raises(KeptFull):
+        await streams.kept.admit(OWNER)
+
+
 async def test_an_ended_session_does_not_shorten_what_else_is_kept_on_the_account(connect: Connect) -> None:
     streams = await connect(limits())
     await session_of(streams, "one", OWNER)

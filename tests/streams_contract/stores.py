@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from mcp_app.streams import SessionEnded, Streams
 from mcp_app.streams.base import BadName, StreamsFull
 from tests.streams_contract.waiting import Connect, limits, until
+
+NEWS = ("session", {"what": "ended"})
 
 
 @pytest.mark.requirement("SES-11")
@@ -89,6 +92,80 @@ async def test_the_end_of_a_session_says_whose_it_was_once(streams: Streams) -> 
     assert await streams.sessions.end("s", 60) == "user:1"
     assert await streams.sessions.end("s", 60) == ""
     assert await streams.sessions.end("unknown", 60) == ""
+
+
+async def test_a_session_is_opened_in_a_place_of_its_own_or_not_at_all(connect: Connect) -> None:
+    here, there = await connect(), await connect()
+    assert await here.sessions.open("a", {"principal": "user:1"}, 60, "sessions/user:1", 2)
+    assert await there.sessions.open("b", {"principal": "user:1"}, 60, "sessions/user:1", 2)
+    assert not await here.sessions.open("c", {"principal": "user:1"}, 60, "sessions/user:1", 2)
+    assert await here.sessions.load("c") is None
+    assert await here.windows.held("sessions/user:1") == 2
+    assert await there.sessions.load("a") == {"principal": "user:1"}
+    assert await there.sessions.end_unless("a", "calls", 60, "sessions/user:1", NEWS)
+    assert await here.sessions.open("d", {"principal": "user:1"}, 60, "sessions/user:1", 2)
+
+
+async def test_an_ended_session_is_not_opened_again_and_takes_no_place(streams: Streams) -> None:
+    await streams.sessions.end("s", 60)
+    with pytest.raises(SessionEnded):
+        await streams.sessions.open("s", {"principal": "user:1"}, 60, "sessions/user:1", 2)
+    assert await streams.windows.held("sessions/user:1") == 0
+
+
+async def test_what_becomes_of_a_session_is_broadcast_once_another_process_took_it_up(
+    connect: Connect,
+) -> None:
+    here, there = await connect(), await connect()
+    heard: list[dict[str, Any]] = []
+    there.hub.subscribe("session", heard.append)
+    for session in ("own", "shared"):
+        await here.sessions.create(session, {"principal": "user:1"}, 60)
+    assert await there.sessions.load("shared") == {"principal": "user:1"}
+    assert await there.sessions.touch("shared", 60)
+    assert await there.sessions.load("shared") == {"principal": "user:1"}  # what it remembers is no field
+
+    async def subscribed() -> bool:
+        await here.hub.publish("session", {"what": "nothing"})
+        return bool(heard)
+
+    await until(subscribed)
+    for session in ("own", "shared"):
+        changed = ("session", {"session": session, "what": "changed"})
+        assert await here.sessions.update(session, {"log_level": "info"}, changed)
+        ended = ("session", {"session": session, "what": "ended"})
+        assert await here.sessions.end_unless(session, "calls", 60, "sessions/user:1", ended)
+
+    async def told() -> bool:
+        await here.hub.publish("session", {"what": "all of it"})
+        return {"what": "all of it"} in heard
+
+    await until(told)
+    known = [(each["session"], each["what"]) for each in heard if "session" in each]
+    assert known == [("shared", "changed"), ("shared", "ended")]
+
+
+async def test_a_session_with_a_field_that_forbids_it_is_not_ended(streams: Streams) -> None:
+    await streams.sessions.create("s", {"principal": "user:1", "calls": "1"}, 60)
+    for session in ("s", "unknown"):
+        assert not await streams.sessions.end_unless(session, "calls", 60, "sessions/user:1", NEWS)
+    assert await streams.sessions.load("s") == {"principal": "user:1", "calls": "1"}
+    assert await streams.sessions.end_unless("s", "other", 60, "sessions/user:1", NEWS)
+    with pytest.raises(SessionEnded):
+        await streams.sessions.end_unless("s", "other", 60, "sessions/user:1", NEWS)
+
+
+async def test_the_end_of_a_session_is_broadcast_in_any_case_unless_it_was_conditional(
+    streams: Streams,
+) -> None:
+    heard: list[dict[str, Any]] = []
+    streams.hub.subscribe("session", heard.append)
+
+    async def told() -> bool:
+        await streams.sessions.end("unknown", 60, NEWS)
+        return NEWS[1] in heard
+
+    await until(told)
 
 
 async def test_subscribers_are_the_living_sessions_that_asked(streams: Streams) -> None:

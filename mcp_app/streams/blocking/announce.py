@@ -10,10 +10,11 @@ import orjson
 import redis
 
 from mcp_app import conf
+from mcp_app.protocol.principal_key import person_of
 from mcp_app.streams.connections import scripts
 from mcp_app.streams.connections.client import Endpoint, sync_client
 from mcp_app.streams.connections.keys import EVERYONE, KEPT, Channels, places_key, session_keys
-from mcp_app.streams.stores.storage_quota import account, tombstone
+from mcp_app.streams.stores.storage_quota import account, tombstones
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ def end_session(session: str, reason: str) -> None:
         gone = [f"{session}/{stream.decode()}" for stream in streams]
         client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, account(gone=gone)))
         if principal:
-            client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, tombstone(principal, seconds)))
+            ended = tombstones({person_of(principal): 1}, seconds)
+            client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *map(str, ended))
             client.zrem(places_key(f"sessions/{principal}"), session)
     except redis.RedisError as error:
         log.warning("A session was not ended in Redis, which is away: %s", type(error).__name__)

@@ -20,6 +20,7 @@ from mcp_app.streams.connections.redis_connection import RedisConnection, fault,
 from mcp_app.streams.connections.scripts import ALL, Script
 
 Argument = str | int | bytes
+Run = tuple[Script, Sequence[str], tuple[Argument, ...]]  # a script, its keys and its arguments
 MOST_BYTES_WAITING = 64 * 1024 * 1024
 CONFIRMATION = 0.02
 TELL_SECONDS = 0.5
@@ -111,6 +112,18 @@ class Batch:
             return await self._put(pack(("EVALSHA", script.digest, len(keys), *keys, *arguments)), 0)
         except _ScriptMissing:
             return await self.command("EVAL", script.source, len(keys), *keys, *arguments)
+
+    async def scripts(self, *wanted: Run, then: Sequence[tuple[Argument, ...]] = ()) -> list[Any]:
+        """Run scripts, ``then`` commands, in one round trip; the result lists their replies. Not atomic.
+
+        When Redis has forgotten one of the scripts, all of this is sent again: it must not matter.
+        """
+        known = [("EVALSHA", script.digest, len(keys), *keys, *more) for script, keys, more in wanted]
+        try:
+            return await self.many([*known, *then])
+        except _ScriptMissing:
+            whole = [("EVAL", script.source, len(keys), *keys, *more) for script, keys, more in wanted]
+            return await self.many([*whole, *then])
 
     def tell(self, script: Script, keys: Sequence[str], *arguments: Argument) -> None:
         """Run a script whose reply nobody waits for: before all that is asked for later. Never fails.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mcp_app.protocol.principal_key import person_of
-from mcp_app.streams.base import BadName, SessionEnded, StreamLimits, StreamsFull
+from mcp_app.streams.base import BadName, Broadcast, SessionEnded, StreamLimits, StreamsFull
 from mcp_app.streams.connections.keys import request_keys, session_keys
 from mcp_app.streams.stores.memory import Clock, MemoryHub
 from mcp_app.streams.stores.message_queue import check_size
@@ -23,13 +23,16 @@ class _Session:
     expires: float
     fields: dict[str, str] | None  # None: ended
     subscriptions: set[str]
+    touched: bool = False
 
 
 class MemorySessions:
     """``base.SessionStore`` within one process; ``on_end`` is called for every ended session."""
 
-    def __init__(self, hub: MemoryHub, limits: StreamLimits, *, clock: Clock = time.monotonic) -> None:
-        self._hub, self._limits, self._clock = hub, limits, clock
+    def __init__(
+        self, hub: MemoryHub, limits: StreamLimits, windows: MemoryWindows, *, clock: Clock = time.monotonic
+    ) -> None:
+        self._hub, self._limits, self._windows, self._clock = hub, limits, windows, clock
         self._sessions: dict[str, _Session] = {}
         self._created = 0
         self._tombstones: dict[str, deque[float]] = {}
@@ -44,14 +47,26 @@ class MemorySessions:
         self._sweep()
         self._sessions[session] = _Session(self._clock() + ttl, dict(fields), set())
 
+    async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
+        """See ``SessionStore.open``."""
+        if self.is_ended(session):
+            raise SessionEnded("The session was ended.")
+        if not await self._windows.acquire(places, session, limit, ttl):
+            return False
+        await self.create(session, fields, ttl)
+        return True
+
     async def load(self, session: str) -> dict[str, str] | None:
         """See ``SessionStore.load``."""
         found = self._living(session)
         return dict(found.fields or {}) if found else None
 
-    async def update(self, session: str, fields: dict[str, str]) -> bool:
+    async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
         """See ``SessionStore.update``."""
-        return self.set_fields(session, fields)
+        done = self.set_fields(session, fields)
+        if done and broadcast is not None and self._sessions[session].touched:
+            self._hub.publish_now(*broadcast)
+        return done
 
     def set_fields(self, session: str, fields: dict[str, str]) -> bool:
         """``update`` for code that does not wait."""
@@ -67,11 +82,13 @@ class MemorySessions:
             return False
         found = self._find(session)
         if found is not None:
-            found.expires = self._clock() + ttl
+            found.expires, found.touched = self._clock() + ttl, True
         return found is not None
 
-    async def end(self, session: str, tombstone_ttl: int) -> str:
+    async def end(self, session: str, tombstone_ttl: int, broadcast: Broadcast | None = None) -> str:
         """See ``SessionStore.end``."""
+        if broadcast is not None:
+            self._hub.publish_now(*broadcast)
         ends = self._clock() + tombstone_ttl
         principal = self.principal_of(session)
         if principal:
@@ -81,6 +98,17 @@ class MemorySessions:
             forget(session)
         self._hub.watchers.wake_session(session)
         return principal
+
+    async def end_unless(
+        self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
+    ) -> bool:
+        """See ``SessionStore.end_unless``."""
+        await self._windows.release(places, session)
+        found = self._living(session)
+        if found is None or field in (found.fields or {}):
+            return False
+        await self.end(session, tombstone_ttl, broadcast if found.touched else None)
+        return True
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
         """See ``SessionStore.add_subscription``."""

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from mcp_app.streams.base import BadName, SessionEnded, StreamLimits
+import orjson
+
+from mcp_app.streams.base import BadName, Broadcast, SessionEnded, StreamLimits
 from mcp_app.streams.connections import scripts
-from mcp_app.streams.connections.batch import Batch
+from mcp_app.streams.connections.batch import Batch, Run
 from mcp_app.streams.connections.keys import (
     EVERYONE,
     Channels,
     digest,
     field_arguments,
+    places_key,
     session_keys,
     subscribers_key,
 )
 from mcp_app.streams.stores.storage_quota import RedisKept
 
 CHUNK = 500
+# A field of our own: a process that did not make the session has taken it up, and must hear of changes.
+TOUCHED = "touched"
 _ENDED = "The session was ended."
 
 
@@ -33,6 +39,21 @@ class RedisSessions:
         if not await self._batch.script(scripts.CREATE_SESSION, keys, ttl, *field_arguments(fields)):
             raise SessionEnded(_ENDED)
 
+    async def open(self, session: str, fields: dict[str, str], ttl: int, places: str, limit: int) -> bool:
+        """See ``SessionStore.open``."""
+        key, place = session_keys(session).session, places_key(places)
+        # Two slots on a cluster, so two scripts; which of them Redis ran when it went away does not matter.
+        taken, stored = await self._batch.scripts(
+            (scripts.ACQUIRE, [place], (session, limit, ttl * 1000)),
+            (scripts.CREATE_SESSION, [key], (ttl, *field_arguments(fields))),
+        )
+        if taken and stored:
+            return True
+        await self._batch.many([("ZREM", place, session), *([("DEL", key)] if stored else [])])
+        if taken:
+            raise SessionEnded(_ENDED)
+        return False
+
     async def load(self, session: str) -> dict[str, str] | None:
         """See ``SessionStore.load``; an id that no session can have is simply unknown."""
         try:
@@ -43,12 +64,13 @@ class RedisSessions:
         fields = {flat[i].decode(): flat[i + 1].decode() for i in range(0, len(flat), 2)}
         if "ended" in fields:
             raise SessionEnded(_ENDED)
+        fields.pop(TOUCHED, None)
         return fields or None
 
-    async def update(self, session: str, fields: dict[str, str]) -> bool:
+    async def update(self, session: str, fields: dict[str, str], broadcast: Broadcast | None = None) -> bool:
         """See ``SessionStore.update``."""
-        keys = [session_keys(session).session]
-        done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *field_arguments(fields))
+        keys, told = [session_keys(session).session], self._told(broadcast)
+        done = await self._batch.script(scripts.UPDATE_SESSION, keys, "", *told, *field_arguments(fields))
         if done < 0:
             raise SessionEnded(_ENDED)
         return bool(done)
@@ -56,23 +78,49 @@ class RedisSessions:
     async def touch(self, session: str, ttl: int) -> bool:
         """See ``SessionStore.touch``."""
         key = session_keys(session).session
-        return bool(await self._batch.script(scripts.UPDATE_SESSION, [key], ttl) == 1)
+        return bool(await self._batch.script(scripts.UPDATE_SESSION, [key], ttl, "", "", TOUCHED, 1) == 1)
 
-    async def end(self, session: str, tombstone_ttl: int) -> str:
+    async def end(self, session: str, tombstone_ttl: int, broadcast: Broadcast | None = None) -> str:
         """See ``SessionStore.end``."""
+        (ended,) = await self._batch.scripts(self._ending(session, tombstone_ttl, broadcast))
+        return self._ended(session, ended, tombstone_ttl)
+
+    async def end_unless(
+        self, session: str, field: str, tombstone_ttl: int, places: str, broadcast: Broadcast
+    ) -> bool:
+        """See ``SessionStore.end_unless``."""
+        ending = self._ending(session, tombstone_ttl, broadcast, field)
+        ended, _ = await self._batch.scripts(ending, then=[("ZREM", places_key(places), session)])
+        if ended == -1:
+            raise SessionEnded(_ENDED)
+        if ended:
+            self._ended(session, ended, tombstone_ttl)
+        return bool(ended)
+
+    def _ending(self, session: str, ttl: int, broadcast: Broadcast | None, unless: str = "") -> Run:
         keys = session_keys(session)
-        found, streams = await self._batch.script(
+        wake = self._channels.wake + session
+        return (
             scripts.END_SESSION,
             [keys.session, keys.subscriptions, keys.members],
-            keys.base,
-            tombstone_ttl,
-            self._channels.wake + session,
-            EVERYONE,
+            (keys.base, ttl, wake, EVERYONE, *self._told(broadcast), unless),
         )
-        self._kept.forget(session, [stream.decode() for stream in streams])
+
+    def _ended(self, session: str, reply: list[Any], ttl: int) -> str:
+        """Whose session has ended; what it kept is on no account any more."""
+        found, streams = reply
+        if streams:
+            self._kept.forget(session, [stream.decode() for stream in streams])
         principal: str = found.decode()
-        self._kept.note_tombstone(principal, tombstone_ttl)
+        self._kept.note_tombstone(principal, ttl)
         return principal
+
+    def _told(self, broadcast: Broadcast | None) -> tuple[str, str | bytes]:
+        """The arguments that have a script tell every process of what it does."""
+        if broadcast is None:
+            return "", ""
+        topic, payload = broadcast
+        return self._channels.topic + topic, orjson.dumps(payload)
 
     async def add_subscription(self, session: str, uri: str, limit: int) -> bool:
         """See ``SessionStore.add_subscription``."""

@@ -46,7 +46,12 @@ class RedisKept:
         self._batch, self._limits = batch, limits
         self._notes: dict[str, tuple[int, str, int]] = {}
         self._waiting = 0  # bytes of these
+        self._ended: dict[str, int] = {}  # sessions of each person that have ended, and are not noted yet
+        self._ended_ttl = 0
         self._telling: asyncio.TimerHandle | None = None
+        # When Redis told what each of some people holds, and how much that was, with their sessions that have
+        # ended since.
+        self._told: dict[str, tuple[float, int]] = {}
         self._memory = (0, 0)
         self._refused: set[str] = set()
         self._looked_at = float("-inf")
@@ -55,6 +60,7 @@ class RedisKept:
         """See ``Kept.held``."""
         more = True
         person = person_of(owner)
+        self._tell_ended()
         while more:
             notes = account(person, self._taken(), self._limits.ttl)
             held, more = await self._batch.script(scripts.KEPT, KEPT, *notes)
@@ -66,10 +72,15 @@ class RedisKept:
         check_room(used, most, self._limits)
         person = person_of(owner)
         self._refused.discard(person)
-        if not bound_of(most, self._limits):
+        bound = bound_of(most, self._limits)
+        if not bound or self._has_room(person, bound):
             return
+        held = await self.held(person)
+        if len(self._told) >= REMEMBERED:
+            self._told.clear()
+        self._told[person] = asyncio.get_running_loop().time(), held
         try:
-            check(await self.held(person), most, self._limits)
+            check(held, most, self._limits)
         except KeptFull:
             if len(self._refused) >= REMEMBERED:
                 self._refused.clear()
@@ -80,6 +91,11 @@ class RedisKept:
         """See ``Kept.refused``."""
         return person_of(owner) in self._refused
 
+    def _has_room(self, person: str, bound: int) -> bool:
+        """Whether somebody held less than half of a share a moment ago, and this process has kept no more."""
+        at, held = self._told.get(person, (float("-inf"), 0))
+        return held * 2 < bound and asyncio.get_running_loop().time() - at < MEMORY_SECONDS
+
     # What follows is sent without waiting for the reply, after the write it tells of. The notes of a moment
     # leave together, at the latest with the next question for a sum: a process reads its own notes.
 
@@ -89,22 +105,42 @@ class RedisKept:
         ``offset`` is that of its newest event: a note that waited here may come after that of a later write
         elsewhere, such as a worker's answer, and must not replace it.
         """
-        self._notes[f"{session}/{stream}"] = size, person_of(owner.decode()), offset
+        person = person_of(owner.decode())
+        self._notes[f"{session}/{stream}"] = size, person, offset
+        self._told.pop(person, None)
         self._waiting += size
         if self._waiting > NOTE_BYTES:
             self.tell_notes()
-        elif self._telling is None:
+        else:
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
 
     def tell_notes(self) -> None:
         """Tell the account at once what has been noted by now. Never fails."""
-        if self._notes:
-            self._batch.tell(scripts.KEPT, KEPT, *account("", self._taken(), self._limits.ttl))
+        self._tell_ended()
+        if notes := self._taken():
+            self._batch.tell(scripts.KEPT, KEPT, *account("", notes, self._limits.ttl))
 
     def note_tombstone(self, owner: str, ttl: int) -> None:
         """Add what an ended session leaves for ``ttl`` seconds; "": that was noted before. Never fails."""
-        if owner:
-            self._batch.tell(scripts.KEPT, KEPT, *tombstone(owner, ttl))
+        if not owner:
+            return
+        if ttl != self._ended_ttl:
+            self._tell_ended()
+            self._ended_ttl = ttl
+        person = person_of(owner)
+        self._ended[person] = self._ended.get(person, 0) + 1
+        if (told := self._told.get(person)) is not None:
+            self._told[person] = told[0], told[1] + TOMBSTONE
+        self._tell_soon()
+
+    def _tell_ended(self) -> None:
+        ended, self._ended = self._ended, {}
+        if ended:
+            self._batch.tell(scripts.KEPT, KEPT, *tombstones(ended, self._ended_ttl))
 
     def forget(self, session: str, streams: list[str]) -> None:
         """Take streams that are gone from the account. Never fails, either."""
@@ -189,13 +225,13 @@ def account(
     return [*arguments, *gone]
 
 
-def tombstone(owner: str, ttl: int) -> list[Argument]:
-    """The arguments of ``lua/kept.lua`` for an ended session.
+def tombstones(ended: Mapping[str, int], ttl: int) -> list[Argument]:
+    """The arguments of ``lua/kept.lua`` for so many ended sessions of each person.
 
     Those of a minute are one entry of the account, since many entries would take more room than tombstones.
     """
-    person = person_of(owner)
-    return account("", {f"ended/{person}": (f"+{TOMBSTONE}", person, 0)}, ttl)
+    notes = {f"ended/{person}": (f"+{TOMBSTONE * count}", person, 0) for person, count in ended.items()}
+    return account("", notes, ttl)
 
 
 def check_room(used: int, memory: int, limits: StreamLimits) -> None:

@@ -3,8 +3,19 @@
 -- KEYS[1] the session (hash)    KEYS[2] its subscriptions    KEYS[3] its index (zset)
 -- ARGV[1] what all keys of the session begin with (they share KEYS[1]'s hash tag, hence its slot)
 -- ARGV[2] seconds the tombstone stands    ARGV[3] channel that wakes watchers    ARGV[4] payload for all of them
--- Returns the session's principal, "" if it is unknown or ended, and the names of the streams that are gone.
+-- May be left out:
+-- ARGV[5] channel of a broadcast, or ""    ARGV[6] its payload
+-- ARGV[7] a field: only a known session without it is ended, and only if it was touched it is broadcast
+-- Returns the session's principal, "" if it is unknown or ended, and the names of the streams that are gone. With
+-- ARGV[7] 0 if nothing was done, -1 if it was ended before.
 
+local tell = (ARGV[5] or '') ~= ''
+if (ARGV[7] or '') ~= '' then
+  local found = redis.call('HMGET', KEYS[1], 'ended', ARGV[7], 'principal', 'touched')
+  if found[1] then return -1 end
+  if found[2] or not found[3] then return 0 end
+  tell = tell and found[4]
+end
 local principal = redis.call('HGET', KEYS[1], 'principal') or ''
 local streams = {}
 for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
@@ -18,4 +29,5 @@ redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
 redis.call('HSET', KEYS[1], 'ended', 1)
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 redis.call('PUBLISH', ARGV[3], ARGV[4])
+if tell then redis.call('PUBLISH', ARGV[5], ARGV[6]) end
 return {principal, streams}

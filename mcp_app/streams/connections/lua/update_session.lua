@@ -1,11 +1,14 @@
 -- Change fields of a living session, and how long it lives.
 --
 -- KEYS[1] the session (hash)    ARGV[1] seconds it lives from now, or "" to leave that
--- ARGV[2...] field, value ... (may be none)
+-- ARGV[2] channel of a broadcast, made if the session was touched before, or ""    ARGV[3] its payload
+-- ARGV[4...] field, value ... (may be none)
 -- Returns 1, 0 when unknown, -1 when ended.
 
+local found = redis.call('HMGET', KEYS[1], 'ended', 'touched')
+if found[1] then return -1 end
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-if redis.call('HEXISTS', KEYS[1], 'ended') == 1 then return -1 end
-if ARGV[2] then redis.call('HSET', KEYS[1], unpack(ARGV, 2)) end
+if ARGV[4] then redis.call('HSET', KEYS[1], unpack(ARGV, 4)) end
 if ARGV[1] ~= '' then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
+if found[2] and ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
 return 1
