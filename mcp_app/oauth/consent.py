@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets as system_secrets
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -22,9 +23,9 @@ from django.views.decorators.http import require_http_methods
 from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauthlib.oauth2 import AccessDeniedError, OAuth2Error
 
-from mcp_app import conf
+from mcp_app import conf, database_clock
 from mcp_app.auth.site import resource
-from mcp_app.oauth import documents, redirects
+from mcp_app.oauth import documents, once, redirects
 from mcp_app.oauth.connections import note_client
 from mcp_app.oauth.documents import DocumentRefused
 from mcp_app.oauth.grants import CHALLENGE, CLIENT_ID, core, find_client, resource_of
@@ -37,6 +38,7 @@ WAITING: Final = "mcp_oauth_waiting"
 WAIT_SECONDS: Final = 600
 MAX_WAITING: Final = 5
 MAX_QUERY: Final = 8 * 1024
+ANSWERED: Final = "This page was answered already, or belongs to another login. Start again in your client."
 
 
 class Refused(Exception):
@@ -210,15 +212,16 @@ def _waiting(request: HttpRequest) -> dict[str, Any]:
 
 def _answered(request: HttpRequest) -> HttpResponse:
     """What the person pressed; the request they saw is used up, whatever it was."""
-    waiting = dict(_waiting(request))
-    found = waiting.pop(request.POST.get("ticket", ""), None)
+    waiting, ticket = dict(_waiting(request)), request.POST.get("ticket", "")
+    found = waiting.pop(ticket, None)
     request.session[WAITING] = waiting
     if not request.user.is_authenticated or found is None or found["user"] != str(request.user.pk):
-        raise Refused(
-            "This page was answered already, or belongs to another login. Start again in your client."
-        )
+        raise Refused(ANSWERED)
     if found["until"] <= time.time():
         raise Refused("This page waited for too long. Start again in your client.")
+    # Two presses at one moment find the same session.
+    if not once.use(f"consent\0{ticket}", database_clock.utcnow() + timedelta(seconds=2 * WAIT_SECONDS)):
+        raise Refused(ANSWERED)
     credentials = found["credentials"]
     client = find_client(credentials["client_id"])
     if client is None or not client.redirect_uri_allowed(credentials["redirect_uri"]):

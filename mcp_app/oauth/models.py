@@ -154,7 +154,7 @@ class RefreshToken(Secret):
 
 
 class UsedAssertion(Secret):
-    """An assertion by which a machine proved itself, so that no process accepts it again."""
+    """What no process accepts again: the assertion of a machine, the answer of a person."""
 
     def __str__(self) -> str:
-        return f"assertion {self.pk}"
+        return f"used {self.pk}"

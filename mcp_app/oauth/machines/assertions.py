@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 import jwt
 import orjson
-from django.db import IntegrityError, transaction
 
 from mcp_app import database_clock
 from mcp_app.auth.external.keys import ALGORITHMS
 from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable, named_key
+from mcp_app.oauth import once
 from mcp_app.oauth.machines import public_keys
-from mcp_app.oauth.models import Client, UsedAssertion
+from mcp_app.oauth.models import Client
 
 TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 METHOD: Final = "private_key_jwt"
@@ -117,10 +116,6 @@ def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[st
 
 def _use(client: Client, number: str, ends: float) -> None:
     """Remember its id until it has ended everywhere: of two processes one finds the other's row."""
-    digest = hashlib.sha256(f"{client.pk}\0{number}".encode("utf-8", "surrogatepass")).hexdigest()
     until = datetime.fromtimestamp(ends + 2 * SKEW_SECONDS, tz=database_clock.utcnow().tzinfo)
-    try:
-        with transaction.atomic():
-            UsedAssertion.objects.create(digest=digest, expires_at=until)
-    except IntegrityError:
-        raise Refused("it was used before (jti)") from None
+    if not once.use(f"{client.pk}\0{number}", until):
+        raise Refused("it was used before (jti)")

@@ -201,6 +201,18 @@ def test_what_was_shown_is_granted_once_and_to_who_saw_it_only(program: Program,
 
 
 @pytest.mark.requirement("AUTH-40")
+def test_of_two_presses_at_one_moment_one_is_heard(program: Program) -> None:
+    page, browser = program.ask(), program.browser
+    before = browser.session[WAITING]
+    assert sent_back(program.decide(page))["code"]
+    session = browser.session
+    session[WAITING] = before  # As another process read it, before the first had stored anything.
+    session.save()
+    assert program.decide(page).status_code == 400
+    assert Connection.objects.count() == 1
+
+
+@pytest.mark.requirement("AUTH-40")
 def test_the_answer_needs_the_token_of_the_form(program: Program, person: Any) -> None:
     strict = Browser(HTTP_HOST=HOST, enforce_csrf_checks=True)
     strict.force_login(person, "django.contrib.auth.backends.ModelBackend")
