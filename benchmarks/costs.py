@@ -59,7 +59,7 @@ def json_parts() -> dict[str, Part]:
 
 def schema_parts() -> dict[str, Part]:
     """The arguments of a call against the schema of a tool."""
-    from mcp_app.catalogue.schemas.json_schema import compile_schema
+    from mcp_app.catalogue.schemas.validation import compile_schema
 
     def check(members: int) -> Part:
         names = [f"member_{number}" for number in range(members)]

@@ -12,10 +12,10 @@ from rest_framework.request import Request
 from mcp_app.api.throttling import count_address
 from mcp_app.auth.authentication import BAD_CREDENTIAL, readable
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.refusals import insufficient, worded
 from mcp_app.auth.services import find_api_key, note_api_key_used, principal_of_key, principal_of_user
 from mcp_app.auth.site import metadata_url, requested
 from mcp_app.auth.tokens import kind_of
-from mcp_app.auth.www_authenticate import insufficient, worded
 from mcp_app.protocol.scopes import ADMIN
 
 

@@ -14,8 +14,8 @@ from django.db import Error as DatabaseFault
 from mcp_app import database_clock
 from mcp_app.auth import tokens
 from mcp_app.auth.principal import LOOPBACK, Principal
+from mcp_app.auth.refusals import unauthorized
 from mcp_app.auth.wrong_keys import WrongKeys
-from mcp_app.auth.www_authenticate import unauthorized
 from mcp_app.protocol.errors import Unavailable
 
 RECHECK_SECONDS = 10.0

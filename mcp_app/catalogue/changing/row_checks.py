@@ -19,7 +19,7 @@ from mcp_app.catalogue.definitions.tool_limits import (
     MAX_RETRIES,
     QUEUE_NAME,
 )
-from mcp_app.catalogue.schemas import json_schema
+from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.serving import files
 from mcp_app.catalogue.serving.rendering import placeholders
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Tool
@@ -235,8 +235,8 @@ def _check_fixed(row: Tool) -> None:
         )
     only = {key: value for key, value in schema.items() if key in ("$schema", "$defs", "definitions")}
     try:
-        validator = json_schema.compile_schema({**only, "type": "object", "properties": properties})
-    except json_schema.SchemaError:
+        validator = validation.compile_schema({**only, "type": "object", "properties": properties})
+    except validation.SchemaError:
         return  # The tool itself is not offered then; its own page says why.
     if not validator.is_valid(fixed):
         raise UnfitError(validator.explain(fixed))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from mcp_app.catalogue.definitions import signatures
+from mcp_app.catalogue.definitions import input_schemas, signatures
 from mcp_app.catalogue.definitions.definition import DefinitionError, ToolFunction
 from mcp_app.catalogue.definitions.wire_parts import check_permission
-from mcp_app.catalogue.schemas import json_schema
-from mcp_app.catalogue.schemas.json_schema import Validator
+from mcp_app.catalogue.schemas import validation
+from mcp_app.catalogue.schemas.validation import Validator
 from mcp_app.observability.counts import METHODS
 from mcp_app.protocol.capabilities import declares
 from mcp_app.protocol.messages.methods import check_own_method
@@ -71,9 +71,9 @@ class Extension:
             METHODS.add(name)
             self.methods[name] = Method(
                 name=name,
-                function=signature.callable_with(signatures.binder(signature)),
+                function=signature.callable_with(input_schemas.binder(signature)),
                 names=frozenset(item.name for item in signature.parameters),
-                input=json_schema.compile_schema(signatures.input_schema(signature)),
+                input=validation.compile_schema(input_schemas.input_schema(signature)),
                 code_path=where,
                 permission=check_permission(where, permission),
                 cacheable=cacheable,

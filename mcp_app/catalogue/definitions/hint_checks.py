@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from mcp_app.catalogue.definitions.definition import DefinitionError
-from mcp_app.catalogue.schemas.json_schema import shortened
+from mcp_app.catalogue.schemas.validation import shortened
 
 _COLLECTIONS = (list, tuple, set, frozenset)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_app.catalogue.definitions import signatures
+from mcp_app.catalogue.definitions import input_schemas, signatures
 from mcp_app.catalogue.definitions.definition import (
     CompletionSource,
     DefinitionError,
@@ -44,7 +44,7 @@ def define_resource(
         uri=uri,
         is_template=is_template,
         wire=wire,
-        function=signature.callable_with(signatures.text_binder(signature)),
+        function=signature.callable_with(input_schemas.text_binder(signature)),
         code_path=where,
         permission=check_permission(where, options.permission),
         completions=completions,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcp_app.catalogue.definitions import outputs, signatures
+from mcp_app.catalogue.definitions import input_schemas, output_schemas, signatures
 from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition, ToolFunction, Wire
 from mcp_app.catalogue.definitions.hint_checks import check_returns
 from mcp_app.catalogue.definitions.tool_limits import (
@@ -25,7 +25,7 @@ from mcp_app.catalogue.definitions.wire_parts import (
     check_permission,
     shared_wire,
 )
-from mcp_app.catalogue.schemas import json_schema, schema_bounds
+from mcp_app.catalogue.schemas import schema_bounds, validation
 from mcp_app.protocol.http import param_headers
 
 
@@ -76,11 +76,11 @@ def define_tool(function: Callable[..., Any], options: ToolOptions) -> ToolDefin
     wire = shared_wire(where, name, options, signature.description)
     if input_schema is None:
         _refuse_open_arguments(where, signature)
-        wire["inputSchema"] = translated(signatures.input_schema(signature))
-        bind = signatures.binder(signature)
+        wire["inputSchema"] = translated(input_schemas.input_schema(signature))
+        bind = input_schemas.binder(signature)
     else:
         wire["inputSchema"] = _raw_input(where, input_schema, signature)
-        bind = signatures.raw_binder(signature)
+        bind = input_schemas.raw_binder(signature)
     check_returns(where, signature.returns)
     output = _output(signature, output_schema)
     if output.schema is not None:
@@ -124,7 +124,7 @@ def _asks_first(where: str, options: ToolOptions, tool: signatures.Signature) ->
         raise DefinitionError(f"{where}: asks_first needs a parameter for the Context, to ask with.")
     if not tool.takes_any and (unknown := sorted(names - known)):
         raise DefinitionError(f"{where}: asks_first takes {unknown[0]!r}, which is no argument of the tool.")
-    bind = signatures.binder(signature)
+    bind = input_schemas.binder(signature)
     return signature.callable_with(
         lambda arguments: bind({name: value for name, value in arguments.items() if name in names})
     )
@@ -141,8 +141,12 @@ def _annotations(options: ToolOptions) -> Wire:
     return {name: value for name, value in wire.items() if value is not None}
 
 
-def _output(signature: signatures.Signature, given: Wire | None) -> outputs.Output:
-    return outputs.describe(signature.returns) if given is None else outputs.with_object_root(dict(given))
+def _output(signature: signatures.Signature, given: Wire | None) -> output_schemas.Output:
+    return (
+        output_schemas.describe(signature.returns)
+        if given is None
+        else output_schemas.with_object_root(dict(given))
+    )
 
 
 def _raw_input(where: str, schema: Wire, signature: signatures.Signature) -> Wire:
@@ -209,10 +213,10 @@ def _check_schema(where: str, wire: Wire, member: str, *, is_written: bool) -> N
     """A schema written by hand may come from anywhere, so it is held to the bounds of foreign ones."""
     if member not in wire:
         return
-    compiled = schema_bounds.compile_foreign if is_written else json_schema.compile_schema
+    compiled = schema_bounds.compile_foreign if is_written else validation.compile_schema
     try:
         compiled(wire[member])
         if member == "inputSchema":
             param_headers.read(wire[member])
-    except (json_schema.SchemaError, ValueError) as error:
+    except (validation.SchemaError, ValueError) as error:
         raise DefinitionError(f"{where}: {member}: {error}") from error

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.utils.functional import Promise
 from django.utils.translation import override
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
 
 _SCHEMA_CONSTRAINTS = (
     annotated_types.Ge,
@@ -25,6 +26,14 @@ _SCHEMA_CONSTRAINTS = (
     annotated_types.MaxLen,
 )
 _UNION_ORIGINS = (Union, types.UnionType)
+
+
+class UntitledJsonSchema(GenerateJsonSchema):
+    """Titles made from names only repeat them, at a price for every model that reads the list."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        """No invented titles."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from mcp_app.catalogue.schemas.json_schema import SchemaError, Validator, compile_schema
+from mcp_app.catalogue.schemas.validation import SchemaError, Validator, compile_schema
 
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 32

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_app.catalogue.definitions.definition import CompletionSource, ToolFunction, Wire
 from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, ToolLimits
-from mcp_app.catalogue.schemas.json_schema import Validator
+from mcp_app.catalogue.schemas.validation import Validator
 from mcp_app.catalogue.serving.rendering import render
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.http.param_headers import ParamHeader

@@ -18,7 +18,7 @@ from mcp_app.catalogue.definitions.definition import (
     Wire,
 )
 from mcp_app.catalogue.definitions.tool_limits import APPROVAL_MINUTES, COLUMNS, SWITCHES
-from mcp_app.catalogue.schemas import json_schema
+from mcp_app.catalogue.schemas import validation
 from mcp_app.catalogue.serving import static_content
 from mcp_app.catalogue.serving.entries import Order, PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
@@ -90,15 +90,15 @@ def _tool(
         name=name,
         wire=_announced(wire, definition, limits),
         function=function,
-        input=json_schema.compile_schema(wire["inputSchema"]),
-        output=None if output is None else json_schema.compile_schema(output),
+        input=validation.compile_schema(wire["inputSchema"]),
+        output=None if output is None else validation.compile_schema(output),
         task_required=definition.task_required,
         asks_first=definition.asks_first,
         wraps_result=definition.wraps_result,
         param_headers=param_headers.read(wire["inputSchema"]),
         permission=row.permission or (base.permission if base else "") or definition.permission,
         fixed_arguments=fixed or {},
-        whole_input=json_schema.compile_schema(definition.wire["inputSchema"]) if fixed else None,
+        whole_input=validation.compile_schema(definition.wire["inputSchema"]) if fixed else None,
         order=order_of(row),
         **limits,
     )

@@ -13,7 +13,7 @@ from django.db import connection
 from mcp_app import conf
 from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.catalogue.schemas.json_schema import SchemaError
+from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.serving import entry_builder
 from mcp_app.catalogue.serving.entries import PromptEntry, ResourceEntry, ToolEntry
 from mcp_app.catalogue.serving.snapshot import KINDS, Catalogue

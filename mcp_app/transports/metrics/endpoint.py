@@ -7,8 +7,8 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import LOOPBACK
+from mcp_app.auth.refusals import insufficient
 from mcp_app.auth.site import metadata_url
-from mcp_app.auth.www_authenticate import insufficient
 from mcp_app.process import Process
 from mcp_app.protocol.errors import Forbidden, McpError, MethodNotAllowed, Refused
 from mcp_app.protocol.http.headers import collect

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.www_authenticate import check_scopes
+from mcp_app.auth.refusals import check_scopes
 from mcp_app.execution.background.exchange_reply import ExchangeReply
 from mcp_app.process import Process
 from mcp_app.protocol.errors import InvalidRequest, McpError, MethodNotFound, UnsupportedVersion, fitted

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.www_authenticate import check_scopes
+from mcp_app.auth.refusals import check_scopes
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.process import Process
 from mcp_app.protocol import dialects

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.refusals import check_scopes
 from mcp_app.auth.site import metadata_url
-from mcp_app.auth.www_authenticate import check_scopes
 from mcp_app.dispatcher import NO_REDIS
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.execution.running.results import unexpected

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from mcp_app.catalogue.schemas.json_schema import compile_schema
+from mcp_app.catalogue.schemas.validation import compile_schema
 
 VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 2, 3, 6, 7, 9, 2**63, -(2**63), 1e30, 1e300, 0.5, -0.0, "", " ", "1", "3",

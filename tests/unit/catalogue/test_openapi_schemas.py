@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcp_app.catalogue.exposing.viewsets.openapi import Converter
-from mcp_app.catalogue.schemas.json_schema import compile_schema
+from mcp_app.catalogue.schemas.validation import compile_schema
 
 
 def _converted(schema: dict[str, Any], **components: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.schemas.json_schema import SchemaError
 from mcp_app.catalogue.schemas.schema_bounds import compile_foreign
+from mcp_app.catalogue.schemas.validation import SchemaError
 
 TREE = {
     "$defs": {

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, TypedDict
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
-from mcp_app.catalogue.definitions import signatures
+from mcp_app.catalogue.definitions import input_schemas, signatures
 from mcp_app.catalogue.definitions.definition import DefinitionError, InvalidArgumentsError
-from mcp_app.catalogue.schemas import json_schema
+from mcp_app.catalogue.schemas import validation
 
 
 class Colour(Enum):
@@ -97,20 +97,20 @@ def with_optional_context(value: str, ctx: FakeContext | None = None) -> None: .
 
 
 def properties(function: Callable[..., Any]) -> dict[str, Any]:
-    found: dict[str, Any] = signatures.input_schema(signatures.read(function))["properties"]
+    found: dict[str, Any] = input_schemas.input_schema(signatures.read(function))["properties"]
     return found
 
 
 def bind(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
     signature = signatures.read(function)
-    schema = signatures.input_schema(signature)
-    assert json_schema.compile_schema(schema).explain(arguments) == ""
-    return signatures.binder(signature)(arguments)
+    schema = input_schemas.input_schema(signature)
+    assert validation.compile_schema(schema).explain(arguments) == ""
+    return input_schemas.binder(signature)(arguments)
 
 
 @pytest.mark.requirement("TOOL-03")
 def test_a_function_without_parameters_takes_an_empty_closed_object() -> None:
-    assert signatures.input_schema(signatures.read(nothing)) == {
+    assert input_schemas.input_schema(signatures.read(nothing)) == {
         "type": "object",
         "additionalProperties": False,
     }
@@ -139,10 +139,10 @@ def test_a_hint_becomes_its_json_schema(function: Callable[..., Any], schema: di
 
 
 def test_only_parameters_without_default_are_required_and_others_are_refused() -> None:
-    schema = signatures.input_schema(signatures.read(with_optional_context))
+    schema = input_schemas.input_schema(signatures.read(with_optional_context))
     assert schema["required"] == ["value"]
     assert schema["additionalProperties"] is False
-    assert "required" not in signatures.input_schema(signatures.read(one_text))
+    assert "required" not in input_schemas.input_schema(signatures.read(one_text))
 
 
 @pytest.mark.parametrize("function", [with_context, with_optional_context])
@@ -186,7 +186,7 @@ def test_binding_gives_a_fresh_dict_that_the_caller_may_add_to() -> None:
         value = (
             {"value": ["x"]} if function is texts else {"value": "2025-01-01"} if function is dated else sent
         )
-        assert signatures.binder(signatures.read(function))(value) is not value
+        assert input_schemas.binder(signatures.read(function))(value) is not value
 
 
 def test_parameter_names_that_pydantic_keeps_for_itself_can_be_used() -> None:
@@ -197,7 +197,7 @@ def test_parameter_names_that_pydantic_keeps_for_itself_can_be_used() -> None:
 
 @pytest.mark.requirement("TOOL-10")
 def test_a_value_that_only_pydantic_can_refuse_is_explained_with_path_and_value() -> None:
-    binder = signatures.binder(signatures.read(dated))
+    binder = input_schemas.binder(signatures.read(dated))
     with pytest.raises(InvalidArgumentsError, match=r"^value: .*valid date.*, got 'soon'$"):
         binder({"value": "soon"})
 
@@ -210,7 +210,7 @@ def test_python_validators_run_though_json_schema_cannot_express_them() -> None:
 
     validated.__annotations__["value"] = Annotated[str, AfterValidator(refuse)]
     with pytest.raises(InvalidArgumentsError, match="never right"):
-        signatures.binder(signatures.read(validated))({"value": "x"})
+        input_schemas.binder(signatures.read(validated))({"value": "x"})
 
 
 def unhinted(value) -> None: ...  # type: ignore[no-untyped-def]
@@ -257,7 +257,7 @@ def test_a_function_that_cannot_be_offered_is_an_error_that_names_it(
     function: Callable[..., Any], complaint: str
 ) -> None:
     with pytest.raises(DefinitionError) as caught:
-        signatures.input_schema(signatures.read(function))
+        input_schemas.input_schema(signatures.read(function))
     assert complaint in str(caught.value)
     assert f"test_signatures.{function.__qualname__}: " in str(caught.value)
 

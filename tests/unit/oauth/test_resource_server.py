@@ -15,8 +15,8 @@ from django.utils import timezone
 
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.principal import Principal
+from mcp_app.auth.refusals import insufficient
 from mcp_app.auth.site import canonical
-from mcp_app.auth.www_authenticate import insufficient
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import end, find_principal
 from mcp_app.oauth.models import AccessToken, Client, Connection

@@ -11,7 +11,7 @@ from django.test import Client as Browser
 
 from mcp_app.auth import scope_refusals
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.www_authenticate import insufficient
+from mcp_app.auth.refusals import insufficient
 from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import Policy
 from mcp_app.models import AuditEvent

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mcp_app.catalogue.schemas.json_schema import SchemaError, compile_schema
 from mcp_app.catalogue.schemas.schema_bounds import MAX_CHOICES, MAX_PATTERN
+from mcp_app.catalogue.schemas.validation import SchemaError, compile_schema
 
 Schema = dict[str, Any]
 _REFERENCE: Final = "#/components/schemas/"

@@ -12,9 +12,9 @@ from django.test import Client as Browser
 
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.external.principals import find_principal
+from mcp_app.auth.refusals import insufficient
 from mcp_app.auth.services import issue_api_key
 from mcp_app.auth.site import requested
-from mcp_app.auth.www_authenticate import insufficient
 from mcp_app.protocol import scopes
 from mcp_app.protocol.errors import Unauthorized
 from mcp_app.transports.resource_metadata import resource_metadata

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import pydantic
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
-from pydantic.json_schema import GenerateJsonSchema
 
 from mcp_app.catalogue.definitions.content import CONTENT_CLASSES, ToolResult
-from mcp_app.catalogue.definitions.typing_rules import portable
+from mcp_app.catalogue.definitions.typing_rules import UntitledJsonSchema, portable
 
 _TEXTUAL = (str, bytes, bytearray, None, type(None), Any, object, inspect.Signature.empty)
 
@@ -26,21 +25,15 @@ class Output:
     wraps: bool = False
 
 
-class _Schema(GenerateJsonSchema):
-    """No titles invented from member names."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        """No invented titles."""
-        return False
-
-
 def describe(hint: Any) -> Output:
     """Text and content have no schema; object types keep theirs; other JSON values are wrapped (TOOL-18)."""
     hint = portable(hint)
     if _is_textual(hint):
         return Output(None)
     try:
-        schema = pydantic.TypeAdapter(hint).json_schema(mode="serialization", schema_generator=_Schema)
+        schema = pydantic.TypeAdapter(hint).json_schema(
+            mode="serialization", schema_generator=UntitledJsonSchema
+        )
     except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError):
         # A type such as QuerySet is a legal return value whose shape is only known at run time.
         return Output(None)

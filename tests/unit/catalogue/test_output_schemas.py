@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from pydantic import BaseModel
 
 from mcp_app import Audio, File, Image, Link, ToolResult
-from mcp_app.catalogue.definitions import outputs
+from mcp_app.catalogue.definitions import output_schemas
 
 
 class Report(BaseModel):
@@ -39,7 +39,7 @@ class Node(BaseModel):
     ],
 )  # fmt: skip
 def test_text_and_content_have_no_output_schema(hint: Any) -> None:
-    assert outputs.describe(hint) == outputs.Output(None)
+    assert output_schemas.describe(hint) == output_schemas.Output(None)
 
 
 @pytest.mark.requirement("TOOL-18")
@@ -55,7 +55,7 @@ def test_text_and_content_have_no_output_schema(hint: Any) -> None:
     ],
 )
 def test_other_json_values_are_wrapped_in_an_object(hint: Any, member: dict[str, Any]) -> None:
-    output = outputs.describe(hint)
+    output = output_schemas.describe(hint)
     assert output.wraps
     assert output.schema is not None
     assert output.schema["type"] == "object"
@@ -66,7 +66,7 @@ def test_other_json_values_are_wrapped_in_an_object(hint: Any, member: dict[str,
 @pytest.mark.requirement("TOOL-18")
 @pytest.mark.parametrize("hint", [Report, Size, Row, dict[str, int], dict, Node])
 def test_objects_keep_their_own_schema_with_an_object_at_the_root(hint: Any) -> None:
-    output = outputs.describe(hint)
+    output = output_schemas.describe(hint)
     assert not output.wraps
     assert output.schema is not None
     assert output.schema["type"] == "object"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcp_app.catalogue.schemas.json_schema import SchemaError, compile_schema
+from mcp_app.catalogue.schemas.validation import SchemaError, compile_schema
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
