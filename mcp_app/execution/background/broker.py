@@ -6,6 +6,8 @@ is an outage of the broker, which Celery sits out; what Redis answered stands in
 Kombu makes a client for each command, which takes longer than the command: here it is kept. And it waits for
 Redis once for each job that begins and once for each that is over: here, that one is over is said with the
 next that begins, or when there is none.
+
+A worker that begins several calls for one job takes the jobs of the others out of their queue.
 """
 
 from __future__ import annotations
@@ -20,6 +22,18 @@ from kombu.transport import redis, virtual
 
 # From Kombu's own Redis library: it makes the clients here, not we.
 ResponseError: Final[type[Exception]] = redis.redis.exceptions.ResponseError  # type: ignore[attr-defined]
+
+
+# Jobs of one task that are next in a queue, up to the first of another task.
+_TAKE = """
+for taken = 0, ARGV[2] - 1 do
+    local message = redis.call('LINDEX', KEYS[1], -1)
+    local readable, job = pcall(function() return cjson.decode(message) end)
+    if not readable or job.headers.task ~= ARGV[1] then return taken end
+    redis.call('RPOP', KEYS[1])
+end
+return tonumber(ARGV[2])
+"""
 
 
 class QoS(redis.QoS):
@@ -74,6 +88,12 @@ class Channel(redis.Channel):
         with suppress(*self.connection_errors):
             self._acknowledge()
         super().close()  # type: ignore[no-untyped-call]
+
+    def take(self, queue: str, priority: int, task: str, count: int) -> int:
+        """Remove up to ``count`` jobs that are next in a queue; returns how many of them were of the task."""
+        key = self.global_keyprefix + self._q_for_pri(queue, priority)  # type: ignore[no-untyped-call]
+        with self.conn_or_acquire() as client:
+            return int(client.eval(_TAKE, 1, key, task, count))
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

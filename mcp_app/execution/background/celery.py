@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,6 +16,7 @@ from celery import Celery, _state
 from django.conf import settings as django_settings
 from kombu.exceptions import OperationalError
 
+from mcp_app.execution.background.broker import Channel
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 
@@ -141,6 +145,21 @@ def hand_on(call: CallRecord, delay: float = 0) -> bool:
         return False
     records.note_enqueued(call.id)
     return True
+
+
+def take_jobs(calls: Iterable[CallRecord]) -> None:
+    """Remove a job for each of these calls, which began without one; a job that stays finds nothing to do.
+
+    To be asked for afterwards only: who began no call must leave its turn to others. Blocks as ``enqueue``.
+    """
+    jobs = Counter((call.queue, HIGHEST_PRIORITY - call.priority) for call in calls)
+    app = application()
+    with suppress(OperationalError), app.producer_or_acquire() as producer:
+        channel, connection = producer.channel, producer.connection
+        if isinstance(channel, Channel):  # Other brokers cannot look into their queues.
+            with suppress(*connection.connection_errors, *connection.channel_errors):
+                for (queue, priority), number in jobs.items():
+                    channel.take(queue, priority, TASK, number)
 
 
 def waiting(queue: str) -> int:

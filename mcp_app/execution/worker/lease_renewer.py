@@ -60,8 +60,7 @@ class LeaseRenewer:
         self._on_news = on_news
         self._noted: object = None
         self._place, self._noted_waiting = place, False
-        self.call_id = record.id
-        self._record = record
+        self.record = record
         self._tell = tell
         self._may_exit = may_exit
         # Only a process that runs one attempt at a time knows whose programs run below it.
@@ -94,7 +93,7 @@ class LeaseRenewer:
 
     def _say_ended(self, ended: list[int]) -> None:
         if ended:
-            record = self._record
+            record = self.record
             log.info(
                 "Call %s (%s) was stopped: %d programs of it are ended", record.id, record.tool, len(ended)
             )
@@ -111,7 +110,7 @@ class LeaseRenewer:
 
     def _look(self, call: Call, now: float) -> None:
         """Renew the lease when it is time; look for a cancel more often, for broadcasts may be lost (R25)."""
-        record = self._record
+        record = self.record
         try:
             self._note_waiting()
             if now - self._renewed_at >= RENEW_SECONDS or self._has_news(call, now):
@@ -131,7 +130,7 @@ class LeaseRenewer:
     def _note_waiting(self) -> None:
         waits = self._place is not None and self._place.waits
         if waits != self._noted_waiting:
-            records.note_waiting(self._record.id, self._record.attempt, waiting=waits)
+            records.note_waiting(self.record.id, self.record.attempt, waiting=waits)
             self._noted_waiting = waits
 
     def _has_news(self, call: Call, now: float) -> bool:
@@ -140,7 +139,7 @@ class LeaseRenewer:
         return is_new and now - self._looked_at >= LOOK_SECONDS
 
     def _renew(self, call: Call) -> Renewal:
-        record, progress = self._record, call.last_progress
+        record, progress = self.record, call.last_progress
         is_news = self._on_news is not None and progress is not self._noted
         renewal = records.renew(record.id, record.attempt, progress, is_news=is_news)
         if is_news and self._on_news is not None:
@@ -151,7 +150,7 @@ class LeaseRenewer:
     def _act(self, call: Call, renewal: Renewal) -> None:
         if not renewal.held and not call.outcome:
             # Another attempt took over while this process was frozen: nothing it says counts any more (R5).
-            log.warning("Attempt %d of call %s lost its lease", self._record.attempt, self._record.id)
+            log.warning("Attempt %d of call %s lost its lease", self.record.attempt, self.record.id)
             self._lost = True
             self._stop(call, "the attempt lost its lease")
         elif renewal.cancel_reason and not call.stopped:
@@ -166,15 +165,15 @@ class LeaseRenewer:
     def _end(self, why: str) -> None:
         """The last resort: this process ends itself, so no neighbour can be hit by mistake (R8, M12)."""
         if not self._may_exit:
-            log.error("Call %s (%s) %s and goes on in its thread", self._record.id, self._record.tool, why)
+            log.error("Call %s (%s) %s and goes on in its thread", self.record.id, self.record.tool, why)
             self._gave_up = True
             return
         told = self._told_to_stop or (self.call is not None and self.call.stopped_by == "cancel")
         if told and not self._lost:
             words = "was cancelled: its process is ended, because its code does not stop by itself"
-            log.info("Call %s (%s) %s", self._record.id, self._record.tool, words)
+            log.info("Call %s (%s) %s", self.record.id, self.record.tool, words)
         else:
-            log.error("Call %s (%s) %s: its process ends itself", self._record.id, self._record.tool, why)
+            log.error("Call %s (%s) %s: its process ends itself", self.record.id, self.record.tool, why)
         # Before this process ends: afterwards they would have no parent.
         self._say_ended(end_descendants({}))
         os._exit(EXIT_STATUS)

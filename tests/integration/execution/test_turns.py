@@ -1,0 +1,182 @@
+"""One job begins several short calls, in their order, and leaves as many turns as calls that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from celery import Celery, current_app
+from django.db import close_old_connections
+
+from mcp_app import conf
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.execution.background.celery import TASK, application, hand_on_new, take_jobs, waiting
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.execution.worker import worker
+from mcp_app.execution.worker.worker import Worker
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import State
+from mcp_app.sessions.session import stored_fields
+
+FIELDS = stored_fields(
+    version="2025-11-25", principal_key=LOOPBACK.key, client_info={}, capabilities={}, announced=0
+) | {"initialized": "1"}
+OURS = "mcp_app.execution.background.broker:Transport"
+
+
+@pytest.fixture(params=["ours", "kombu's"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def broker(clean_redis: str, transport: str) -> Iterator[Celery]:
+    """The Redis of the tests as the current application's broker."""
+    before = current_app._get_current_object()
+    app = Celery("turns", broker=clean_redis)
+    if transport == "ours":
+        app.conf.broker_transport = OURS
+    app.set_current()
+    application.cache_clear()
+    yield app
+    before.set_current()
+    before.set_default()
+    application.cache_clear()
+    app.close()
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine of a test may be slow."""
+    monkeypatch.setattr(worker, "TURN_SECONDS", 600.0)
+
+
+@pytest.fixture
+def working(clean_redis: str) -> Iterator[Worker]:
+    """A worker's child, in this process."""
+    made = Worker(replace(conf.get(), redis_url=clean_redis), may_exit=False)
+    yield made
+    made.close()
+    close_old_connections()
+
+
+def queued(**changed: Any) -> CallRecord:
+    """A call whose job waits."""
+    values: dict[str, Any] = {
+        "session_id": uuid4().hex,
+        "request_id": 1,
+        "principal": LOOPBACK.key,
+        "user_id": None,
+        "api_key_id": None,
+        "tool": "work",
+        "arguments": {},
+        "meta": {},
+        "session_fields": FIELDS,
+        "stream": f"call-{uuid4().hex}"[:40],
+        "timeout": 60,
+    }
+    call, _ = records.accept(NewCall(**values | changed))
+    hand_on_new(call)
+    return call
+
+
+def states(calls: list[CallRecord]) -> list[str]:
+    return [Call.objects.get(pk=call.id).state for call in calls]
+
+
+def taken_by_celery(app: Celery) -> UUID:
+    """The call that is named by the next job, as a worker's main process takes it."""
+    with app.connection_for_read() as connection, connection.channel() as channel:
+        message = channel.basic_get("celery", no_ack=True)
+        return UUID(message.payload[0][0])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_a_job_begins_the_short_calls_that_wait_and_takes_their_jobs(
+    broker: Celery, working: Worker, patient: None
+) -> None:
+    calls = [queued() for _ in range(5)]
+    assert working.run(taken_by_celery(broker)) == "tool_error"
+    assert states(calls) == [State.COMPLETED] * 5
+    assert waiting("celery") == 0
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("transport", ["kombu's"], indirect=True)
+def test_jobs_that_a_broker_cannot_look_for_find_nothing_to_do(
+    broker: Celery, working: Worker, patient: None
+) -> None:
+    calls = [queued() for _ in range(3)]
+    assert working.run(taken_by_celery(broker)) == "tool_error"
+    assert states(calls) == [State.COMPLETED] * 3
+    assert waiting("celery") == 2
+    assert [working.run(taken_by_celery(broker)) for _ in range(2)] == ["", ""]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_a_job_whose_call_was_long_begins_no_other(
+    broker: Celery, working: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "TURN_SECONDS", 0.0)
+    calls = [queued() for _ in range(2)]
+    working.run(taken_by_celery(broker))
+    assert states(calls) == [State.COMPLETED, State.ACCEPTED]
+    assert waiting("celery") == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_calls_of_another_queue_and_their_jobs_are_left_to_their_workers(
+    broker: Celery, working: Worker, patient: None
+) -> None:
+    calls = [queued(), queued(queue="slow")]
+    working.run(taken_by_celery(broker))
+    assert states(calls) == [State.COMPLETED, State.ACCEPTED]
+    assert (waiting("celery"), waiting("slow")) == (0, 1)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_jobs_are_taken_up_to_the_first_of_another_task_and_of_their_priority_only(broker: Celery) -> None:
+    first, second = queued(), queued()
+    # It says what another says, and still is another's job.
+    broker.send_task("shop.tasks.restock", args=[f'"task": "{TASK}"'], queue="celery", priority=9)
+    third, high = queued(), queued(priority=9)
+    take_jobs([first, second, third])
+    assert waiting("celery") == 3
+    take_jobs([high])
+    assert waiting("celery") == 2
+    with broker.connection_for_read() as connection, connection.channel() as channel:
+        tasks = [channel.basic_get("celery", no_ack=True).headers["task"] for _ in range(2)]
+    assert tasks == ["shop.tasks.restock", TASK]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_jobs_are_found_where_a_project_has_the_broker_prefix_its_keys(broker: Celery) -> None:
+    broker.conf.broker_transport_options = {"global_keyprefix": "shop-"}
+    take_jobs([queued(), queued()][:1])
+    assert waiting("celery") == 1
+
+
+@pytest.mark.django_db
+def test_jobs_of_a_broker_that_is_away_are_not_waited_for() -> None:
+    before = current_app._get_current_object()
+    app = Celery("away", broker="redis://127.0.0.1:1/0")
+    app.conf.broker_transport = OURS
+    app.conf.broker_transport_options = {"max_retries": 1, "interval_start": 0.1}
+    app.set_current()
+    application.cache_clear()
+    try:
+        take_jobs([queued()])
+    finally:
+        before.set_current()
+        before.set_default()
+        application.cache_clear()
+        app.close()
