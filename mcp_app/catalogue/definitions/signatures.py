@@ -1,4 +1,4 @@
-"""Reads a function's signature: its parameters with their hints and descriptions, and whether it takes a context."""
+"""Reads the signature of a function: its parameters with their hints and descriptions, and its context."""
 
 from __future__ import annotations
 
