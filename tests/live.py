@@ -110,7 +110,7 @@ def _manage(root: Path, environment: dict[str, str], *arguments: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     if done.returncode:
         output = f"{done.stdout[-1000:]}\n{done.stderr[-3000:]}"

@@ -26,7 +26,7 @@ print(sorted(unwanted & {name.partition(".")[0] for name in sys.modules}))
 @pytest.mark.process
 def test_every_import_goes_to_a_lower_layer_and_every_library_has_one_home() -> None:
     program = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -46,6 +46,6 @@ def test_no_modules_import_each_other_in_a_circle_hints_included() -> None:
 @pytest.mark.process
 def test_the_protocol_package_loads_without_any_framework() -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-I", "-c", BARE, str(ROOT)], capture_output=True, text=True, timeout=300
     )
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

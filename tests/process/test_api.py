@@ -52,7 +52,7 @@ def test_every_line_of_the_page_works_from_top_to_bottom(live: LiveServer, tmp_p
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]

@@ -95,7 +95,7 @@ def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_
     )
     shell = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", check],
-        cwd=ROOT, env=installation.environment, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env=installation.environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert shell.stdout.strip() == "accepted", shell.stderr
 
@@ -184,7 +184,7 @@ def refused(environment: dict[str, str]) -> tuple[int, str]:
     """Exit code and output of a start that must not succeed."""
     done = subprocess.run(
         [sys.executable, "manage.py", "up"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     return done.returncode, (done.stdout + done.stderr).strip()
 
@@ -232,7 +232,7 @@ def test_an_old_python_is_told_what_is_needed() -> None:
         "import runpy, sys; sys.version_info = (3, 9, 2); sys.argv = ['manage.py', 'up']; "
         "runpy.run_path('manage.py', run_name='__main__')"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode != 0
     assert done.stderr.strip().startswith("Python 3.11 or newer is needed, this is 3.9.2")
 

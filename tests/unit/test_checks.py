@@ -229,7 +229,7 @@ ELSEWHERE = "thread = threading.Thread(target=make); thread.start(); thread.join
 )
 def test_a_project_whose_workers_could_not_run_a_call_is_told(celery: str, reported: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROJECT, celery], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", PROJECT, celery], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == reported

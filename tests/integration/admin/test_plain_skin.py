@@ -26,7 +26,7 @@ def test_every_admin_test_holds_without_unfold() -> None:
     command += ["-k", "not wrong_passwords and not guessing"]
     command += [f"--ignore={__file__}", "--ds=tests.integration.admin.plain_settings"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1500, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     assert " passed" in done.stdout

@@ -41,7 +41,7 @@ def _handed_on(priority: int) -> UUID:
         meta={},
         session_fields={},
         stream="call-1",
-        timeout=60,
+        timeout=300,
         priority=priority,
     )
     call, _ = records.accept(new)

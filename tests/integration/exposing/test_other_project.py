@@ -24,7 +24,7 @@ def test_a_project_with_a_user_model_of_its_own_offers_its_viewset_and_its_model
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ran.returncode == 0, ran.stderr
     lamp = {"id": 1, "product": "Lamp", "year": 2026}

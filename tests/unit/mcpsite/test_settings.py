@@ -26,7 +26,7 @@ def manage(tmp_path: Path, settings: dict[str, str], *arguments: str) -> subproc
         env={"PATH": os.environ["PATH"], "DATA_DIR": str(tmp_path), **settings},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -180,7 +180,7 @@ def started(code: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     return done.stdout + done.stderr
 
