@@ -17,8 +17,9 @@ from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
 from mcp_app.admin.widgets import ScopesField
+from mcp_app.auth.services import login_name
 from mcp_app.auth.site import company_login_lacks, origin, resource, second_factor_lacks
-from mcp_app.oauth.connections import disable, enable, end
+from mcp_app.oauth.connections import disable, enable, end, end_each
 from mcp_app.oauth.machines.assertions import METHOD
 from mcp_app.oauth.machines.entering import PERMISSION, WITH_SECRET, Machine, enter_machine
 from mcp_app.oauth.models import Client, Connection
@@ -258,7 +259,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
 
     list_display = ("shown_client", "person", "scope", "created", "last_used", "state")
     list_display_links = ("shown_client",)
-    search_fields = ("client__name", "client__client_id", "user__username")
+    search_fields = ("client__name", "client__client_id", login_name("user"))
     search_help_text = "Client or user."
     list_select_related = ("client", "user")
     actions = ("end_connections",)
@@ -287,8 +288,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
     def end_connections(self, request: HttpRequest, queryset: QuerySet[Connection]) -> None:
         """End each chosen connection."""
         live = [connection for connection in queryset.select_related("user", "client") if connection.live]
-        for connection in live:
-            end(connection, "ended by an operator", actor=request.user)
+        end_each(live, "ended by an operator", actor=request.user)
         self.message_user(request, f"Connections ended: {len(live)}.", messages.SUCCESS)
 
     @object_button("end", "end")
@@ -309,7 +309,7 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
         return {"revoking": button if self.has_end_permission(request) else None}
 
     shown_client = text_column("client", "client", ordering="client__name")
-    person = text_column("user", "user", ordering="user__username")
+    person = text_column("user", "user", ordering=login_name("user"))
     created = time_column("connected", "created_at")
     last_used = time_column("last used", "last_used_at")
     ends = time_column("ends", "ends_at", sortable=False)

@@ -119,24 +119,29 @@ class Authenticator:
         return found.principal
 
     def forget(self, what: Mapping[str, Any] | None = None) -> None:
-        """Look credentials up again that changed: one key or connection, or every one of a user.
+        """Look credentials up again that changed: one key, some connections, or every one of a user.
 
-        ``what`` is the broadcast: ``{"api_key": id}``, ``{"connection": id}`` or ``{"user": id}``. Without
-        it, or with one that this version does not know, all are looked up again.
+        ``what`` is the broadcast: ``{"api_key": id}``, ``{"connections": ids}``, ``{"connection": id}`` or
+        ``{"user": id}``. Without it, or with one that this version does not know, all are looked up again.
         """
         self._changes += 1
         self._wrong.forget()
         for name, member in _FORGOTTEN_BY.items():
             if what and name in what:
-                changed = what[name]
+                changed = set(what[name]) if name == "connections" else {what[name]}
                 for key, known in list(self._known.items()):
-                    if getattr(known.principal, member) == changed:
+                    if getattr(known.principal, member) in changed:
                         del self._known[key]
                 return
         self._known = {}
 
 
-_FORGOTTEN_BY = {"api_key": "api_key_id", "connection": "connection_id", "user": "user_id"}
+_FORGOTTEN_BY = {
+    "api_key": "api_key_id",
+    "connections": "connection_id",
+    "connection": "connection_id",
+    "user": "user_id",
+}
 
 
 def _remembered(authorization: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -15,7 +16,9 @@ from mcp_app.auth.principal import Principal, below
 from mcp_app.auth.services import OF_CLIENT, USE_NOTED_SECONDS
 from mcp_app.auth.site import offers_oauth, resource
 from mcp_app.execution.services import cancel_calls_of
+from mcp_app.execution.stored import cancelling
 from mcp_app.models import audit
+from mcp_app.models.audit import audit_each
 from mcp_app.oauth import secrets
 from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connection, RefreshToken
 from mcp_app.oauth.redirects import is_loopback
@@ -28,6 +31,8 @@ CODE_SECONDS: Final = 60
 GRACE_SECONDS: Final = 120
 # Of one person and one client; the oldest ends then.
 MAX_LIVE: Final = 50
+# Nobody else writes to SQLite while so many are ended.
+END_SLICE: Final = 200
 # The reason for an end that stops no calls: they go on for the connection that took the place.
 REPLACED: Final = "connected again"
 
@@ -157,20 +162,45 @@ def end(
     stops_calls: bool = True,
 ) -> None:
     """End a connection, all its tokens and what runs for it; every process forgets them at once (S5)."""
+    end_each([connection], reason, actor=actor, action=action, stops_calls=stops_calls)
+
+
+def end_each(
+    connections: Sequence[Connection],
+    reason: str,
+    *,
+    actor: Any = None,
+    action: str = "oauth.end",
+    stops_calls: bool = True,
+) -> None:
+    """As ``end`` for many, which have users and clients loaded, in few statements."""
     with transaction.atomic():
-        live = Connection.objects.filter(pk=connection.pk, revoked_at=None)
-        if live.update(revoked_at=database_clock.utcnow(), end_reason=reason):
-            note_connection(actor, action, connection, reason=reason)
-            replaced = _replaced_by(connection) if stops_calls else []
-            told = {
-                "connection": connection.pk,
-                "principal": principal_key(connection),
-                "stops": stops_calls,
-                "replaced": replaced,
-            }
-            transaction.on_commit(lambda: announce("credentials", told))
-            if stops_calls:
-                transaction.on_commit(lambda: _cancel_background(connection, replaced, actor))
+        for first in range(0, len(connections), END_SLICE):
+            _end_live(connections[first : first + END_SLICE], reason, actor, action, stops_calls)
+
+
+def _end_live(
+    connections: Sequence[Connection], reason: str, actor: Any, action: str, stops_calls: bool
+) -> None:
+    rows = Connection.objects.filter(pk__in=[each.pk for each in connections], revoked_at=None)
+    # Locked in one order: two that end the same ones would wait for each other.
+    live = set(rows.select_for_update().order_by("pk").values_list("pk", flat=True))
+    ended = [each for each in connections if each.pk in live]
+    if not ended:
+        return
+    rows.update(revoked_at=database_clock.utcnow(), end_reason=reason)
+    details = {str(each.pk): {**_detail(each), "reason": reason} for each in ended}
+    audit_each(actor=actor, action=action, object_kind="connection", details=details)
+    replaced = _replaced_by(ended) if stops_calls else []
+    told = {
+        "connections": [each.pk for each in ended],
+        "principals": [principal_key(each) for each in ended],
+        "stops": stops_calls,
+        "replaced": replaced,
+    }
+    transaction.on_commit(lambda: announce("credentials", told))
+    if stops_calls:
+        transaction.on_commit(lambda: _cancel_background(ended, replaced, actor))
 
 
 def stopped(numbers: frozenset[int]) -> frozenset[int]:
@@ -185,29 +215,29 @@ def stopped(numbers: frozenset[int]) -> frozenset[int]:
     return numbers - {row.pk for row in rows if row.user.is_active}
 
 
-def _replaced_by(connection: Connection) -> list[int]:
-    """The connections whose place this one took, and whose calls are its own since; the newest of them."""
-    alike = Connection.objects.filter(
-        user_id=connection.user_id,
-        client_id=connection.client_id,
-        resource=connection.resource,
-        redirect_uri=connection.redirect_uri,
-        end_reason=REPLACED,
-        pk__lt=connection.pk,
+def _replaced_by(ended: Sequence[Connection]) -> list[int]:
+    """The connections whose place these took, and whose calls are theirs since; the newest of them."""
+    place = ("user_id", "client_id", "resource", "redirect_uri")
+    successor = Connection.objects.filter(
+        pk__in=[each.pk for each in ended], pk__gt=OuterRef("pk"), **{name: OuterRef(name) for name in place}
     )
-    return list(alike.order_by("-pk").values_list("pk", flat=True)[:MAX_LIVE])
+    of_these = Connection.objects.filter(
+        user_id__in={each.user_id for each in ended}, client_id__in={each.client_id for each in ended}
+    )
+    replaced = of_these.filter(Exists(successor), end_reason=REPLACED).order_by("-pk")
+    return list(replaced.values_list("pk", flat=True)[: MAX_LIVE * len(ended)])
 
 
-def _cancel_background(connection: Connection, replaced: list[int], actor: Any) -> None:
-    """Stop the calls that came by a connection; by the last one of a person and client, all of theirs."""
-    of_both = Connection.objects.filter(user_id=connection.user_id, client_id=connection.client_id)
-    is_last = not of_both.filter(revoked_at=None, ends_at__gt=database_clock.utcnow()).exists()
-    cancel_calls_of(
-        principal_key(connection),
-        actor=actor,
-        reason="the connection ended",
-        connections=None if is_last else [connection.pk, *replaced],
-    )
+def _cancel_background(ended: Sequence[Connection], replaced: list[int], actor: Any) -> None:
+    """Stop the calls that came by connections; by the last one of a person and client, all of theirs."""
+    numbers = [*(each.pk for each in ended), *replaced]
+    of_whom = {principal_key(each): each for each in ended}
+    for principal in cancelling.with_open_calls(of_whom):
+        one = of_whom[principal]
+        of_both = Connection.objects.filter(user_id=one.user_id, client_id=one.client_id, revoked_at=None)
+        is_last = not of_both.filter(ends_at__gt=database_clock.utcnow()).exists()
+        which = None if is_last else numbers
+        cancel_calls_of(principal, actor=actor, reason="the connection ended", connections=which)
 
 
 def end_by_token(token: str, client: Client) -> None:
@@ -223,8 +253,8 @@ def disable(client: Client, *, actor: Any) -> None:
     with transaction.atomic():
         Client.objects.filter(pk=client.pk).update(disabled_at=database_clock.utcnow())
         note_client(actor, "oauth.client_disable", client)
-        for connection in Connection.objects.filter(client=client, revoked_at=None).select_related("user"):
-            end(connection, "client switched off", actor=actor)
+        rows = Connection.objects.filter(client=client, revoked_at=None).order_by("pk")
+        end_each(list(rows.select_related("user", "client")), "client switched off", actor=actor)
 
 
 def enable(client: Client, *, actor: Any) -> None:
@@ -281,13 +311,16 @@ def note_connection(actor: Any, action: str, connection: Connection, **more: Any
         action=action,
         object_kind="connection",
         object_key=str(connection.pk),
-        detail={
-            "user": str(connection.user),
-            "client": str(connection.client),
-            "scope": connection.scope,
-            **more,
-        },
+        detail={**_detail(connection), **more},
     )
+
+
+def _detail(connection: Connection) -> dict[str, str]:
+    return {
+        "user": str(connection.user),
+        "client": str(connection.client),
+        "scope": connection.scope,
+    }
 
 
 def note_client(actor: Any, action: str, client: Client, **more: Any) -> None:

@@ -118,9 +118,11 @@ class Connections:
 
     def recheck(self, changed: Mapping[str, Any]) -> None:
         """A credential changed, as broadcast: connections that use it are authenticated again at once."""
-        key, of_key = changed.get("principal"), f"/key:{changed.get('api_key')}"
+        keys = {changed.get("principal"), *changed.get("principals", ())}
+        of_key, of_user = f"/key:{changed.get('api_key')}", f"user:{changed.get('user')}/"
         for connection in self._all():
-            if connection.principal_key == key or connection.principal_key.endswith(of_key):
+            key = connection.principal_key
+            if key in keys or key.endswith(of_key) or key.startswith(of_user):
                 connection.stale = True
                 connection.wake()
 

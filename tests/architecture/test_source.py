@@ -109,6 +109,16 @@ def test_nothing_is_evaluated_unpickled_or_given_to_a_shell(path: Path) -> None:
     assert found == []
 
 
+def test_no_query_names_the_username_which_a_projects_own_users_may_lack() -> None:
+    named = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "__username" in node.value
+    ]
+    assert named == []
+
+
 def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> None:
     boundaries = {
         "mcp_app/dispatcher.py",

@@ -163,9 +163,11 @@ class Calls:
             self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
 
     def on_credentials(self, payload: dict[str, Any]) -> None:
-        """A connection ended: what runs for its tokens ends, whoever waits for the answer (AUTH-18)."""
+        """Connections ended: what runs for their tokens ends, whoever waits for the answer (AUTH-18)."""
         if payload.get("stops"):
-            self.end_connections({payload.get("connection"), *payload.get("replaced", ())})
+            named = (*payload.get("connections", ()), *payload.get("replaced", ()))
+            # A process of the version before names one.
+            self.end_connections({payload.get("connection"), *named})
 
     def connections(self) -> frozenset[int]:
         """The OAuth connections that calls run for in this process."""

@@ -23,6 +23,12 @@ def open_ids_of(principal: str, connections: Collection[int] | None = None) -> l
     return list(found.values_list("pk", flat=True))
 
 
+def with_open_calls(principals: Collection[str]) -> list[str]:
+    """Which of these principals have calls that are not over."""
+    found = Call.objects.filter(OPEN, principal__in=principals).order_by("principal")
+    return list(found.values_list("principal", flat=True).distinct())
+
+
 def cancel_all(
     call_ids: Sequence[UUID], reason: str, answer_to: Callable[[CallRecord], bytes]
 ) -> tuple[list[CallRecord], list[CallRecord]]:

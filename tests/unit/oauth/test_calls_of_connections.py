@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from mcp_app.execution.stored import records
-from mcp_app.models import Call
+from mcp_app.models import AuditEvent, Call
 from mcp_app.oauth import connections
 from mcp_app.oauth.connections import find_principal
-from mcp_app.oauth.models import Connection
+from mcp_app.oauth.models import Client, Connection
 from mcp_app.oauth.registration import enter, kept
 from mcp_app.protocol.call_state import State
 from tests.unit.execution.attempts import new_call
-from tests.unit.oauth.flow import Program
+from tests.unit.oauth.flow import CALLBACK, RESOURCE, Program
 
 pytestmark = [
     pytest.mark.postgres,
@@ -30,8 +35,8 @@ def connected_with_a_call(program: Program, number: int) -> tuple[Connection, Ca
     assert principal is not None
     said: dict[str, Any] = {"principal": principal.key, "connection_id": principal.connection_id}
     call, _ = records.accept(new_call(request_id=number, stream=f"call-{number}", **said))
-    connection = Connection.objects.select_related("user", "client").get(pk=principal.connection_id)
-    return connection, Call.objects.get(pk=call.id)
+    row = Connection.objects.select_related("user", "client").get(pk=principal.connection_id)
+    return row, Call.objects.get(pk=call.id)
 
 
 def state(call: Call) -> str:
@@ -67,9 +72,9 @@ def test_calls_go_on_when_their_client_connects_again_and_end_with_what_took_the
 
 
 def test_the_last_connection_of_a_client_takes_along_what_an_earlier_version_stored(program: Program) -> None:
-    connection, call = connected_with_a_call(program, 1)
+    row, call = connected_with_a_call(program, 1)
     Call.objects.update(connection_id=None)
-    connections.end(connection, "test")
+    connections.end(row, "test")
     assert state(call) == State.CANCELLED
 
 
@@ -88,6 +93,28 @@ def test_which_connections_are_over_can_be_asked(browser: Any, person: Any) -> N
     person.save()
     connections.end(live, "test")
     assert connections.stopped(asked) == asked
+
+
+def test_the_number_of_statements_does_not_grow_with_the_people_of_a_client(program: Program) -> None:
+    client, counts = Client.objects.get(client_id=program.client_id), []
+    for many in (2, 40):
+        for number in range(many):
+            user = get_user_model().objects.create_user(f"person {number} of {many}")
+            Connection.objects.create(
+                user=user,
+                client=client,
+                resource=RESOURCE,
+                scope="mcp",
+                redirect_uri=CALLBACK,
+                ends_at=timezone.now() + timedelta(days=1),
+            )
+        with CaptureQueriesContext(connection) as asked:
+            connections.disable(client, actor=None)
+        counts.append(len(asked))
+        assert not Connection.objects.filter(revoked_at=None).exists()
+        assert AuditEvent.objects.filter(action="oauth.end").count() == many + (2 if many > 2 else 0)
+    assert counts[0] == counts[1] < 20
+    assert connections.END_SLICE > 40
 
 
 def test_of_very_many_connections_the_oldest_ends(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,9 +157,13 @@ class TestTokens:
         assert authenticator.known(headers[1], local=False) is None
         with pytest.raises(Unauthorized):
             await authenticator.authenticate(headers[1], local=False)
-        user = connection.user_id
-        authenticator.forget({"user": user})
-        assert authenticator.known(headers[0], local=False) is None
+        first = await Connection.objects.aearliest("pk")
+        for told in ({"user": connection.user_id}, {"connections": [connection.pk, first.pk]}):
+            await authenticator.authenticate(headers[0], local=False)
+            authenticator.forget({"connections": [connection.pk + 1]})
+            assert authenticator.known(headers[0], local=False) is not None
+            authenticator.forget(told)
+            assert authenticator.known(headers[0], local=False) is None
 
     @staticmethod
     def _connected(program: Program, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -126,3 +127,24 @@ def test_a_connection_may_close_while_others_are_woken(connections: Connections)
     connections.stop_session("s")
     connections.remove(first)
     assert connections._by_session == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "woken"),
+    [
+        ({"api_key": 3}, [1, 0, 0, 0]),
+        ({"principal": "user:7/client:3"}, [0, 1, 0, 0]),
+        ({"connections": [1, 2], "principals": ["user:7/client:3", "user:70/client:3"]}, [0, 1, 1, 0]),
+        ({"user": 7}, [1, 1, 0, 0]),
+        ({"user": "7"}, [1, 1, 0, 0]),
+        ({}, [0, 0, 0, 0]),
+    ],
+)
+def test_streams_of_changed_credentials_look_again_at_once(
+    connections: Connections, told: dict[str, Any], woken: list[int]
+) -> None:
+    keys = ("user:7/key:3", "user:7/client:3", "user:70/client:3", "loopback")
+    opened = [Opened(connections, f"s{number}", key) for number, key in enumerate(keys)]
+    connections.recheck(told)
+    assert [each.woken for each in opened] == woken
+    assert [each.connection.stale for each in opened] == [bool(number) for number in woken]
