@@ -7,13 +7,14 @@ Kombu makes a client for each command, which takes longer than the command: here
 Redis once for each job that begins and once for each that is over: here, that one is over is said with the
 next that begins, or when there is none.
 
-A worker that begins several calls for one job takes the jobs of the others out of their queue.
+A worker that begins several calls for one job removes the jobs of the others from their queue.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty
 from typing import Any, Final
@@ -24,16 +25,25 @@ from kombu.transport import redis, virtual
 ResponseError: Final[type[Exception]] = redis.redis.exceptions.ResponseError  # type: ignore[attr-defined]
 
 
-# Jobs of one task that are next in a queue, up to the first of another task.
-_TAKE = """
-for taken = 0, ARGV[2] - 1 do
-    local message = redis.call('LINDEX', KEYS[1], -1)
-    local readable, job = pcall(function() return cjson.decode(message) end)
-    if not readable or job.headers.task ~= ARGV[1] then return taken end
-    redis.call('RPOP', KEYS[1])
+# Removes jobs by their ids, looking at the first ARGV[1] that would leave the queue next.
+_REMOVE = """
+local wanted, left, removed, at = {}, #ARGV - 1, 0, -1
+for each = 2, #ARGV do wanted[ARGV[each]] = true end
+for look = 1, ARGV[1] do
+    local message = left > 0 and redis.call('LINDEX', KEYS[1], at)
+    if not message then break end
+    local readable, job = pcall(cjson.decode, message)
+    if readable and wanted[job.headers.id] then
+        redis.call('LREM', KEYS[1], -1, message)
+        left, removed = left - 1, removed + 1
+    else
+        at = at - 1
+    end
 end
-return tonumber(ARGV[2])
+return removed
 """
+# Jobs that may stand before those that are looked for.
+OTHERS = 50
 
 
 class QoS(redis.QoS):
@@ -89,11 +99,11 @@ class Channel(redis.Channel):
             self._acknowledge()
         super().close()  # type: ignore[no-untyped-call]
 
-    def take(self, queue: str, priority: int, task: str, count: int) -> int:
-        """Remove up to ``count`` jobs that are next in a queue; returns how many of them were of the task."""
+    def remove(self, queue: str, priority: int, ids: Sequence[str]) -> int:
+        """Remove the jobs of these ids from the next ones of a queue; returns how many were there."""
         key = self.global_keyprefix + self._q_for_pri(queue, priority)  # type: ignore[no-untyped-call]
         with self.conn_or_acquire() as client:
-            return int(client.eval(_TAKE, 1, key, task, count))
+            return int(client.eval(_REMOVE, 1, key, len(ids) + OTHERS, *ids))
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -147,19 +147,22 @@ def hand_on(call: CallRecord, delay: float = 0) -> bool:
     return True
 
 
-def take_jobs(calls: Iterable[CallRecord]) -> None:
-    """Remove a job for each of these calls, which began without one; a job that stays finds nothing to do.
+def remove_jobs(calls: Iterable[CallRecord]) -> None:
+    """Remove the first jobs of these calls, which began by the job of another; what stays finds nothing to do.
 
-    To be asked for afterwards only: who began no call must leave its turn to others. Blocks as ``enqueue``.
+    Only their own, by id. If another child has taken one meanwhile and found nothing, there is none too many,
+    and any other job may be the only turn of a call that was accepted since. Blocks as ``enqueue``.
     """
-    jobs = Counter((call.queue, HIGHEST_PRIORITY - call.priority) for call in calls)
+    jobs: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for call in calls:
+        jobs[call.queue, HIGHEST_PRIORITY - call.priority].append(str(call.id))
     app = application()
     with suppress(OperationalError), app.producer_or_acquire() as producer:
         channel, connection = producer.channel, producer.connection
         if isinstance(channel, Channel):  # Other brokers cannot look into their queues.
             with suppress(*connection.connection_errors, *connection.channel_errors):
-                for (queue, priority), number in jobs.items():
-                    channel.take(queue, priority, TASK, number)
+                for (queue, priority), ids in jobs.items():
+                    channel.remove(queue, priority, ids)
 
 
 def waiting(queue: str) -> int:

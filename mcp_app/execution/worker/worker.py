@@ -27,7 +27,7 @@ from mcp_app.conf import Settings
 from mcp_app.database import query
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
-from mcp_app.execution.background.celery import hand_on, take_jobs
+from mcp_app.execution.background.celery import hand_on, remove_jobs
 from mcp_app.execution.background.published_answers import Published
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running import failpoints
@@ -129,7 +129,7 @@ class Worker:
                 _watch(attempt)
         finally:
             if further:
-                take_jobs(further)
+                remove_jobs(further)
         return outcome
 
     def _claim(self, call_id: UUID | str) -> Attempt | None:

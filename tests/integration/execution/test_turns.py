@@ -13,7 +13,8 @@ from django.db import close_old_connections
 
 from mcp_app import conf
 from mcp_app.auth.principal import LOOPBACK
-from mcp_app.execution.background.celery import TASK, application, hand_on_new, take_jobs, waiting
+from mcp_app.execution.background.broker import OTHERS
+from mcp_app.execution.background.celery import TASK, application, hand_on_new, remove_jobs, waiting
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord, NewCall
 from mcp_app.execution.worker import worker
@@ -143,25 +144,45 @@ def test_calls_of_another_queue_and_their_jobs_are_left_to_their_workers(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("transport", ["ours"], indirect=True)
-def test_jobs_are_taken_up_to_the_first_of_another_task_and_of_their_priority_only(broker: Celery) -> None:
+def test_jobs_of_other_tasks_and_priorities_stay(broker: Celery) -> None:
     first, second = queued(), queued()
     # It says what another says, and still is another's job.
     broker.send_task("shop.tasks.restock", args=[f'"task": "{TASK}"'], queue="celery", priority=9)
     third, high = queued(), queued(priority=9)
-    take_jobs([first, second, third])
-    assert waiting("celery") == 3
-    take_jobs([high])
+    remove_jobs([first, second, third])
     assert waiting("celery") == 2
+    remove_jobs([high])
     with broker.connection_for_read() as connection, connection.channel() as channel:
-        tasks = [channel.basic_get("celery", no_ack=True).headers["task"] for _ in range(2)]
-    assert tasks == ["shop.tasks.restock", TASK]
+        assert channel.basic_get("celery", no_ack=True).headers["task"] == "shop.tasks.restock"
+    assert waiting("celery") == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_the_only_turn_of_a_call_accepted_meanwhile_stays(broker: Celery) -> None:
+    """Another child took the job of the call that began without it, and found nothing to do."""
+    began = queued()
+    assert taken_by_celery(broker) == began.id
+    queued()
+    remove_jobs([began])
+    assert waiting("celery") == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("transport", ["ours"], indirect=True)
+def test_a_job_is_not_looked_for_behind_many_others(broker: Celery) -> None:
+    for _ in range(OTHERS + 1):
+        queued()
+    last = queued()
+    remove_jobs([last])
+    assert waiting("celery") == OTHERS + 2
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_jobs_are_found_where_a_project_has_the_broker_prefix_its_keys(broker: Celery) -> None:
     broker.conf.broker_transport_options = {"global_keyprefix": "shop-"}
-    take_jobs([queued(), queued()][:1])
+    remove_jobs([queued(), queued()][:1])
     assert waiting("celery") == 1
 
 
@@ -174,7 +195,7 @@ def test_jobs_of_a_broker_that_is_away_are_not_waited_for() -> None:
     app.set_current()
     application.cache_clear()
     try:
-        take_jobs([queued()])
+        remove_jobs([queued()])
     finally:
         before.set_current()
         before.set_default()
