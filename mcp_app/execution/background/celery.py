@@ -148,7 +148,7 @@ def hand_on(call: CallRecord, delay: float = 0) -> bool:
 
 
 def remove_jobs(calls: Iterable[CallRecord]) -> None:
-    """Remove the first jobs of these calls, which began by the job of another; what stays finds nothing to do.
+    """Remove the first jobs of these calls, begun by the job of another; what stays finds nothing to do.
 
     Only their own, by id. If another child has taken one meanwhile and found nothing, there is none too many,
     and any other job may be the only turn of a call that was accepted since. Blocks as ``enqueue``.
