@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import httpx2
 import pytest
 
-from tests.integration.oauth.person import NAME, PASSWORD, PEOPLE
+from tests.integration.oauth.person import CALLBACK, NAME, PASSWORD, PEOPLE
 from tests.integration.oauth.test_python_client import metadata
 from tests.live import LiveServer
 from tests.unit.oauth.clients import KNOWN, PUBLISHED
@@ -161,6 +161,29 @@ async def replayed(replay: Replay, row: Row) -> str:
             answer = await metadata(replay.wire, replay.server, tokens["access_token"], process)
             assert answer.status_code == 200, row.name
     return str(known["client_id"])
+
+
+@pytest.mark.requirement("AUTH-31")
+async def test_of_one_code_shown_to_both_processes_at_once_one_is_good_and_then_none(two: LiveServer) -> None:
+    said = {"client_name": "One code", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
+    row = Row("One code", CALLBACK, "mcp", said=said)
+    async with httpx2.AsyncClient(timeout=60) as browser, httpx2.AsyncClient(timeout=60) as wire:
+        replay = Replay(two, browser, wire)
+        known, verifier = await replay.known(row), secrets.token_urlsafe(48)
+        form = {
+            "grant_type": "authorization_code",
+            "code": await replay.code(row, known, verifier),
+            "redirect_uri": row.redirect_uri,
+            "code_verifier": verifier,
+            "client_id": known["client_id"],
+        }
+        answers = await asyncio.gather(
+            *(wire.post(replay.at("/oauth/token"), data=form) for _ in range(6)),
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, *[400] * 5]
+        (token,) = [each.json()["access_token"] for each in answers if each.status_code == 200]
+        for process in (0, 1):
+            assert (await metadata(wire, two, token, process)).status_code == 401
 
 
 @pytest.mark.requirement("AUTH-31", "AUTH-32", "AUTH-36", "AUTH-41", "AUTH-44")

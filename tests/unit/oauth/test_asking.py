@@ -86,13 +86,14 @@ def test_a_client_hears_what_is_wrong_with_the_issuers_name(
     assert (told["error"], told["iss"], told["state"]) == (error, BASE, "as sent")
 
 
-@pytest.mark.requirement("AUTH-39")
+@pytest.mark.requirement("AUTH-34", "AUTH-39")
 def test_nobodys_browser_is_sent_to_an_address_that_a_stranger_registered(browser: Browser) -> None:
     stranger = Program(browser, redirect_uri="https://stranger.example/callback")
     answer = stranger.ask(scope="unknown")
     assert answer.status_code == 400
     assert "invalid_scope" in answer.content.decode()
-    assert sent_back(stranger.decide(stranger.ask(), "deny"))["error"] == "access_denied"
+    told = sent_back(stranger.decide(stranger.ask(), "deny"))
+    assert (told["error"], told["iss"], told["state"]) == ("access_denied", BASE, "as sent")
 
 
 def published(address: str, callback: str) -> None:
@@ -162,6 +163,13 @@ def test_the_page_says_who_asks_for_what_and_where_it_goes(program: Program, ent
     page = entered.ask().content.decode()
     assert "entered by an administrator" in page
     assert "unverified" not in page
+    address = "https://client.example/metadata.json"
+    for callback, warns in ((WEB, False), (CALLBACK, True)):
+        published(address, callback)
+        page = Program(program.browser, address, callback).ask().content.decode()
+        assert "published by client.example" in page
+        assert ("Any program on your machine can pretend to be this one" in page) == warns
+        Client.objects.filter(client_id=address).delete()
 
 
 @pytest.mark.requirement("AUTH-40")

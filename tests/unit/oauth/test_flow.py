@@ -14,7 +14,7 @@ from tests.unit.oauth.flow import ALL, BASE, RESOURCE, Program, sent_back
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.mark.requirement("AUTH-15")
+@pytest.mark.requirement("AUTH-15", "AUTH-25", "AUTH-37")
 def test_a_client_that_registered_itself_gets_tokens_of_the_person(program: Program, person: Any) -> None:
     way_back = sent_back(program.decide(program.ask()))
     assert (way_back["state"], way_back["iss"]) == ("as sent", BASE)

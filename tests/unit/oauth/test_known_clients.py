@@ -12,6 +12,7 @@ from django.test import Client as Browser
 from mcp_app.egress.client import Fetched
 from mcp_app.egress.policy import Policy
 from mcp_app.models import AuditEvent
+from mcp_app.oauth import registration
 from mcp_app.oauth.connections import find_principal
 from mcp_app.oauth.documents import find_or_fetch
 from mcp_app.oauth.models import Client
@@ -192,6 +193,18 @@ def test_a_network_that_registers_too_much_waits(program: Program) -> None:
     assert program.register(client_name="From elsewhere").status_code == 201
 
 
+@pytest.mark.requirement("AUTH-44")
+def test_only_so_many_clients_wait_for_their_first_connection(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registration, "MAX_UNUSED", 3)
+    program.connect()
+    answers = [program.register(client_name=f"Number {number}") for number in range(4)]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 503]
+    assert answers[-1]["Retry-After"]
+
+
+@pytest.mark.requirement("AUTH-28", "AUTH-44")
 def test_registration_can_be_switched_off(program: Program, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "OAUTH_REGISTRATION": False}
     assert program.register().status_code == 403

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from django.test import Client as Browser
 
-from tests.unit.oauth.flow import BASE, HOST
+from tests.unit.oauth.flow import ALL, BASE, HOST
 
 ADDRESSES = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 
-@pytest.mark.requirement("AUTH-27", "AUTH-28", "AUTH-24")
+@pytest.mark.requirement("AUTH-13", "AUTH-24", "AUTH-27", "AUTH-28")
 def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> None:
     found = [Browser(HTTP_HOST=HOST).get(address) for address in ADDRESSES]
     assert {answer.status_code for answer in found} == {200}
@@ -25,6 +25,7 @@ def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> No
     assert told["authorization_response_iss_parameter_supported"] is True
     assert told["response_types_supported"] == ["code"]
     assert told["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
+    assert told["scopes_supported"] == [*ALL.split(), "mcp:admin", "offline_access"]
     for name in ("authorization", "token", "registration", "revocation"):
         assert told[f"{name}_endpoint"].startswith(BASE + "/oauth/")
 
