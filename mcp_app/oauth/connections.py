@@ -24,6 +24,7 @@ from mcp_app.oauth.models import AccessToken, AuthorizationCode, Client, Connect
 from mcp_app.oauth.redirects import is_loopback
 from mcp_app.oauth.secrets import Pair
 from mcp_app.protocol import scopes
+from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.streams.blocking.announce import announce
 
 CODE_SECONDS: Final = 60
@@ -31,6 +32,9 @@ CODE_SECONDS: Final = 60
 GRACE_SECONDS: Final = 120
 # Of one person and one client; the oldest ends then.
 MAX_LIVE: Final = 50
+# Of one connection. Used tokens are remembered for as long as their theft can be noticed: a client that
+# renews in a loop would fill the table.
+REFRESHES_PER_HOUR: Final = 60
 # Nobody else writes to SQLite while so many are ended.
 END_SLICE: Final = 200
 # The reason for an end that stops no calls: they go on for the connection that took the place.
@@ -98,7 +102,7 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
     """The row of a refresh token of ``client``, locked, and the pair it gave when it was used a moment ago.
 
     None when it is not good. Used again after the grace, it was stolen or its successor was: the connection
-    ends.
+    ends. Raises TooManyRequests for a connection that renews all the time.
     """
     rows = RefreshToken.objects.select_for_update(of=("self",)).select_related("connection__user")
     row = rows.filter(digest=secrets.digest(token), connection__client=client).first()
@@ -106,12 +110,20 @@ def find_refresh(token: str, client: Client) -> tuple[RefreshToken, Pair | None]
     if row is None or not row.connection.live or not row.connection.user.is_active or row.expires_at <= now:
         return None
     if row.used_at is None:
+        _check_pace(row.connection, now)
         return row, None
     if now - row.used_at > timedelta(seconds=GRACE_SECONDS):
         end(row.connection, "refresh token reused", action="oauth.refresh_reused")
         return None
     pair = secrets.unseal(row.successor, token)
     return None if pair is None else (row, pair)
+
+
+def _check_pace(connection: Connection, now: datetime) -> None:
+    # Access tokens that end soon are renewed often.
+    most = max(REFRESHES_PER_HOUR, 4 * 3_600 // conf.get().oauth_token_seconds)
+    if connection.refresh_tokens.filter(used_at__gt=now - timedelta(hours=1)).count() >= most:
+        raise TooManyRequests("This connection renews its tokens all the time.", retry_after=60)
 
 
 def refresh(row: RefreshToken, token: str, pair: Pair) -> None:

@@ -19,7 +19,7 @@ from mcp_app.oauth.metadata import for_programs
 from mcp_app.oauth.registration import RegistrationRefused
 from mcp_app.observability import tally
 from mcp_app.observability.counts import OTHER
-from mcp_app.protocol.errors import Unavailable
+from mcp_app.protocol.errors import TooManyRequests, Unavailable
 
 MAX_FORM = 16 * 1024
 FORM = "application/x-www-form-urlencoded"
@@ -81,6 +81,10 @@ def _asked(request: HttpRequest, answered: Any) -> HttpResponse:
         return _away()
     except Unavailable as unavailable:
         return _away(unavailable.message)
+    except TooManyRequests as refused:
+        response = _error("temporarily_unavailable", refused.message, 429)
+        response["Retry-After"] = dict(refused.headers)[b"retry-after"].decode()
+        return response
     except ValueError:  # The library's word for a request it cannot parse.
         return _error("invalid_request", "The request cannot be read.")
     basic = request.META.get("HTTP_AUTHORIZATION", "").lower().startswith("basic ")

@@ -133,6 +133,25 @@ def test_a_repeat_after_the_grace_is_a_theft_and_ends_the_connection(program: Pr
     assert AuditEvent.objects.filter(action="oauth.refresh_reused").count() == 1
 
 
+@pytest.mark.requirement("AUTH-36")
+def test_a_client_that_renews_in_a_loop_fills_no_table(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "REFRESHES_PER_HOUR", 5)
+    newest = first = program.connect()
+    for _ in range(5):
+        newest = program.refresh(newest["refresh_token"]).json()
+    refused = program.refresh(newest["refresh_token"])
+    assert (refused.status_code, refused.json()["error"]) == (429, "temporarily_unavailable")
+    assert refused["Retry-After"] == "60"
+    assert RefreshToken.objects.count() == 6
+    assert find_principal(newest["access_token"]) is not None
+    later(RefreshToken, "used_at", 3_600)
+    assert program.refresh(newest["refresh_token"]).status_code == 200
+    assert program.refresh(first["refresh_token"]).json()["error"] == "invalid_grant"
+    assert AuditEvent.objects.filter(action="oauth.refresh_reused").exists()
+
+
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
