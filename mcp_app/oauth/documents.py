@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import orjson
 from asgiref.sync import async_to_sync
@@ -89,7 +89,8 @@ def check_id(client_id: str) -> str:
         port = parts.port
     except ValueError:
         raise DocumentRefused("The client's id is not a proper address.") from None
-    segments = parts.path.split("/")
+    # Written as %2e they are the same to who resolves them.
+    segments = unquote(parts.path).split("/")
     if (
         parts.scheme != "https"
         or not parts.hostname

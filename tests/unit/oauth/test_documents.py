@@ -99,6 +99,8 @@ def test_a_document_that_is_not_in_order_makes_no_client(changed: dict[str, Any]
         "https://client.example/",
         "https://client.example/a/../b",
         "https://client.example/./b",
+        "https://client.example/a/%2E%2e/b",
+        "https://client.example/a/.%2e/b",
         "https://user@client.example/a",
         "https://client.example/a#part",
         "https://client.example:8443/a",
