@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
 
@@ -33,6 +34,7 @@ from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.execution.worker.worker import Worker
 from mcp_app.notices import delivery
 from mcp_app.sessions import log_writer, retention, rollups
+from mcp_app.sessions.client_requests import NoAnswer
 from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.blocking.presence import Presence
@@ -160,12 +162,9 @@ def send_notice(channel_id: int) -> bool:
     if not child.daemon:
         return delivery.deliver(channel_id)
     # Without a substitute a frozen server would delay calls: rather tell later, when it is due again.
-    if not _waiting.begin(child.index, conf.get().max_waiting_children):
-        return False
-    try:
+    with suppress(NoAnswer), Place(_waiting, child.index, conf.get().max_waiting_children):
         return delivery.deliver(channel_id)
-    finally:
-        _waiting.end(child.index)
+    return False
 
 
 def _hand_on_notice(channel_id: int) -> bool:

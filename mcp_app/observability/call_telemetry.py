@@ -98,7 +98,7 @@ def of_attempt(
     meta: Mapping[str, Any],
 ) -> CallTelemetry:
     """The telemetry of one attempt at a background call, whose ``meta`` was stored with it."""
-    context = read(meta)
+    context = read(meta) if "traceparent" in meta else None
     span = None
     if (making := spans.active()) is not None:
         attributes = {**_attributes(session, principal, request_id), "mcp_app.call.id": call}

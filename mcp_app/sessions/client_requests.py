@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import orjson
@@ -53,10 +54,18 @@ class NoAnswer(Exception):
 class ClientRequests:
     """Asks and waits. The open question is stored, so the answer may come in anywhere."""
 
-    def __init__(self, streams: Streams, log: MessageLog, seconds: float) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        log: MessageLog,
+        seconds: float,
+        place: AbstractContextManager[None] | None = None,
+    ) -> None:
+        """``place`` is held while a question is open; it raises NoAnswer when too many are."""
         self._streams = streams
         self.log = log
         self._seconds = seconds
+        self.place = place or nullcontext()
 
     async def ask(
         self,
@@ -86,7 +95,7 @@ class ClientRequests:
         self.log.single(session.id, session.principal_key, "out", "request", encoded, method, request_id)
         asked.add(request_id)
         try:
-            payload = await self._sent(session, request_id, lambda lost: send(encoded, lost))
+            payload = await self._sent(session, request_id, encoded, send)
         except (asyncio.CancelledError, NoAnswer):
             await asyncio.shield(self._withdraw(session, request_id, send, asked))
             raise
@@ -95,7 +104,11 @@ class ClientRequests:
             raise NoAnswer(f"The client did not answer {method} within {self._seconds:g} seconds.")
         asked.discard(request_id)
         await self._forget(session, request_id)
-        return _result(orjson.loads(payload))
+        answer = orjson.loads(payload)
+        if "error" in answer:
+            raise ClientFailed(answer["error"]["code"], answer["error"]["message"])
+        result: dict[str, Any] = answer["result"]
+        return result
 
     async def _confirmed(self, session: Negotiated) -> None:
         """Wait until the client has sent ``notifications/initialized``: nothing is asked before (LIFE-04).
@@ -133,14 +146,12 @@ class ClientRequests:
             send(withdrawal(request_id))
         await self._forget(session, request_id)
 
-    async def _sent(
-        self, session: Negotiated, request_id: str, send: Callable[[Callable[[str], None]], None]
-    ) -> bytes | None:
+    async def _sent(self, session: Negotiated, request_id: str, encoded: bytes, send: Send) -> bytes | None:
         """Send a question and wait for its answer; raises NoAnswer when it could not be sent."""
         lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         waiting = asyncio.ensure_future(self._streams.requests.wait(session.id, request_id, self._seconds))
         try:
-            send(lambda reason: None if lost.done() else lost.set_result(reason))
+            send(encoded, lambda reason: None if lost.done() else lost.set_result(reason))
             await asyncio.wait((waiting, lost), return_when=asyncio.FIRST_COMPLETED)
             if waiting.done():
                 return waiting.result()
@@ -183,11 +194,3 @@ def _hidden(answer: Any) -> Any:
     if type(answer) is not dict:
         return MARK
     return {**answer, "content": MARK} if "content" in answer else answer
-
-
-def _result(payload: dict[str, Any]) -> dict[str, Any]:
-    error = payload.get("error")
-    if error is not None:
-        raise ClientFailed(error["code"], error["message"])
-    result: dict[str, Any] = payload["result"]
-    return result

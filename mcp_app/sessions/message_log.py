@@ -58,7 +58,6 @@ class MessageLog:
         self._limit = min(settings.message_log_payload_bytes, MAX_PAYLOAD_BYTES)
         self.enabled = settings.message_log
         self._names = settings.redacted_names
-        self._more_names: frozenset[str] = frozenset()
         self._redactor = Redactor(self._names)
         self._pending: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
@@ -162,10 +161,7 @@ class MessageLog:
 
     def keep_secret(self, names: Iterable[str]) -> None:
         """Redact these members too: arguments that a tool's schema marks as secret."""
-        wanted = frozenset(names)
-        if wanted != self._more_names:  # Workers say them before each call, and they seldom change.
-            self._more_names = wanted
-            self._redactor = Redactor((*self._names, *wanted))
+        self._redactor = Redactor((*self._names, *names))
 
     def on_watching(self, payload: dict[str, Any]) -> None:
         """The console has viewers: flush sooner for a while. Without viewers this costs nothing."""

@@ -43,9 +43,7 @@ class Session(Negotiated):
         self.in_flight = {}
         self.announced = 0
         self._learned = ("", "", "")
-        self._learn(fields["version"], fields["client"], fields["capabilities"])
         self.warned_version = False
-        self.checked_at = time.monotonic()
         self.refresh(fields)
 
     def refresh(self, fields: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Self
 
 import orjson
@@ -44,7 +45,6 @@ class Inputs:
     refused: set[str] = field(default_factory=set)
     effects: set[object] = field(default_factory=set)
     _used: set[str] = field(default_factory=set)
-    _numbers: dict[str, int] = field(default_factory=dict)
 
     def remembered(self) -> Wire:
         """What the next round needs of this one, as JSON."""
@@ -75,18 +75,12 @@ class Inputs:
 
         Raises ValueError when a question of this run has that key.
         """
-        key = check_key(given) if given else self._numbered(KINDS[method])
+        numbered = (f"{KINDS[method]}-{number}" for number in count(1))
+        key = check_key(given) if given else next(each for each in numbered if each not in self._used)
         if key in self._used:
             raise ValueError(f"Two questions of one call have the key {key!r}: give each its own.")
         self._used.add(key)
         return key
-
-    def _numbered(self, kind: str) -> str:
-        while True:
-            self._numbers[kind] = self._numbers.get(kind, 0) + 1
-            key = f"{kind}-{self._numbers[kind]}"
-            if key not in self._used:
-                return key
 
     def answer(self, key: str, method: str, params: Wire) -> Wire | None:
         """The client's answer to a question, None without. Consent to one thing is none to another:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeVar, get_origin
 from urllib.parse import unquote
 
@@ -137,16 +137,14 @@ def form(message: str, kind: Any) -> Question[Answer]:
     else:
         asked = Form({"type": "object", "properties": {}} if kind is None else kind)
     params = {"mode": "form", "message": str(message), "requestedSchema": asked.schema}
-    return Question(
-        "elicitation/create", params, ("elicitation_form",), lambda result: _answer(result, asked)
-    )
+    return Question("elicitation/create", params, ("elicitation_form",), partial(_answer, asked))
 
 
 def link(message: str, url: str, elicitation_id: str) -> Question[Answer]:
     """An address to open; raises ValueError for one that must not be."""
     elicitation.check_url(url, allow_http=django_settings.DEBUG)
     params = {"mode": "url", "message": str(message), "url": url, "elicitationId": elicitation_id}
-    return Question("elicitation/create", params, ("elicitation_url",), lambda result: _answer(result, None))
+    return Question("elicitation/create", params, ("elicitation_url",), partial(_answer, None))
 
 
 def sample(messages: Any, max_tokens: int, options: Wire) -> Question[CreateMessageResult]:
@@ -160,7 +158,7 @@ def roots() -> Question[list[Wire]]:
     return Question("roots/list", {}, ("roots",), _roots)
 
 
-def _answer(result: Wire, asked: Form | None) -> Answer:
+def _answer(asked: Form | None, result: Wire) -> Answer:
     action = result.get("action")
     if action not in ("accept", "decline", "cancel"):
         raise ToolError("The client's answer to the elicitation has no valid action.")

@@ -15,7 +15,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.asking import request_state
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.running.call_notes import PROGRESS, note_running, note_sent
+from mcp_app.execution.running.call_notes import PROGRESS, note_answered, note_running, note_sent
 from mcp_app.execution.running.exceptions import Cancelled, Suspended
 from mcp_app.execution.running.json_values import sendable
 from mcp_app.execution.running.reply import Lost, Outlet
@@ -97,9 +97,9 @@ class Call:
         payload: bytes,
         meta: dict[str, Any],
         on_timeout: Callable[[], dict[str, Any]],
-        finished: Callable[[Call, bytes], None],
         telemetry: CallTelemetry,
         inputs: Inputs | None = None,
+        finished: Callable[[Call, float], None] | None = None,
     ) -> None:
         self.request_id = request_id
         self.method = method
@@ -110,10 +110,8 @@ class Call:
         self.settings = settings
         self.progress_token = progress_token
         self.timeout = timeout
-        self.payload = payload
-        self.meta = meta
-        self.on_timeout = on_timeout
-        self.finished = finished
+        self.payload, self.meta = payload, meta
+        self.on_timeout, self.finished = on_timeout, finished
         self.telemetry, self.inputs = telemetry, inputs
         self.task: asyncio.Task[Any] | None = None  # None also for what never waits
         self.outcome = self.stopped_by = ""
@@ -219,7 +217,10 @@ class Call:
             question.cancel()
         self.reply.answer(encoded, outcome)
         self.telemetry.end(outcome, encoded)
-        self.finished(self, encoded)
+        seconds = perf_counter() - self.started
+        note_answered(self, self._requests.log, encoded, seconds)
+        if self.finished is not None:
+            self.finished(self, seconds)
 
     def send(self, method: str, params: dict[str, Any]) -> None:
         """A notification on the call's stream, from any thread; silent after the end (PROG-03)."""
@@ -295,10 +296,11 @@ class Call:
 
         ``params`` are those that its revision knows. Raises Cancelled if this call was cancelled.
         """
-        with self._question():
+        with self._question(), self._requests.place:
             if self._gate is not None:
                 self.flush_progress()
-            params = joined(params, self.telemetry.context)
+            if self.telemetry.context is not None:
+                params = joined(params, self.telemetry.context)
             return await self._requests.ask(self.session, method, params, self._put, self._asked)
 
     async def wait_for_next_round(self) -> Any:

@@ -48,6 +48,8 @@ def note_sent(call: Logged, log: MessageLog, method: str, encoded: bytes) -> Non
 
 def note_answered(call: Logged, log: MessageLog, encoded: bytes, seconds: float) -> None:
     """The call's request with its answer."""
+    if not log.enabled:
+        return
     facts = (call.method, str(call.request_id), call.target)
     session, principal = call.session.record_id, call.principal.key
     log.exchange(session, principal, call.payload, encoded, seconds, call.outcome, facts)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from time import perf_counter
 from typing import Any, Protocol
 
 from mcp_app.auth.principal import Principal
 from mcp_app.conf import Settings
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.running.call import Call, attempt
-from mcp_app.execution.running.call_notes import note_answered
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.first_step import begin, run
 from mcp_app.execution.running.reading import read_for
@@ -22,7 +20,6 @@ from mcp_app.observability.counts import Counts
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import CLIENT_RECORD
-from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.streams.gateway import Streams
 
@@ -56,7 +53,6 @@ class Calls:
         streams: Streams,
         requests: ClientRequests,
         runner: Runner,
-        log: MessageLog,
         counts: Counts,
         settings: Settings,
     ) -> None:
@@ -64,7 +60,6 @@ class Calls:
         self._read = read_for(runner)
         self._streams = streams
         self._requests = requests
-        self._log = log
         self._counts = counts
         self._settings = settings
         self._running: dict[str, int] = {}
@@ -116,9 +111,9 @@ class Calls:
             payload=request.payload,
             meta=meta,
             on_timeout=on_timeout,
-            finished=self._finished,
             telemetry=request.telemetry(target, meta),
             inputs=inputs,
+            finished=self._finished,
         )
         session.in_flight[request.request_id] = call
         request.reply.calls.append(call)
@@ -193,7 +188,7 @@ class Calls:
             await _still_running(running, 1)
         await self.runner.close()
 
-    def _finished(self, call: Call, encoded: bytes) -> None:
+    def _finished(self, call: Call, seconds: float) -> None:
         running = self._running[call.principal.key] - 1
         if running:
             self._running[call.principal.key] = running
@@ -201,11 +196,8 @@ class Calls:
             del self._running[call.principal.key]
         if not call.session.in_flight:
             self._sessions.pop(call.session.id, None)
-        seconds = perf_counter() - call.started
         tool = call.target if call.method == "tools/call" else ""
         self._counts.done(call.method, call.outcome, tool, seconds)
-        if self._log.enabled:
-            note_answered(call, self._log, encoded, seconds)
 
 
 async def _still_running(calls: list[Call], seconds: float) -> bool:

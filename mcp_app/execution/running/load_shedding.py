@@ -17,10 +17,7 @@ BEGINNING = 64
 class Shed:
     """Counts for one event stream."""
 
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
+    count = 0
 
     def note(self, encoded: bytes) -> None:
         """One message more was left out. Progress does not count: the next report says as much."""

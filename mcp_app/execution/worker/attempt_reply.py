@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from django.db import DatabaseError
@@ -64,6 +65,9 @@ class AttemptReply:
         self._message_log = message_log
         self._streams = streams
         self._call = call
+        self._store = partial(
+            streams.log.append, call.session_id, call.stream, fence=call.attempt, owner=call.principal
+        )
         self._published = published
         self._outbox: deque[tuple[str, bytes, Lost | None]] = deque()
         self._shed = Shed()
@@ -101,7 +105,7 @@ class AttemptReply:
         try:
             if self._shed.count:
                 await self._tell_of_shed()
-            await self._store(encoded, kind)
+            await self._store(encoded, kind=kind)
         except StreamFinished:
             self.abandoned = True  # A newer attempt writes this stream, or its session is over.
         except StreamsError:
@@ -113,12 +117,6 @@ class AttemptReply:
         if call.is_core_task and kind == MESSAGE and not self.abandoned:
             # PROG-06: the request that made it has its answer; the session goes on.
             await core_tasks.say(self._streams, call, encoded)
-
-    async def _store(self, encoded: bytes, kind: str = MESSAGE) -> None:
-        call = self._call
-        await self._streams.log.append(
-            call.session_id, call.stream, encoded, kind=kind, fence=call.attempt, owner=call.principal
-        )
 
     async def _tell_of_shed(self) -> None:
         await self._shed.tell(restored(self._call.session_id, self._call.session_fields), self._store)

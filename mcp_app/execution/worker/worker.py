@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import threading
-from asyncio import new_event_loop
+from asyncio import new_event_loop, run_coroutine_threadsafe
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,6 +23,7 @@ from mcp_app import database, database_clock
 from mcp_app.auth.principal import Principal
 from mcp_app.auth.services import principal_of
 from mcp_app.catalogue.serving import current_snapshot as catalogue
+from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.conf import Settings
 from mcp_app.database import query
 from mcp_app.execution.asking.inputs import Inputs
@@ -32,7 +33,6 @@ from mcp_app.execution.background.published_answers import Published
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.running.call import Call, attempt
-from mcp_app.execution.running.call_notes import note_answered
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reading import read_for
 from mcp_app.execution.running.results import error_result
@@ -42,13 +42,14 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
-from mcp_app.execution.worker.waiting_children import Place, WaitingChildren, WorkerRequests
+from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
 from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.progress import check_progress_token
+from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.sessions.negotiated import Negotiated
@@ -92,18 +93,20 @@ class Worker:
         self._streams = Streams.connect(settings.redis_url, settings)
         self._log = MessageLog(self._streams, settings)
         self._place = place or Place(WaitingChildren(), 0, 1)
-        self._requests = WorkerRequests(
+        self._requests = ClientRequests(
             self._streams, self._log, settings.client_request_seconds, self._place
         )
         self._runner = Runner(settings.sync_threads)
         self._published = Published()
+        self._offered: Catalogue = EMPTY
+        self._limits = Limits()
         self._running: dict[tuple[str, str | int], Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts()
         self._metrics = Metrics("worker", self._streams, self._counts, self._log)
         self._metrics.gauges["running_calls"] = lambda: len(self._running)
         threading.Thread(target=self._loop.run_forever, name="mcp-worker-loop", daemon=True).start()
-        self._begin(self._start()).result()
+        run_coroutine_threadsafe(self._start(), self._loop).result()
         with suppress(DatabaseError):
             query(database_clock.read)
 
@@ -162,14 +165,9 @@ class Worker:
         """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
         if not claimed:
             offered = catalogue.refresh_now()
-            # S14: the schema of a tool may have marked more arguments as secret since the last call.
-            self._log.keep_secret(offered.secret_names)
-            limits = Limits(
-                offered.max_running,
-                self._settings.max_running_background_calls_per_principal,
-                self._settings.max_held_questions_per_principal,
-            )
-            record = take(call_id, self.name, limits)
+            if offered is not self._offered:
+                self._serve(offered)
+            record = take(call_id, self.name, self._limits)
             if record is None:
                 return None
             claimed.append((record, monotonic()))
@@ -184,17 +182,25 @@ class Worker:
             place=self._place,
             on_news=partial(self._tell_of_task, record) if record.is_task else None,
         )
-        return renewer, self._begin(self._run(record, principal, renewer))
+        return renewer, run_coroutine_threadsafe(self._run(record, principal, renewer), self._loop)
+
+    def _serve(self, offered: Catalogue) -> None:
+        """Have the calls that are claimed from now on find this catalogue."""
+        # S14: the schema of a tool may mark arguments as secret.
+        self._log.keep_secret(offered.secret_names)
+        self._limits = Limits(
+            offered.max_running,
+            self._settings.max_running_background_calls_per_principal,
+            self._settings.max_held_questions_per_principal,
+        )
+        self._offered = offered
 
     def close(self) -> None:
         """Hand on what is buffered and stop the loop; takes CLOSE_SECONDS at most."""
         with suppress(TimeoutError):
-            self._begin(self._close()).result(CLOSE_SECONDS)
+            run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         database.close()
-
-    def _begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def _start(self) -> None:
         self._streams.hub.subscribe("cancel", self._on_cancel)
@@ -214,10 +220,9 @@ class Worker:
         await self._runner.close()
 
     async def _run(self, record: CallRecord, principal: Principal, renewer: LeaseRenewer) -> str:
-        inputs = _inputs(record)
+        inputs = None if record.inputs is None else _inputs(record, record.inputs)
         reply = AttemptReply(self._streams, record, self._published, inputs, self._log)
-        session = _session(record)
-        call = renewer.call = self._call(record, principal, session, reply, inputs)
+        call = renewer.call = self._call(record, principal, reply, inputs)
         later = self._loop.call_later(LOOK_SECONDS, self._look_later, record, call)
         if record.attempt > 1 or record.approved or record.reminded:
             await fence_off(self._streams, record, record.attempt)
@@ -237,29 +242,25 @@ class Worker:
         return call.outcome
 
     def _call(
-        self,
-        record: CallRecord,
-        principal: Principal,
-        session: Negotiated,
-        reply: AttemptReply,
-        inputs: Inputs | None,
+        self, record: CallRecord, principal: Principal, reply: AttemptReply, inputs: Inputs | None
     ) -> Call:
         token = record.meta.get("progressToken")
         return Call(
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
-            session=session,
+            session=_session(record),
             principal=principal,
             reply=reply,
             requests=self._requests,
             settings=self._settings,
             progress_token=None if token is None else check_progress_token(token),
             timeout=record.timeout,
-            payload=_payload(record),
+            payload=jsonrpc.encode_request(
+                record.request_id, "tools/call", {"name": record.tool, "arguments": record.arguments}
+            ),
             meta=record.meta,
             on_timeout=lambda: _timed_out(record),
-            finished=self._finished,
             telemetry=of_attempt(
                 call=str(record.id),
                 attempt=record.attempt,
@@ -299,7 +300,7 @@ class Worker:
             self._running.pop(key, None)
 
     async def _work(self, record: CallRecord, call: Call, context: Context) -> dict[str, Any]:
-        entry = catalogue.current().tool(record.tool, call.principal.permissions)
+        entry = self._offered.tool(record.tool, call.principal.permissions)
         if entry is None:
             return error_result(f"{record.tool} is no longer offered.")
         arguments = {**record.arguments, **entry.fixed_arguments}
@@ -307,10 +308,6 @@ class Worker:
             # The preset has other fixed arguments now: what would run is not what was approved.
             return error_result(f"{record.tool} was changed after this call was approved: call it again.")
         return await self._runner.run_tool(entry, record.arguments, call, context, approved=record.approved)
-
-    def _finished(self, call: Call, encoded: bytes) -> None:
-        if self._log.enabled:
-            note_answered(call, self._log, encoded, perf_counter() - call.started)
 
     def _tell_of_task(self, record: CallRecord) -> None:
         self._keep(tell_of_task(self._streams, record))
@@ -356,16 +353,8 @@ def _wait_for_a_place(full: TooManyRunning) -> None:
     hand_on(full.call, min(max(PLACE_SECONDS, full.waiting / LOOKS_PER_SECOND), PLACE_SECONDS_MAX))
 
 
-def _payload(record: CallRecord) -> bytes:
-    """The request as it is logged."""
-    params = {"name": record.tool, "arguments": record.arguments}
-    return jsonrpc.encode_request(record.request_id, "tools/call", params)
-
-
-def _inputs(record: CallRecord) -> Inputs | None:
-    if record.inputs is None:
-        return None
-    inputs = Inputs.restored(record.inputs)
+def _inputs(record: CallRecord, stored: dict[str, Any]) -> Inputs:
+    inputs = Inputs.restored(stored)
     inputs.kept = record.is_task
     if record.approved:
         inputs.approve(record.digest)

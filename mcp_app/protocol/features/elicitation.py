@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import date, datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -143,16 +142,13 @@ def check_answer(schema: dict[str, Any], content: dict[str, Any]) -> str | None:
 
     Members that the form does not have are ignored (GEN-02).
     """
-    return next(_problems(schema, content), None)
-
-
-def _problems(schema: dict[str, Any], content: dict[str, Any]) -> Iterator[str]:
     for name in schema.get("required", []):
         if name not in content:
-            yield f"{name!r} is missing."
+            return f"{name!r} is missing."
     for name, member in schema.get("properties", {}).items():
         if name in content and (problem := _problem(member, content[name])):
-            yield f"{name!r} {problem}."
+            return f"{name!r} {problem}."
+    return None
 
 
 def _problem(member: dict[str, Any], value: Any) -> str | None:

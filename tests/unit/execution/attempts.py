@@ -77,6 +77,5 @@ def call_of(record: CallRecord, streams: Streams, reply: AttemptReply) -> Call:
         payload=b"{}",
         meta=record.meta,
         on_timeout=lambda: error_result("too slow"),
-        finished=lambda call, encoded: None,
         telemetry=CallTelemetry(Correlation(record.session_id)),
     )

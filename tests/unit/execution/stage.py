@@ -74,7 +74,7 @@ class Stage:
         self.log = MessageLog(streams, self.settings)
         self.requests = ClientRequests(streams, self.log, self.settings.client_request_seconds)
         self.runner = Runner(self.settings.sync_threads)
-        self.calls = Calls(streams, self.requests, self.runner, self.log, Counts(), self.settings)
+        self.calls = Calls(streams, self.requests, self.runner, Counts(), self.settings)
 
     def start(
         self,

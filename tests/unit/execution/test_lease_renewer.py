@@ -88,9 +88,8 @@ async def test_the_row_says_that_a_call_waits_for_its_client_for_as_long_as_it_d
     async def runs() -> bool:
         return await state() == "running"
 
-    kept.place.begin()
-    await until(waits)
-    kept.place.end()
+    with kept.place:
+        await until(waits)
     await until(runs)
 
 

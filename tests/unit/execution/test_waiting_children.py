@@ -17,9 +17,9 @@ from mcp_app.sessions.client_requests import NoAnswer
 
 
 def _wait_in(children: WaitingChildren, slot: int, ready: Any) -> None:
-    children.begin(slot, 8)
-    ready.set()
-    signal.pause()
+    with Place(children, slot, 8):
+        ready.set()
+        signal.pause()
 
 
 def test_the_main_process_sees_a_waiting_child_and_forgets_it_when_it_is_killed() -> None:
@@ -34,23 +34,22 @@ def test_the_main_process_sees_a_waiting_child_and_forgets_it_when_it_is_killed(
     child.join(30)
     # Its slot is that of a new child now, which does not wait.
     assert children.count({3: os.getpid(), 4: os.getpid()}) == 0
-    assert children.begin(0, 1)
+    place = Place(children, 0, 1)
+    with place:
+        assert place.waits
 
 
 def test_a_question_beyond_the_bound_is_refused_and_one_more_of_a_waiting_call_is_not() -> None:
     children = WaitingChildren()
     first, second = Place(children, 0, 1), Place(children, 1, 1)
-    first.begin()
-    first.begin()
-    with pytest.raises(NoAnswer, match="Try again"):
-        second.begin()
-    assert (first.waits, second.waits) == (True, False)
-    first.end()
-    with pytest.raises(NoAnswer):
-        second.begin()
-    first.end()
-    second.begin()
-    assert (first.waits, second.waits) == (False, True)
+    with first:
+        with first, pytest.raises(NoAnswer, match="Try again"), second:
+            pass
+        assert (first.waits, second.waits) == (True, False)
+        with pytest.raises(NoAnswer), second:
+            pass
+    with second:
+        assert (first.waits, second.waits) == (False, True)
 
 
 class Pool:
@@ -88,11 +87,10 @@ def test_a_worker_has_one_child_more_while_one_waits_and_ends_only_an_idle_one(
         pool=pool, _update_prefetch_count=lambda change: taken.append(taken[-1] + change)
     )
     size = PoolSize(consumer, children)
-    assert children.begin(0, 8)
-    for _ in range(3):
-        size.adjust(all_begun=True)
-    assert (pool.num_processes, pool.maintained, taken) == (3, 1, [2, 3])
-    children.end(0)
+    with Place(children, 0, 8):
+        for _ in range(3):
+            size.adjust(all_begun=True)
+        assert (pool.num_processes, pool.maintained, taken) == (3, 1, [2, 3])
     for all_begun, idle in ((True, 0), (False, 1), (True, 0)):
         pool.idle = idle
         size.adjust(all_begun=all_begun)
