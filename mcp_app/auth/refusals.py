@@ -51,7 +51,10 @@ def check_scopes(
     if principal.scopes is None:
         return
     for each in message if isinstance(message, list) else (message,):
-        if isinstance(each, jsonrpc.Request) and scopes.needed(each.method) not in principal.scopes:
-            refused = insufficient(principal, scopes.needed(each.method), metadata)
+        if not isinstance(each, jsonrpc.Request):
+            continue
+        scope = scopes.needed(each.method, each.params)
+        if scope not in principal.scopes:
+            refused = insufficient(principal, scope, metadata)
             refused.request_id = None if isinstance(message, list) else each.id
             raise refused

@@ -5,8 +5,8 @@ A scope is a ceiling, never a right: a token does what its scopes allow and its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 MCP: Final = "mcp"
 TOOLS: Final = "mcp:tools"
@@ -27,6 +27,7 @@ EVERY: Final = " ".join(ALL)
 # The scopes a client should request first: clients that cannot extend them later work with these.
 BASIC: Final = (MCP, TOOLS, RESOURCES, PROMPTS)
 
+_NOTHING: Final[Mapping[str, Any]] = {}
 _IMPLIED: Final = {ADMIN: ALL, **{scope: (MCP, scope) for scope in (TOOLS, RESOURCES, PROMPTS)}}
 _BY_METHOD: Final = {
     "tools/call": TOOLS,
@@ -42,9 +43,10 @@ _BY_METHOD: Final = {
             "prompts/list",
             "resources/list",
             "resources/templates/list",
+            "logging/setLevel",
+            # And what they name: see below.
             "subscriptions/listen",
             "completion/complete",
-            "logging/setLevel",
         ),
         MCP,
     ),
@@ -56,9 +58,26 @@ def widened(scopes: Iterable[str]) -> frozenset[str]:
     return frozenset(implied for scope in scopes for implied in _IMPLIED.get(scope, (scope,)))
 
 
-def needed(method: str) -> str:
+def needed(method: str, params: Mapping[str, Any] = _NOTHING) -> str:
     """The scope that a request needs; methods of extensions run code of apps, as tools do."""
+    if method == "completion/complete":
+        return _of_completion(params)
+    if method == "subscriptions/listen":
+        return _of_subscription(params)
     return _BY_METHOD.get(method, TOOLS)
+
+
+def _of_completion(params: Mapping[str, Any]) -> str:
+    """Suggested values are data: they need what using the prompt or reading the resource does."""
+    ref = params.get("ref")
+    kind = ref.get("type") if isinstance(ref, dict) else None
+    return {"ref/prompt": PROMPTS, "ref/resource": RESOURCES}.get(kind if isinstance(kind, str) else "", MCP)
+
+
+def _of_subscription(params: Mapping[str, Any]) -> str:
+    """To hear of changes of resources is to subscribe to them, as ``resources/subscribe`` does."""
+    asked = params.get("notifications")
+    return RESOURCES if isinstance(asked, dict) and asked.get("resourceSubscriptions") else MCP
 
 
 def in_order(scopes: Iterable[str]) -> str:

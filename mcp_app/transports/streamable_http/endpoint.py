@@ -136,7 +136,8 @@ class Endpoint:
             message = jsonrpc.parse(body, self._limits)
             if type(message) is not jsonrpc.Request:
                 return None
-            if principal.scopes is not None and needed(message.method) not in principal.scopes:
+            held = principal.scopes
+            if held is not None and needed(message.method, message.params) not in held:
                 return None
             if self._modern.takes(fields, message):
                 return self._modern.quick(fields, message, body, principal, address)

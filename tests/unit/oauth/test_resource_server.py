@@ -15,14 +15,15 @@ from django.utils import timezone
 
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.principal import Principal
-from mcp_app.auth.refusals import insufficient
+from mcp_app.auth.refusals import check_scopes, insufficient
 from mcp_app.auth.site import canonical
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import end, find_principal
 from mcp_app.oauth.models import AccessToken, Client, Connection
 from mcp_app.protocol import scopes
-from mcp_app.protocol.errors import Unauthorized
+from mcp_app.protocol.errors import Forbidden, Unauthorized
 from mcp_app.protocol.messages import methods
+from mcp_app.protocol.messages.jsonrpc import Request
 from tests.unit.mcpsite.test_bodies import Exchanged
 from tests.unit.oauth.flow import BASE, Program
 
@@ -49,6 +50,35 @@ def test_a_broader_scope_satisfies_a_narrower_one(held: str, wanted: str, is_eno
 
 def test_every_method_of_the_protocol_needs_a_scope_that_was_chosen_for_it() -> None:
     assert scopes._BY_METHOD.keys() == methods.REQUESTS
+
+
+@pytest.mark.requirement("AUTH-50")
+@pytest.mark.parametrize(
+    ("method", "params", "scope"),
+    [
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}}, "mcp:prompts"),
+        ("completion/complete", {"ref": {"type": "ref/resource", "uri": "x"}}, "mcp:resources"),
+        ("completion/complete", {"ref": {"type": ["ref/prompt"]}}, "mcp"),
+        ("completion/complete", {"ref": "ref/prompt"}, "mcp"),
+        ("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "mcp"),
+        ("subscriptions/listen", {"notifications": {"resourceSubscriptions": ["a://b"]}}, "mcp:resources"),
+        ("subscriptions/listen", {"notifications": {"resourceSubscriptions": []}}, "mcp"),
+        ("subscriptions/listen", {"notifications": 7}, "mcp"),
+        ("subscriptions/listen", {}, "mcp"),
+        ("tools/call", {"name": "x"}, "mcp:tools"),
+        ("acme/own", {}, "mcp:tools"),
+    ],
+)
+def test_what_a_request_names_decides_where_its_method_does_not(
+    method: str, params: dict[str, Any], scope: str
+) -> None:
+    assert scopes.needed(method, params) == scope
+    held = Principal("k", "n", frozenset(), scopes=frozenset({"mcp"}))
+    if scope == "mcp":
+        check_scopes(held, Request(1, method, params))
+    else:
+        with pytest.raises(Forbidden):
+            check_scopes(held, Request(1, method, params))
 
 
 @pytest.mark.requirement("AUTH-09", "AUTH-35")
