@@ -128,9 +128,11 @@ class Authenticator:
         self._wrong.forget()
         for name, member in _FORGOTTEN_BY.items():
             if what and name in what:
-                changed = set(what[name]) if name == "connections" else {what[name]}
+                named = what[name] if name == "connections" else [what[name]]
+                # Keys of users may be UUIDs, which are text in a broadcast.
+                changed = set(map(str, named))
                 for key, known in list(self._known.items()):
-                    if getattr(known.principal, member) in changed:
+                    if str(getattr(known.principal, member)) in changed:
                         del self._known[key]
                 return
         self._known = {}

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from mcp_app.auth import authentication
+from mcp_app.auth import authentication, tokens
 from mcp_app.auth.authentication import Authenticator
-from mcp_app.auth.principal import LOOPBACK
+from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey
 from mcp_app.protocol.errors import Unauthorized, Unavailable
@@ -154,6 +155,20 @@ async def test_forgetting_has_every_credential_looked_up_again(header: bytes, ke
     authenticator.forget()
     with pytest.raises(Unauthorized):
         await authenticator.authenticate(header, local=False)
+
+
+async def test_a_user_whose_key_is_a_uuid_is_forgotten_by_a_broadcast_which_has_its_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user: Any = uuid4()
+    principal = Principal("user:x/client:1", "ada", frozenset(), user_id=user)
+    monkeypatch.setitem(tokens._KINDS, "uuid_", lambda token: principal)
+    authenticator, header = Authenticator("required"), b"Bearer uuid_token"
+    await authenticator.authenticate(header, local=False)
+    authenticator.forget({"user": str(uuid4())})
+    assert authenticator.known(header, local=False) is principal
+    authenticator.forget({"user": str(user)})
+    assert authenticator.known(header, local=False) is None
 
 
 async def test_a_look_up_that_was_overtaken_by_forgetting_is_not_remembered(header: bytes) -> None:
