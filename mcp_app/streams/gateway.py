@@ -19,6 +19,7 @@ from mcp_app.streams.base import (
     StreamLimits,
     StreamsError,
     StreamsFull,
+    StreamsUnavailable,
     Windows,
 )
 from mcp_app.streams.connections.batch import Batch
@@ -162,6 +163,12 @@ class Streams:
         except StreamsError:
             return False
         return False
+
+    async def push(self, key: str, message: str) -> None:
+        """Put a message in front of a list that others take from; raises StreamsError."""
+        if self._batch is None:
+            raise StreamsUnavailable("There is no Redis.")
+        await self._batch.command("LPUSH", key, message)
 
     def reader(self, session: str, stream: str, epoch: int, after: int) -> Reader:
         """Start reading a stream after an offset; close it when done."""

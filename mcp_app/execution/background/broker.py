@@ -92,6 +92,8 @@ class Channel(redis.Channel):
 
     QoS = QoS
     _kept: Any = None
+    # Set by who wants to know it: the list that the last message went into, and the message.
+    last_put: tuple[str, dict[str, Any]] | None = None
 
     def close(self) -> None:
         """Say which jobs are over, if Redis is there, and close the channel."""
@@ -101,9 +103,17 @@ class Channel(redis.Channel):
 
     def remove(self, queue: str, priority: int, ids: Sequence[str]) -> int:
         """Remove the jobs of these ids from the next ones of a queue; returns how many were there."""
-        key = self.global_keyprefix + self._q_for_pri(queue, priority)  # type: ignore[no-untyped-call]
         with self.conn_or_acquire() as client:
-            return int(client.eval(_REMOVE, 1, key, len(ids) + OTHERS, *ids))
+            return int(client.eval(_REMOVE, 1, self._key(queue, priority), len(ids) + OTHERS, *ids))
+
+    def _put(self, queue: str, message: dict[str, Any], **options: Any) -> None:
+        super()._put(queue, message, **options)  # type: ignore[no-untyped-call]
+        # A queue that expires is renewed with each message.
+        priority = self._get_message_priority(message, reverse=False)  # type: ignore[no-untyped-call]
+        self.last_put = None if queue in self._expires else (self._key(queue, priority), message)
+
+    def _key(self, queue: str, priority: int) -> str:
+        return str(self.global_keyprefix + self._q_for_pri(queue, priority))  # type: ignore[no-untyped-call]
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

@@ -11,12 +11,14 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
-from celery import Celery, _state
+from celery import Celery, _state, signals
 from django.conf import settings as django_settings
 from kombu.exceptions import OperationalError
 
 from mcp_app.execution.background.broker import Channel
+from mcp_app.execution.background.job_message import JobMessage
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 
@@ -99,23 +101,64 @@ def enqueue(call: CallRecord, delay: float = 0, job_id: str | None = None) -> No
 
     Blocks for a millisecond or two, and for seconds when Redis does not answer.
     """
-    name = str(call.id)
+    app, name = application(), str(call.id)
     try:
-        application().send_task(
-            TASK,
-            args=[name],
-            # Else Celery takes time to show what the job's arguments are.
-            argsrepr=name,
-            kwargsrepr="{}",
-            task_id=job_id,
-            queue=call.queue,
-            # On Redis the smallest number leaves the queue first.
-            priority=HIGHEST_PRIORITY - call.priority,
-            countdown=delay or None,
-            retry=False,
-        )
+        with app.producer_or_acquire() as producer:
+            app.send_task(
+                TASK,
+                args=[name],
+                # Else Celery takes time to show what the job's arguments are.
+                argsrepr=name,
+                kwargsrepr="{}",
+                task_id=job_id,
+                queue=call.queue,
+                # On Redis the smallest number leaves the queue first.
+                priority=HIGHEST_PRIORITY - call.priority,
+                countdown=delay or None,
+                retry=False,
+                producer=producer,
+            )
+            if job_id == name:
+                _learn(app, call, producer.channel)
     except OperationalError as error:
         raise BrokerUnavailable(str(error)) from error
+
+
+def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
+    """The list of that Redis, and the message in it, that are the job of a call just accepted.
+
+    None if Celery has to word it: the broker is another, somebody wants to hear of each job, or it is the
+    first job of its queue and priority.
+    """
+    app = application()
+    if not _is_broker(app, redis_url) or _somebody_listens():
+        return None
+    like = _messages(app).get((call.queue, call.priority))
+    return None if like is None else (like.key, like.of(str(call.id)))
+
+
+@lru_cache(maxsize=1)
+def _is_broker(app: Celery, redis_url: str) -> bool:
+    """Whether an application has its jobs in that Redis, and no events of them."""
+    return bool(app.conf.broker_write_url == redis_url and not app.conf.task_send_sent_event)
+
+
+def _somebody_listens() -> bool:
+    sent = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
+    return any(signal.receivers for signal in sent)
+
+
+@lru_cache(maxsize=1)
+def _messages(app: Celery) -> dict[tuple[str, int], JobMessage | None]:
+    """For each queue and priority a job that Celery worded."""
+    return {}
+
+
+def _learn(app: Celery, call: CallRecord, channel: Any) -> None:
+    known, kind = _messages(app), (call.queue, call.priority)
+    if kind not in known and isinstance(channel, Channel):
+        put = channel.last_put
+        known[kind] = None if put is None else JobMessage.like(*put, str(call.id))
 
 
 def hand_on_new(call: CallRecord) -> bool:

@@ -18,6 +18,7 @@ from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
 from mcp_app.execution.background.backlog import Backlog
 from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.background.new_jobs import NewJobs
 from mcp_app.execution.background.task_results import TaskResults
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.stored import (
@@ -54,6 +55,7 @@ class Background:
         self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
+        self._jobs = NewJobs(streams, settings.redis_url or "")
         self.results = TaskResults(streams, message_log)
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
@@ -77,7 +79,9 @@ class Background:
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
         try:
-            call, is_new = await _ask(_accept, new, self._backlog, self._most_waiting)
+            call, is_new = await _ask(
+                _accept, new, self._backlog, self._most_waiting, self._jobs.of(asyncio.get_running_loop())
+            )
         except Unavailable as error:
             log.warning("A call was not accepted: %s", error.__cause__)
             raise
@@ -259,8 +263,10 @@ class Background:
         return ended
 
 
-def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallRecord, bool]:
-    """Store the call and queue its job; returns it and whether it is new."""
+def _accept(
+    new: NewCall, backlog: Backlog, most_waiting: int, hand_on: Callable[[CallRecord], None]
+) -> tuple[CallRecord, bool]:
+    """Store the call and have its job queued; returns it and whether it is new."""
     try:
         backlog.admit(new.principal)
     except TooManyRequests:
@@ -275,7 +281,8 @@ def _accept(new: NewCall, backlog: Backlog, most_waiting: int) -> tuple[CallReco
         call, is_new = pending_approvals.accept(new, most_waiting)
     if is_new:
         failpoints.reach("after-accept")
-        hand_on_new(call)
+        if not call.waits_for_approval:
+            hand_on(call)
     return call, is_new
 
 

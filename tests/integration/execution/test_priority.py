@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import orjson
 import pytest
-from celery import Celery, current_app
+from celery import Celery
 
-from mcp_app.execution.background.celery import application, hand_on
+from mcp_app.execution.background.celery import hand_on
 from mcp_app.execution.stored import records
-from mcp_app.execution.stored.call_record import NewCall
 from mcp_app.models import Call
-
-
-@pytest.fixture
-def broker(clean_redis: str) -> Iterator[Celery]:
-    """The Redis of the tests as the current application's broker."""
-    before = current_app._get_current_object()
-    app = Celery("priorities", broker=clean_redis)
-    app.set_current()
-    application.cache_clear()
-    yield app
-    before.set_current()
-    before.set_default()
-    application.cache_clear()
-    app.close()
+from tests.integration.execution.broker import new
 
 
 def _handed_on(priority: int) -> UUID:
-    new = NewCall(
-        session_id=uuid4().hex,
-        request_id=1,
-        principal="loopback",
-        user_id=None,
-        api_key_id=None,
-        tool="count",
-        arguments={},
-        meta={},
-        session_fields={},
-        stream="call-1",
-        timeout=300,
-        priority=priority,
-    )
-    call, _ = records.accept(new)
+    call, _ = records.accept(new(priority=priority))
     assert hand_on(call)
     return call.id
 

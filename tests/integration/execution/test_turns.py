@@ -4,50 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
-from celery import Celery, current_app
+from celery import Celery
 from django.db import close_old_connections
 
 from mcp_app import conf
-from mcp_app.auth.principal import LOOPBACK
 from mcp_app.execution.background.broker import OTHERS
-from mcp_app.execution.background.celery import TASK, application, hand_on_new, remove_jobs, waiting
-from mcp_app.execution.stored import records
-from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.execution.background.celery import TASK, remove_jobs, waiting
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.worker import worker
 from mcp_app.execution.worker.worker import Worker
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
-from mcp_app.sessions.session import stored_fields
-
-FIELDS = stored_fields(
-    version="2025-11-25", principal_key=LOOPBACK.key, client_info={}, capabilities={}, announced=0
-) | {"initialized": "1"}
-OURS = "mcp_app.execution.background.broker:Transport"
-
-
-@pytest.fixture(params=["ours", "kombu's"])
-def transport(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def broker(clean_redis: str, transport: str) -> Iterator[Celery]:
-    """The Redis of the tests as the current application's broker."""
-    before = current_app._get_current_object()
-    app = Celery("turns", broker=clean_redis)
-    if transport == "ours":
-        app.conf.broker_transport = OURS
-    app.set_current()
-    application.cache_clear()
-    yield app
-    before.set_current()
-    before.set_default()
-    application.cache_clear()
-    app.close()
+from tests.integration.execution.broker import application_with, queued
 
 
 @pytest.fixture
@@ -65,26 +36,6 @@ def working(clean_redis: str) -> Iterator[Worker]:
     close_old_connections()
 
 
-def queued(**changed: Any) -> CallRecord:
-    """A call whose job waits."""
-    values: dict[str, Any] = {
-        "session_id": uuid4().hex,
-        "request_id": 1,
-        "principal": LOOPBACK.key,
-        "user_id": None,
-        "api_key_id": None,
-        "tool": "work",
-        "arguments": {},
-        "meta": {},
-        "session_fields": FIELDS,
-        "stream": f"call-{uuid4().hex}"[:40],
-        "timeout": 60,
-    }
-    call, _ = records.accept(NewCall(**values | changed))
-    hand_on_new(call)
-    return call
-
-
 def states(calls: list[CallRecord]) -> list[str]:
     return [Call.objects.get(pk=call.id).state for call in calls]
 
@@ -97,7 +48,6 @@ def taken_by_celery(app: Celery) -> UUID:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_a_job_begins_the_short_calls_that_wait_and_takes_their_jobs(
     broker: Celery, working: Worker, patient: None
 ) -> None:
@@ -108,7 +58,7 @@ def test_a_job_begins_the_short_calls_that_wait_and_takes_their_jobs(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("transport", ["kombu's"], indirect=True)
+@pytest.mark.parametrize("transport", [""])
 def test_jobs_that_a_broker_cannot_look_for_find_nothing_to_do(
     broker: Celery, working: Worker, patient: None
 ) -> None:
@@ -120,7 +70,6 @@ def test_jobs_that_a_broker_cannot_look_for_find_nothing_to_do(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_a_job_whose_call_was_long_begins_no_other(
     broker: Celery, working: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +81,6 @@ def test_a_job_whose_call_was_long_begins_no_other(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_calls_of_another_queue_and_their_jobs_are_left_to_their_workers(
     broker: Celery, working: Worker, patient: None
 ) -> None:
@@ -143,7 +91,6 @@ def test_calls_of_another_queue_and_their_jobs_are_left_to_their_workers(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_jobs_of_other_tasks_and_priorities_stay(broker: Celery) -> None:
     first, second = queued(), queued()
     # It says what another says, and still is another's job.
@@ -158,7 +105,6 @@ def test_jobs_of_other_tasks_and_priorities_stay(broker: Celery) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_the_only_turn_of_a_call_accepted_meanwhile_stays(broker: Celery) -> None:
     """Another child took the job of the call that began without it, and found nothing to do."""
     began = queued()
@@ -169,7 +115,6 @@ def test_the_only_turn_of_a_call_accepted_meanwhile_stays(broker: Celery) -> Non
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_a_job_is_not_looked_for_behind_many_others(broker: Celery) -> None:
     for _ in range(OTHERS + 1):
         queued()
@@ -179,7 +124,6 @@ def test_a_job_is_not_looked_for_behind_many_others(broker: Celery) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("transport", ["ours"], indirect=True)
 def test_jobs_are_found_where_a_project_has_the_broker_prefix_its_keys(broker: Celery) -> None:
     broker.conf.broker_transport_options = {"global_keyprefix": "shop-"}
     remove_jobs([queued(), queued()][:1])
@@ -188,16 +132,5 @@ def test_jobs_are_found_where_a_project_has_the_broker_prefix_its_keys(broker: C
 
 @pytest.mark.django_db
 def test_jobs_of_a_broker_that_is_away_are_not_waited_for() -> None:
-    before = current_app._get_current_object()
-    app = Celery("away", broker="redis://127.0.0.1:1/0")
-    app.conf.broker_transport = OURS
-    app.conf.broker_transport_options = {"max_retries": 1, "interval_start": 0.1}
-    app.set_current()
-    application.cache_clear()
-    try:
+    with application_with("redis://127.0.0.1:1/0"):
         remove_jobs([queued()])
-    finally:
-        before.set_current()
-        before.set_default()
-        application.cache_clear()
-        app.close()

@@ -1,0 +1,52 @@
+"""Queues the jobs of calls that a web process accepts, on the connection that it has to Redis anyway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from mcp_app.database import later
+from mcp_app.execution.background import celery
+from mcp_app.execution.stored import records
+from mcp_app.execution.stored.call_record import CallRecord
+from mcp_app.streams.base import StreamsError
+from mcp_app.streams.gateway import Streams
+
+log = logging.getLogger("mcp.background")
+
+
+class NewJobs:
+    """Of one web process. Its Redis is often the broker; where not, Celery queues them."""
+
+    def __init__(self, streams: Streams, redis_url: str) -> None:
+        self._streams = streams
+        self._redis_url = redis_url
+        self._pushing: set[asyncio.Task[None]] = set()
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> Callable[[CallRecord], None]:
+        """What queues the job of a call just stored, from any thread; as ``celery.hand_on_new``.
+
+        Not by the task that waits for the call: that may be cancelled as soon as the call is stored.
+        """
+        return partial(self._hand_on, loop)
+
+    def _hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
+        job = celery.worded(call, self._redis_url)
+        if job is None:
+            celery.hand_on_new(call)
+        else:
+            loop.call_soon_threadsafe(self._begin, call, *job)
+
+    def _begin(self, call: CallRecord, key: str, message: str) -> None:
+        pushing = asyncio.ensure_future(self._push(call, key, message))
+        self._pushing.add(pushing)
+        pushing.add_done_callback(self._pushing.discard)
+
+    async def _push(self, call: CallRecord, key: str, message: str) -> None:
+        try:
+            await self._streams.push(key, message)
+        except StreamsError as error:
+            log.warning("Call %s waits for the broker: %s", call.id, error)
+            later(records.note_enqueued, call.id, is_queued=False)
