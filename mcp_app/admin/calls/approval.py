@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
-from mcp_app.admin.calls.askers import actors_of, asked_by
+from mcp_app.admin.calls.askers import asked_by, names_of
 from mcp_app.admin.markup import badge, span
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Tool
@@ -91,7 +91,7 @@ def shown(call: Call, request: HttpRequest, site: str) -> Shown | None:
         waits=waits,
         may_decide=may_decide,
         objection=objection_to(call, request.user) if may_decide else "",
-        asked_by=asked_by(call, actors_of([call])),
+        asked_by=asked_by(call, names_of([call])),
         **_about(call, waits=waits),
         approve_url=urls[0],
         refuse_url=urls[1],

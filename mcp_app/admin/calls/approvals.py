@@ -22,7 +22,7 @@ from mcp_app.admin.calls.approval import (
     time_left,
     waited_for_approval,
 )
-from mcp_app.admin.calls.askers import actors_of, asked_by
+from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_by, asked_with, names_of
 from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
 from mcp_app.admin.markup import badge, span
@@ -87,6 +87,7 @@ class ApprovalAdmin(DecidingAdmin):
             .defer("arguments", "answer", "meta", "session_fields")
             .annotate(stored_length=Length("arguments"))
             .annotate(short=Case(is_short, default=Value(""), output_field=TextField()))
+            .annotate(client_said=SAID_OF_CLIENT)
         )
 
     def get_list_display(self, request: HttpRequest) -> Any:
@@ -145,7 +146,7 @@ class ApprovalAdmin(DecidingAdmin):
         changelist = super().get_changelist_instance(request)
         calls = list(changelist.result_list)
         shared = {
-            "actors": actors_of(calls),
+            "names": names_of(calls),
             "described": described(call.tool for call in calls),
             "earlier": Earlier(calls),
         }
@@ -180,11 +181,13 @@ class ApprovalAdmin(DecidingAdmin):
 
     @admin.display(description="asked by", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
-        """The user behind the credential, and which one it was."""
-        if call.user is None:
-            return visible(call.principal)
-        who = asked_by(call, getattr(call, "actors", {}))
-        return format_html('{} <span class="mcp-dim">{}</span>', visible(who), visible(call.principal))
+        """The user behind the credential, which one it was, and the client."""
+        return format_html(
+            '{} <span class="mcp-dim">{} · {}</span>',
+            visible(asked_by(call, getattr(call, "names", {}))),
+            visible(asked_with(call)),
+            visible(call.principal),
+        )
 
     @admin.display(description="arguments")
     def shown_arguments(self, call: Approval) -> SafeString:

@@ -11,7 +11,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, QuerySet, Value
-from django.db.models.fields.json import KT
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -22,11 +21,11 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import object_button
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
+from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_with, client_name
 from mcp_app.admin.calls.call_page import (
     AROUND,
     TONES,
     attempts,
-    client_name,
     content,
     is_unsent,
     lasted,
@@ -133,7 +132,7 @@ class CallAdmin(LongListAdmin[Call]):
         """Calls without what is large, knowing whether their session has a page that this person may open."""
         session = Session.objects.filter(pk=OuterRef("session_id"))
         opens = Exists(session) if self.may_open(request, Session) else Value(value=False)
-        told = {"opens_session": opens, "client_said": KT("session_fields__client")}
+        told = {"opens_session": opens, "client_said": SAID_OF_CLIENT}
         return super().get_queryset(request).defer(*LARGE).annotate(**told)
 
     def named(self, queryset: QuerySet[Call], term: str) -> QuerySet[Call] | None:
@@ -176,7 +175,7 @@ class CallAdmin(LongListAdmin[Call]):
     @admin.display(description="client", ordering="session_id")
     def client(self, call: Call) -> SafeString:
         """What the client called itself, as a link to the session it asked in."""
-        name = visible(client_name(getattr(call, "client_said", "")) or "(no name)")
+        name = visible(asked_with(call))
         if not getattr(call, "opens_session", False):
             return name
         return format_html('<a class="mcp-link" href="{}">{}</a>', self._session_url(call.session_id), name)

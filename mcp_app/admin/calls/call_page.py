@@ -69,15 +69,6 @@ def lasted(call: Call) -> timedelta | None:
     return end - call.started_at
 
 
-def client_name(said: str | None) -> str:
-    """What a client called itself, from the stored JSON of its description."""
-    try:
-        client = orjson.loads(said or "{}")
-    except orjson.JSONDecodeError:
-        return ""
-    return str(client.get("name") or "")[:60] if isinstance(client, dict) else ""
-
-
 def outcome_of(call: Call) -> str:
     """How it ended; what was decided, for a call that was never allowed to begin."""
     if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):

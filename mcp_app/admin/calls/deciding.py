@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
-from mcp_app.admin.calls.askers import actors_of, asked_by
+from mcp_app.admin.calls.askers import asked_by, asked_with, names_of
 from mcp_app.admin.timeline import Pane, pane
 from mcp_app.execution.call_log import redactor
 from mcp_app.execution.decisions import DecisionRefused, approve_call, objection_to, refuse_call
@@ -112,14 +112,14 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         if not chosen:
             self.message_user(request, "None of them waits any more.", messages.INFO)
             return None
-        actors = actors_of(chosen)
+        names = names_of(chosen)
         context = {
             **self.object_context(request, f"{verb.capitalize()} {len(chosen)} calls"),
             "verb": verb,
             "calls": [
                 _Looked(
                     call,
-                    asked_by(call, actors),
+                    f"{asked_by(call, names)}, {asked_with(call)}",
                     pane(arguments_of(call), LONGEST_ARGUMENTS * 2),
                     objection_to(call, request.user),
                 )

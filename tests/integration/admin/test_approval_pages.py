@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.admin.base import HAS_UNFOLD
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.roles import make_roles
 from mcp_app.catalogue.serving import current_snapshot
 from mcp_app.execution.background.celery import waiting
@@ -72,8 +73,25 @@ def test_the_queue_says_who_asks_for_what_without_secrets_and_until_when(root: C
     assert '{"book":"Dune","token":"[redacted]","shelves":[1,2,3]}' in text
     assert "hunter2" not in text
     assert "19 h 59 min" in text
-    assert "user:1/key:1" in text
     assert "four eyes" in text
+
+
+def test_every_page_says_by_which_key_and_with_which_client_a_call_was_asked_for(
+    root: Client, seeded: Seed
+) -> None:
+    key = seeded.undecided_call.principal
+    names = principal_names([key])
+    assert "by the key" in names[key]
+    said = {"client": '{"name": "Till Assistant"}'}
+    Call.objects.filter(pk=seeded.undecided_call.pk).update(session_fields=said)
+    chosen = {"action": "approve_calls", "_selected_action": [seeded.undecided_call.pk]}
+    looked_at = "".join(Page(root.post(QUEUE, chosen).content.decode()).read)
+    queue = _read(root, QUEUE)
+    for text in (queue, looked_at, _read(root, page("call", "change", seeded.undecided_call.pk))):
+        assert names[key] in text
+        assert "Till Assistant" in text
+    # For copying.
+    assert key in queue
 
 
 def test_what_ends_first_stands_first_and_decided_calls_are_found_by_decision(
