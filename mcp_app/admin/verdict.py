@@ -26,6 +26,7 @@ NEW_ERROR: Final = timedelta(days=1)
 # How many of the new errors are named, and how much of what they say.
 NAMED_ERRORS: Final = 3
 SAID: Final = 120
+NEW_LINE: Final = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,8 @@ def _new_errors(request: HttpRequest) -> Iterator[Reason]:
     shown = list(groups[: NAMED_ERRORS + 1])
     for group in shown[:NAMED_ERRORS]:
         times = "once" if group.count == 1 else f"{group.count:,} times"
-        said = f": {marked(group.words)[:SAID]}" if group.words else ""
+        # What one of them said: the words of the group have no values. A group without words has many kinds.
+        said = f": {marked(group.example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
         text = f"New error in {marked(group.tool or group.method)}, {times}{said}"
         yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))
     if len(shown) > NAMED_ERRORS:

@@ -28,6 +28,7 @@ PAGE: Final = 50
 # More groups than there may be.
 LAST_PAGE: Final = 100
 MOST_MESSAGES: Final = 10
+LONGEST_EXAMPLE: Final = 200
 ORDERS: Final = {
     "": ("Last seen", LAST_SEEN),
     "count": ("Most often", ("-count", "pk")),
@@ -54,6 +55,12 @@ class Group:
     def count(self) -> str:
         """How often it failed, as a number is written."""
         return f"{self.row.count:,}"
+
+    @property
+    def example(self) -> str:
+        """The first line of what the newest said, if that is more than the words of the group."""
+        said = self.row.example.strip().partition("\n")[0][:LONGEST_EXAMPLE]
+        return said if self.row.words and said != self.row.words else ""
 
     @property
     def outcome(self) -> str:

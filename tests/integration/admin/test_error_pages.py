@@ -58,6 +58,19 @@ def test_the_list_has_what_is_new_since_yesterday_and_on_request_all(root: Clien
     assert groups(root, show="all", order="nonsense") == [new, former]
 
 
+def test_what_the_newest_error_said_stands_with_its_group_and_on_the_first_page(
+    root: Client, seeded: Seed
+) -> None:
+    drain(
+        *[failed(f"Shelf {at} is full\nTry another") for at in range(3)],
+        failed("No such order", target="ship"),
+    )
+    shown = {g.name: g for g in root.get(page("message", "errors")).context["errors"].groups}
+    assert (shown["echo"].example, shown["ship"].example) == ("Shelf 2 is full", "")
+    assert "Shelf 2 is full" in root.get(page("message", "errors")).content.decode()
+    assert "New error in echo, 3 times: Shelf 2 is full" in tasks(root)
+
+
 def test_a_long_list_has_pages(root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "PAGE", 2)
     drain(*[failed(words, target=f"tool{at}") for at, words in enumerate(["one", "two", "three"])])
