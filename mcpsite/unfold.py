@@ -106,7 +106,27 @@ def _notices(_: HttpRequest) -> str:
     return notices_script()
 
 
+def beside_the_sidebar(_: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """The first page without what the sidebar leads to, of which it says only what can be added."""
+    lines = [line for group in context["sidebar_navigation"] for line in group["items"]]
+    linked = {str(line["link"]) for line in lines if line.get("has_permission")}
+    beyond, added = [], []
+    for app in context["app_list"]:
+        others = [model for model in app["models"] if model["admin_url"] not in linked]
+        added += [model for model in app["models"] if model["add_url"] and model not in others]
+        if others:
+            beyond.append({**app, "models": others})
+    adds = [{"name": model["model"]._meta.verbose_name, "url": model["add_url"]} for model in added]
+    return {
+        **context,
+        "app_list": beyond,
+        "adds": adds,
+        "sidebar_has_all": bool(context["app_list"]) and not beyond,
+    }
+
+
 UNFOLD: dict[str, Any] = {
+    "DASHBOARD_CALLBACK": "mcpsite.unfold.beside_the_sidebar",
     "ACCOUNT": {"navigation": _account},
     "SITE_TITLE": "MCP server",
     "SITE_HEADER": "MCP server",

@@ -144,7 +144,7 @@ def _show_traffic(shown: Dashboard, found: Traffic) -> None:
              url=_messages(found, outcome=ANSWERED)),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
              "bad" if total.failed else "", _messages(found, outcome=FAILED)),
-        Tile("Duration, half of calls", seconds_text(total.p50),
+        Tile("Median duration", seconds_text(total.p50),
              f"95 of 100 within {seconds_text(total.p95)}", url=shown.figures_url),
     ]  # fmt: skip
     if total.failed >= MANY_FAILED and total.failed >= total.all * FAILED_SHARE:
@@ -308,7 +308,7 @@ def _duration_chart(found: Traffic) -> Chart:
         found, "duration", "Duration", f"95 of 100 calls took at most {seconds_text(highest)}.",
         seconds_text(top),
         lines=[*line("info", most, top), *line("good", half, top)],
-        legend=[("good", "half of calls (p50)"), ("info", "95 of 100 (p95)")],
+        legend=[("good", "median (p50)"), ("info", "95 of 100 (p95)")],
         columns=["p50", "p95"],
         cells=[[seconds_text(a), seconds_text(b)] for a, b in zip(half, most, strict=True)],
     )  # fmt: skip

@@ -11,13 +11,16 @@ from urllib.parse import urlencode
 
 import pytest
 from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.db.models import F
-from django.test import Client, override_settings
+from django.test import Client, RequestFactory, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_app.admin import dashboard as module
+from mcp_app.admin.base import HAS_UNFOLD
 from mcp_app.admin.dashboard import LOG_IS_OFF, NEVER, NO_LOG, NO_WORKER, ORPHANED, QUIET, Dashboard
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.services import issue_api_key
@@ -42,6 +45,7 @@ from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
+from mcpsite.unfold import beside_the_sidebar
 from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_MARKUP, Seed, call, undecided_call
 from tests.integration.admin.addresses import page
 from tests.integration.admin.conftest import ClientOf
@@ -50,7 +54,7 @@ from tests.unit.sessions.queues import ListQueue, batch, line
 pytestmark = pytest.mark.postgres
 
 
-TRAFFIC = {"Calls per minute", "Error rate", "Duration, half of calls"}
+TRAFFIC = {"Calls per minute", "Error rate", "Median duration"}
 
 
 def address(period: str = "hour") -> str:
@@ -322,6 +326,34 @@ def test_sessions_are_counted_by_revision_and_client_while_they_live(root: Clien
     assert tile(found, "Live sessions").value == "3"
     listed = root.get(found.clients[0]["url"]).context["cl"].queryset
     assert {session.pk for session in listed} == {"live-0", "live-1", "live-2"}
+
+
+@pytest.mark.skipif(not HAS_UNFOLD, reason="Django's own first page has no sidebar")
+def test_the_first_page_leads_once_to_each_list_and_to_the_form_of_what_can_be_added(
+    root: Client, seeded: Seed
+) -> None:
+    text = root.get("/admin/").content.decode()
+    assert text.count(f'href="{page("prompt", "changelist")}"') == 1
+    assert text.count(f'href="{page("prompt", "add")}"') == 1
+
+
+def test_of_what_the_sidebar_lacks_the_first_page_has_the_list(rf: RequestFactory) -> None:
+    models = [
+        {"model": Group, "name": "Groups", "admin_url": "/groups/", "add_url": "/groups/add/"},
+        {"model": Permission, "name": "Permissions", "admin_url": "/permissions/", "add_url": None},
+    ]
+    line = {"link": "/groups/", "has_permission": True}
+    context = {"app_list": [{"models": models}], "sidebar_navigation": [{"items": [line]}]}
+    found = beside_the_sidebar(rf.get("/"), context)
+    assert [each["name"] for app in found["app_list"] for each in app["models"]] == ["Permissions"]
+    assert [each["url"] for each in found["adds"]] == ["/groups/add/"]
+    assert not found["sidebar_has_all"]
+
+
+def test_whoever_may_open_nothing_is_told_so(client: Client, seeded: Seed) -> None:
+    nobody = get_user_model().objects.create_user("nobody", is_staff=True)
+    client.force_login(nobody)
+    assert "have permission to view or edit anything" in client.get("/admin/").content.decode()
 
 
 def test_the_page_of_one_app_lists_its_models_only(root: Client, seeded: Seed) -> None:
