@@ -25,6 +25,7 @@ from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.log_pages import tally
 from mcp_app.sessions.searching.language import DIRECTIONS, KEYS, STATUS, parse
 from mcp_app.sessions.services import end_session_now
+from mcp_app.sessions.showing.clients import client_names
 from mcp_app.text import marked
 
 View = Callable[..., HttpResponseBase]
@@ -76,11 +77,13 @@ def sessions_now(request: HttpRequest) -> HttpResponse:
 @_for()
 @require_safe
 def names(request: HttpRequest) -> HttpResponse:
-    """Who they are that rows and lines name by numbers: ``ada, by the key "laptop"``."""
+    """Who they are that lines name by numbers, ``ada, by the key "laptop"``, and the clients of sessions."""
     if not (request.user.has_perm(SESSIONS) or request.user.has_perm(MESSAGES)):
         raise PermissionDenied
     found = principal_names(request.GET.getlist("who")[:MOST_NAMES])
-    return JsonResponse({marked(who): marked(name) for who, name in found.items()})
+    asked = [each for each in request.GET.getlist("session")[:MOST_NAMES] if len(each) <= LONGEST_ID]
+    clients = {f"session:{each}": name[:60] for each, name in client_names(asked).items()}
+    return JsonResponse({marked(who): marked(name) for who, name in {**found, **clients}.items()})
 
 
 @_for(MESSAGES)

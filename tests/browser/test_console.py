@@ -156,6 +156,23 @@ def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_p
     assert visitor.trouble == []
 
 
+def test_messages_of_all_sessions_say_whose_client_sent_them(open_page: Visit, client: Mcp) -> None:
+    visitor = open_page()
+    _echo(client, "before anybody watched")
+    page = visitor.goto("/console/messages/")
+    page.fill("#mcp-search", f"session:{client.session}")
+    line = page.locator("#mcp-lines .mcp-line", has_text="before anybody watched")
+    expect(line.locator(".mcp-line-client")).to_have_text(client.client_name, timeout=SLOW)
+    _echo(client, "while it is watched")
+    line = page.locator("#mcp-lines .mcp-line", has_text="while it is watched")
+    expect(line.locator(".mcp-line-client")).to_have_text(client.client_name)
+    line.click()
+    facts = page.locator("#mcp-detail .mcp-facts")
+    expect(facts).to_contain_text("client")
+    expect(facts).to_contain_text(client.client_name)
+    assert visitor.trouble == []
+
+
 def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)

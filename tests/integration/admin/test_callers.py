@@ -264,6 +264,10 @@ def test_rows_name_people_and_their_keys(root: Client, seeded: Seed) -> None:
         "loopback": "loopback",
         "user:x/key:y": "user:x/key:y",
     }
+    asked = {"session": [seeded.session.pk, "nobody's"]}
+    assert root.get("/console/names.json", asked).json() == {
+        f"session:{seeded.session.pk}": seeded.session.client_name
+    }
 
 
 def test_a_call_is_approved_in_its_row(root: Client, seeded: Seed) -> None:

@@ -2,7 +2,7 @@
 
 import { clock, day, zone } from "../times.js";
 import { lineOf, status } from "./line.js";
-import { named } from "./names.js";
+import { client, named } from "./names.js";
 import { byId, cancelling, element, fetched, marked, span } from "./text.js";
 
 export class Detail {
@@ -67,11 +67,12 @@ export class Detail {
   facts(row) {
     const list = element("dl", "mcp-facts");
     const facts = [[`time (${zone})`, `${day(row.at)} ${clock(row.at)}`], ["kind", row.kind], ["id", row.id], ["took", row.ms === null ? "" : span(row.ms)],
-      ["who", row.who], ["process", row.process], ["size", `${row.size} characters`]];
+      ["who", row.who], ["client", row.session], ["process", row.process], ["size", `${row.size} characters`]];
     for (const [name, text] of facts) {
       if (!text) continue;
       const pair = element("div");
-      pair.append(element("dt", "", name), name === "who" ? named(text, element("dd")) : marked(text, element("dd")));
+      const shown = { who: named, client }[name] ?? marked;
+      pair.append(element("dt", "", name), shown(text, element("dd")));
       list.append(pair);
     }
     return list;

@@ -1,7 +1,7 @@
 // One message as a line of a list.
 
 import { clock, moment, zone } from "../times.js";
-import { named } from "./names.js";
+import { client, named } from "./names.js";
 import { badge, element, marked, span } from "./text.js";
 
 const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", resumed: "warn" };
@@ -35,7 +35,7 @@ export function lineOf(row, { across = false } = {}) {
   time.title = `${moment(row.at)} ${zone}`;
   const words = element("span", "mcp-line-text");
   if (row.target) words.append(marked(row.target, element("b")), " ");
-  if (across) words.append(named(row.who, element("span")), " ");
+  if (across) words.append(named(row.who, element("span")), client(row.session, element("span", "mcp-line-client")), " ");
   marked(row.summary, words);
   if (row.redacted) words.append(" ", element("span", "mcp-redacted", "redacted"));
   const bar = element("span", "mcp-took");
