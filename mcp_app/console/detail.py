@@ -12,7 +12,7 @@ from mcp_app.console.access import SESSIONS
 from mcp_app.console.history import related
 from mcp_app.console.line import Line
 from mcp_app.models import Call, Message
-from mcp_app.protocol.call_state import TERMINAL
+from mcp_app.protocol.call_state import TERMINAL, shown_state
 from mcp_app.sessions.showing.pages import call_page, replay_page, tool_page
 from mcp_app.text import code_point, indented_json, marked, replace_hidden
 
@@ -93,7 +93,7 @@ def running_calls(session: str) -> list[dict[str, Any]]:
             "request": call.request_id,
             "shown": marked(str(orjson.loads(call.request_id))[:120]),
             "target": marked(call.tool),
-            "state": "stopping" if call.cancel_requested_at else call.get_state_display(),
+            "state": "cancelling" if call.cancel_requested_at else shown_state(call.state),
             "since": (call.started_at or call.accepted_at).timestamp() * 1000,
             "progress": call.progress,
             "total": call.total,

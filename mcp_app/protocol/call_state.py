@@ -57,6 +57,18 @@ class Transition(Enum):
         self.after = after
 
 
+_SHOWN: Final = {
+    State.APPROVAL_NEEDED: "waiting for approval",
+    State.ACCEPTED: "waiting",
+    State.INPUT_REQUIRED: "waiting for client",
+}
+
+
+def shown_state(state: str) -> str:
+    """A state in the words of pages: whatever does not run yet waits, and for what."""
+    return _SHOWN.get(State(state), state)
+
+
 def is_terminal(state: str) -> bool:
     """Whether the call has its one outcome."""
     return state in TERMINAL

@@ -113,7 +113,7 @@ def test_a_waiting_call_is_approved_and_its_client_answered(
     assert _wide(calls)
     page = visitor.goto(QUEUE)
     page.locator("#result_list a", has_text="count").first.click()
-    expect(page.locator("[data-live-state]")).to_have_text("approval needed")
+    expect(page.locator("[data-live-state]")).to_have_text("waiting for approval")
     expect(page.locator("[data-live-text=left]")).to_contain_text("29 min")
     visitor.drawn()
     picture(page, f"approval-{scheme}-{width}")

@@ -122,7 +122,7 @@ def test_count_is_followed_live_and_stopped(bench: Open) -> None:
     before = _value(visitor.page)
     eventually(lambda: _value(visitor.page) > before + 5, 10, "progress on the page")
     picture(visitor.page, "bench-running-light-1440")
-    visitor.page.get_by_role("button", name="Stop").click()
+    visitor.page.get_by_role("button", name="Cancel").click()
     visitor.ends("cancelled")
     expect(visitor.part("stop")).to_be_hidden()
     expect(visitor.part("runs")).to_contain_text("cancelled")

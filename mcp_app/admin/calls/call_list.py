@@ -45,7 +45,7 @@ from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
 from mcp_app.models import Call, Session, Tool
-from mcp_app.protocol.call_state import TERMINAL, State, is_terminal
+from mcp_app.protocol.call_state import TERMINAL, State, is_terminal, shown_state
 from mcp_app.protocol.messages.trace_context import read
 from mcp_app.sessions.session import MADE_IN
 from mcp_app.text import marked, visible
@@ -67,7 +67,7 @@ class StateFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """The states in the order a call goes through them."""
-        return [("open", "not over"), *((state.value, state.value.replace("_", " ")) for state in State)]
+        return [("open", "not over"), *((state.value, shown_state(state)) for state in State)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Call]) -> QuerySet[Call]:
         """Only calls in the chosen state."""
@@ -156,12 +156,12 @@ class CallAdmin(LongListAdmin[Call]):
 
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
-        """Its state, what came of it where that says more, and whether it was asked to stop."""
-        said = [badge(call.get_state_display(), TONES.get(call.state, "plain"))]
+        """Its state, what came of it where that says more, and whether it was cancelled meanwhile."""
+        said = [badge(shown_state(call.state), TONES.get(call.state, "plain"))]
         if call.task_until is not None:
             said.append(badge("task", "plain"))
         if call.cancel_requested_at is not None and not is_terminal(call.state):
-            said.append(badge("stopping", "warn"))
+            said.append(badge("cancelling", "warn"))
         if says_more(call):
             said.append(self.shown_outcome(call))
         if call.attempt > 1:
@@ -212,11 +212,11 @@ class CallAdmin(LongListAdmin[Call]):
         """Stopping and repeating change a call."""
         return request.user.has_perm("mcp_app.change_call")
 
-    @admin.action(description="Stop selected calls", permissions=["operate"])
+    @admin.action(description="Cancel selected calls", permissions=["operate"])
     def stop_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
         """Stop each chosen call that is not over."""
         stopped = [cancel_call(call_id=call.pk, actor=request.user) for call in queryset]
-        text = f"Asked to stop: {sum(stopped)}. Over already: {stopped.count(False)}."
+        text = f"Asked to cancel: {sum(stopped)}. Over already: {stopped.count(False)}."
         self.message_user(request, text, messages.SUCCESS if any(stopped) else messages.INFO)
 
     @admin.action(description="Retry selected as new calls", permissions=["operate"])

@@ -16,7 +16,7 @@ from mcp_app.execution.background.reaper import PUBLISH_SECONDS
 from mcp_app.execution.call_log import Progress, Said, redactor, said, write_position
 from mcp_app.execution.stored.records import LONGEST_LEASE
 from mcp_app.models import AuditEvent, Call
-from mcp_app.protocol.call_state import State, is_terminal
+from mcp_app.protocol.call_state import State, is_terminal, shown_state
 from mcp_app.streams.base import Position, StreamsUnavailable
 from mcp_app.text import marked
 
@@ -78,7 +78,7 @@ def outcome_of(call: Call) -> str:
 
 def says_more(call: Call) -> bool:
     """Whether the outcome says more than the state."""
-    return outcome_of(call) not in ("", "ok", call.get_state_display())
+    return outcome_of(call) not in ("", "ok", shown_state(call.state))
 
 
 def stopped_by(call: Call) -> str:
@@ -114,7 +114,7 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
     except StreamsUnavailable:
         heard, note = Said(position=after), AWAY
     return {
-        "state": call.get_state_display(),
+        "state": shown_state(call.state),
         "tone": TONES.get(call.state, "plain"),
         "over": is_terminal(call.state),
         "waits": call.state == State.APPROVAL_NEEDED,

@@ -21,6 +21,7 @@ from mcp_app.admin.markup import written
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import ApiKey, Call, Message, Prompt, Resource, ResourceTemplate, Session, Tool
+from mcp_app.protocol.call_state import shown_state
 from mcp_app.sessions.searching.language import LONGEST
 from mcp_app.sessions.searching.saved import READS, searches_of
 from mcp_app.text import marked
@@ -123,9 +124,8 @@ def _calls(request: HttpRequest, text: str) -> Iterator[Found]:
     except ValueError:
         return
     if call is not None:
-        yield Found(
-            0, "background call", call.tool, f"{call.state}, {call.pk.hex}", _row("call", call.pk.hex)
-        )
+        about = f"{shown_state(call.state)}, {call.pk.hex}"
+        yield Found(0, "background call", call.tool, about, _row("call", call.pk.hex))
 
 
 def _messages(request: HttpRequest, text: str) -> Iterator[Found]:

@@ -331,7 +331,7 @@ def test_the_page_of_a_call_says_all_about_its_approval(decider: Client, seeded:
     assert "data-live-waits" in decider.get(page("call", "change", call.pk)).content.decode()
     live = decider.get(page("call", "live", call.pk)).json()
     assert (live["waits"], live["state"], live["left"], live["wait"]) == (
-        True, "approval needed", "19 h 59 min", "-",
+        True, "waiting for approval", "19 h 59 min", "-",
     )  # fmt: skip
     _decide(decider, "refuse", call, "not today")
     text = _read(decider, page("call", "change", call.pk))
@@ -351,7 +351,7 @@ def test_the_list_of_calls_points_to_the_queue_and_the_sidebar_counts(root: Clie
         Call.objects.filter(state="approval_needed").delete()
         empty = root.get(page("call", "changelist")).content.decode()
         assert re.search(r"<span>Approvals</span>\s*</a>", empty)
-        assert "for approval" not in empty
+        assert not re.search(r"waits? for approval", empty)
 
 
 def test_the_queue_tells_the_page_what_waits(

@@ -93,7 +93,7 @@ def _tools(client: Client, query: str) -> list[str]:
 
 def test_the_list_says_how_each_call_went(root: Client, seeded: Seed) -> None:
     text = "".join(Page(root.get(LIST).content.decode()).read)
-    for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "input required", "completed", "cancelled"):
+    for words in ("12 ms", "3.0 s", "3 of 3", "tool error", "waiting for client", "completed", "cancelled"):
         assert words in text, words
 
 
@@ -405,7 +405,7 @@ def test_a_call_that_is_over_cannot_be_stopped(operator: Client, seeded: Seed) -
 def test_calls_are_stopped_in_bulk(operator: Client, seeded: Seed) -> None:
     chosen = [seeded.running_call.pk, seeded.waiting_call.pk, seeded.call.pk]
     answer = operator.post(LIST, {"action": "stop_calls", "_selected_action": chosen}, follow=True)
-    assert "Asked to stop: 2. Over already: 1." in answer.content.decode()
+    assert "Asked to cancel: 2. Over already: 1." in answer.content.decode()
 
 
 @pytest.mark.usefixtures("offered")

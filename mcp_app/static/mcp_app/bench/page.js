@@ -224,7 +224,7 @@ class Bench {
   async stop() {
     if (this.running?.id === undefined) return;
     this.part("stop").disabled = true;
-    this.state("stopping", "warn");
+    this.state("cancelling", "warn");
     await this.current.client.cancel(this.running.id, "stopped in the test bench").catch((error) => this.log("bench", error.message));
   }
 
