@@ -26,7 +26,7 @@ from mcp_app.protocol.rate_window import RateWindow
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.negotiated import Negotiated
+from mcp_app.sessions.negotiated import Agreed, Negotiated
 from mcp_app.sessions.open_sessions import Sessions
 from mcp_app.sessions.session import Session
 from mcp_app.streams.gateway import Streams
@@ -49,11 +49,14 @@ class Services:
     log: MessageLog
     counts: Counts
     completions: RateWindow = field(default_factory=RateWindow)
+    # Of ``initialize``: what some kinds of clients propose with what becomes of it, and the encoded results.
+    agreed: dict[bytes, Agreed] = field(default_factory=dict)
+    initialize_results: dict[tuple[str, bool], bytes] = field(default_factory=dict)
 
     async def change_session(self, session: Session, **fields: str) -> None:
         """Change a session and its record."""
         await self.sessions.change(session, **fields)
-        self.log.fact("session.changed", session=session.id, fields=session.stored())
+        self.log.changed(session.id, session.stored())
 
 
 @dataclass(slots=True)

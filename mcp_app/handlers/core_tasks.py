@@ -48,7 +48,7 @@ def capability(settings: Settings, version: str, principal: Principal) -> dict[s
     """
     if not served(settings, version):
         return None
-    listed: dict[str, Any] = {"list": {}} if _is_known(principal) else {}
+    listed: dict[str, Any] = {"list": {}} if is_known(principal) else {}
     return {**listed, "cancel": {}, "requests": {"tools": {"call": {}}}}
 
 
@@ -144,7 +144,7 @@ async def list_tasks(context: RequestContext, params: Params) -> Result:
     """TASK4-06: one's own, the newest first."""
     await _admit(context)
     services, principal = context.services, context.principal
-    if not _is_known(principal):
+    if not is_known(principal):
         raise MethodNotFound("Callers of this server cannot be distinguished, so tasks are not listed.")
     cursors, size = CursorCodec(django_settings.SECRET_KEY.encode()), max(1, services.settings.page_size)
     after = None
@@ -171,7 +171,8 @@ def _place(task: Task) -> str:
     return f"{task.created_at.astimezone(UTC).isoformat()} {task.id}"
 
 
-def _is_known(principal: Principal) -> bool:
+def is_known(principal: Principal) -> bool:
+    """Whether callers of this principal can be told from each other (TASK4-06)."""
     return principal.key != LOOPBACK.key
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.conf import Settings
@@ -15,8 +17,11 @@ from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
-from mcp_app.sessions.negotiated import negotiated_fields
-from mcp_app.sessions.session import Session, bounded, stored_fields
+from mcp_app.sessions.negotiated import Agreed, negotiated_fields
+from mcp_app.sessions.session import MEMO_BYTES, Session, bounded, opening_fields
+
+# So many kinds of clients are remembered with what becomes of what they propose.
+KINDS = 256
 
 
 async def initialize(
@@ -26,16 +31,48 @@ async def initialize(
     address: str,
     session: Session | None,
     assumed: str,
-) -> tuple[Session, dict[str, Any]]:
-    """Open a session; returns it with the InitializeResult (LIFE-01, LIFE-02, VER-02).
+) -> tuple[Session, bytes]:
+    """Open a session; returns it with the encoded InitializeResult (LIFE-01, LIFE-02, VER-02).
 
     ``session`` is given where the transport had to have one before: it takes what was negotiated.
     ``assumed`` is the revision of a client that names none (DLG-000-03).
     """
     silent = MISSING_VERSION in services.settings.dialects
-    requested = params.get("protocolVersion", assumed if silent else None)
-    capabilities = params.get("capabilities")
-    client_info = params.get("clientInfo")
+    said = (
+        params.get("protocolVersion", assumed if silent else None),
+        params.get("capabilities"),
+        params.get("clientInfo"),
+    )
+    # Most sessions are of few kinds of clients.
+    key = orjson.dumps(said)
+    agreed = services.agreed.get(key)
+    if agreed is None:
+        agreed = _agree(services.settings, *said)
+        if len(services.agreed) >= KINDS:
+            services.agreed.clear()
+        if len(key) <= MEMO_BYTES:
+            services.agreed[key] = agreed
+    if session is None:
+        fields = opening_fields(agreed.fields, principal.key, announced=current().revision)
+        session = await services.sessions.create(fields)
+    else:
+        await services.sessions.change(session, **agreed.fields)
+        fields = session.stored()
+    services.log.opened(
+        session.id,
+        principal=principal.key,
+        user=principal.user_id,
+        version=agreed.version,
+        client_name=agreed.client_name,
+        client_version=agreed.client_version,
+        fields=fields,
+        address=address,
+    )
+    return session, _result(services, agreed.version, principal)
+
+
+def _agree(settings: Settings, requested: object, capabilities: object, client_info: object) -> Agreed:
+    """What becomes of what a client proposes. Raises InvalidParams and UnsupportedVersion."""
     if type(requested) is not str:
         raise InvalidParams("initialize needs the member 'protocolVersion', a string.")
     if type(capabilities) is not dict:
@@ -44,33 +81,25 @@ async def initialize(
         raise InvalidParams(
             "initialize needs the member 'clientInfo', an object with 'name' and 'version' strings."
         )
-    if LEGACY_NAMES.isdisjoint(services.settings.versions):
+    if LEGACY_NAMES.isdisjoint(settings.versions):
         # ERA-07: such a client knows no newer era, but may show its person what is spoken here.
-        raise UnsupportedVersion(requested=requested[:64], supported=services.settings.versions)
-    version = negotiate(requested, services.settings.versions)
-    client, declared = bounded(client_info), known(capabilities)
-    if session is None:
-        made = stored_fields(principal.key, version, client, declared, announced=current().revision)
-        session = await services.sessions.create(made)
-    else:
-        await services.sessions.change(session, **negotiated_fields(version, client, declared))
-    services.log.fact(
-        "session.opened",
-        session=session.id,
-        principal=principal.key,
-        user=principal.user_id,
-        version=version,
-        client_name=session.client_name,
-        client_version=str(session.client_info.get("version", "")),
-        fields=session.stored(),
-        address=address,
-    )
-    return session, initialize_result(services, version, principal)
+        raise UnsupportedVersion(requested=requested[:64], supported=settings.versions)
+    version, client = negotiate(requested, settings.versions), bounded(client_info)
+    fields = negotiated_fields(version, client, known(capabilities))
+    return Agreed(version, client["name"], client["version"], fields)
 
 
-def initialize_result(services: Services, version: str, principal: Principal) -> dict[str, Any]:
-    """What the server says of itself at one revision."""
-    settings = services.settings
+def _result(services: Services, version: str, principal: Principal) -> bytes:
+    """What the server says of itself at one revision, encoded once."""
+    key = version, core_tasks.is_known(principal)
+    found = services.initialize_results.get(key)
+    if found is None:
+        found = orjson.dumps(_initialize_result(services.settings, version, principal))
+        services.initialize_results[key] = found
+    return found
+
+
+def _initialize_result(settings: Settings, version: str, principal: Principal) -> dict[str, Any]:
     result: dict[str, Any] = {
         "protocolVersion": version,
         "capabilities": capabilities(settings, version, principal),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from mcp_app.conf import Settings
-from mcp_app.protocol.errors import TooManyRequests, Unavailable
+from mcp_app.protocol.errors import McpError, TooManyRequests, Unavailable
 from mcp_app.streams.base import KeptFull, StreamsFull
 from mcp_app.streams.gateway import Streams, limits_of
 from mcp_app.streams.stores import storage_quota
@@ -22,21 +19,21 @@ NEARLY_FULL = "The server's Redis is nearly full. Calls that are answered at onc
 
 async def admit(streams: Streams, principal: str) -> None:
     """Let a principal begin what keeps more. Raises TooManyRequests, Unavailable and StreamsUnavailable."""
-    with _refusing():
+    try:
         await streams.kept.admit(principal)
+    except (KeptFull, StreamsFull) as error:
+        raise _refusal(error) from None
 
 
 def admit_now(settings: Settings, principal: str) -> None:
     """The same for code without an event loop."""
-    with _refusing():
-        storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
     try:
-        yield
-    except KeptFull:
-        raise TooManyRequests(TOO_MUCH, retry_after=RETRY_SECONDS) from None
-    except StreamsFull:
-        raise Unavailable(NEARLY_FULL, retry_after=RETRY_SECONDS) from None
+        storage_quota.admit_now(settings.redis_url, limits_of(settings), principal)
+    except (KeptFull, StreamsFull) as error:
+        raise _refusal(error) from None
+
+
+def _refusal(error: KeptFull | StreamsFull) -> McpError:
+    if isinstance(error, KeptFull):
+        return TooManyRequests(TOO_MUCH, retry_after=RETRY_SECONDS)
+    return Unavailable(NEARLY_FULL, retry_after=RETRY_SECONDS)

@@ -62,6 +62,7 @@ class MessageLog:
         self._pending: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
         self._facts: list[dict[str, Any]] = []
+        self._opened: dict[str, dict[str, Any]] = {}  # those of sessions that were opened, not encoded yet
         self.before_flush: list[Callable[[], None]] = []
         self._skipped = RollupCells(MAX_CELLS)
         self.left_out = 0
@@ -159,6 +160,21 @@ class MessageLog:
         if len(self._facts) < MAX_PENDING:
             self._facts.append({"fact": kind, "at": database_clock.timestamp(), **members})
 
+    def opened(self, session_id: str, **members: Any) -> None:
+        """The fact that a session was opened; ``members`` are what else its record has."""
+        if len(self._facts) < MAX_PENDING:
+            members |= {"fact": "session.opened", "at": database_clock.timestamp(), "session": session_id}
+            self._facts.append(members)
+            self._opened[session_id] = members
+
+    def changed(self, session_id: str, fields: dict[str, str]) -> None:
+        """The fact that a session has these fields now; it is part of one that waits to be handed on."""
+        opened = self._opened.get(session_id)
+        if opened is None:
+            self.fact("session.changed", session=session_id, fields=fields)
+        else:
+            opened["fields"] = fields
+
     def keep_secret(self, names: Iterable[str]) -> None:
         """Redact these members too: arguments that a tool's schema marks as secret."""
         self._redactor = Redactor((*self._names, *names))
@@ -205,6 +221,7 @@ class MessageLog:
 
     def _next_batch(self) -> tuple[bytes, list[list[Any]], int, int]:
         """The next batch, encoded, what it tells of skipped lines, and how many facts and lines it has."""
+        self._opened.clear()
         facts, lines = self._facts[:FLUSH_SLICE], self._next_lines()
         while True:
             skipped = self._skipped.written() if lines else []  # it is noted beside a line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -51,15 +51,12 @@ class Negotiated:
     def stored(self) -> dict[str, str]:
         """The form in which a background call keeps what it has to know of its caller."""
         return {
-            **self._agreed(),
+            **negotiated_fields(self.version, self.client_info, self.raw_capabilities),
             "principal": self.principal_key,
             "transport": self.transport,
             "created": repr(self.created_at),
             "log_level": self.log_level,
         }
-
-    def _agreed(self) -> dict[str, str]:
-        return negotiated_fields(self.version, self.client_info, self.raw_capabilities)
 
     def fit(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
         """A result in the form its revision knows (GEN-01)."""
@@ -81,6 +78,15 @@ class Negotiated:
     def client_name(self) -> str:
         """What the client calls itself; untrusted text."""
         return str(self.client_info.get("name", ""))
+
+
+class Agreed(NamedTuple):
+    """What became of what a client proposed with ``initialize``, and its stored form."""
+
+    version: str
+    client_name: str
+    client_version: str
+    fields: dict[str, str]
 
 
 def negotiated_fields(

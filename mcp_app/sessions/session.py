@@ -66,14 +66,20 @@ class Session(Negotiated):
         read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
         self.client_info, self.raw_capabilities, self.capabilities = read(version, client, capabilities)
 
-    def _agreed(self) -> dict[str, str]:
-        # It is kept as it was stored.
-        return dict(zip(("version", "client", "capabilities"), self._learned, strict=True))
-
     def stored(self) -> dict[str, str]:
         """See ``Negotiated.stored``."""
-        initialized = "1" if self.initialized else "0"
-        return {**super().stored(), "initialized": initialized, "announced": str(self.announced)}
+        version, client, capabilities = self._learned  # as they were stored
+        return {
+            "version": version,
+            "client": client,
+            "capabilities": capabilities,
+            "principal": self.principal_key,
+            "transport": self.transport,
+            "created": repr(self.created_at),
+            "log_level": self.log_level,
+            "initialized": "1" if self.initialized else "0",
+            "announced": str(self.announced),
+        }
 
 
 class TaskSession(Session):
@@ -122,8 +128,16 @@ def stored_fields(
     transport: str = "",
 ) -> dict[str, str]:
     """The stored form of a new session."""
+    agreed = negotiated_fields(version, client_info, capabilities)
+    return opening_fields(agreed, principal_key, announced=announced, transport=transport)
+
+
+def opening_fields(
+    agreed: dict[str, str], principal_key: str, *, announced: int, transport: str = ""
+) -> dict[str, str]:
+    """The stored form of a new session, of which the ``negotiated_fields`` are known."""
     return {
-        **negotiated_fields(version, client_info, capabilities),
+        **agreed,
         "principal": principal_key,
         "transport": transport,
         "created": repr(database_clock.timestamp()),

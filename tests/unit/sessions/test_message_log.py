@@ -196,6 +196,30 @@ async def test_facts_that_wait_are_bounded_too(log: MessageLog, monkeypatch: pyt
     assert len(log._facts) == 3
 
 
+async def test_a_change_of_a_session_is_part_of_its_opening_while_that_waits(
+    log: MessageLog, streams: Streams
+) -> None:
+    queue = MoodyQueue(streams.messages)
+    streams.messages = queue  # type: ignore[assignment]
+    log.opened("s", principal="ada", fields={"initialized": "0"})
+    log.changed("s", {"initialized": "1"})
+    log.changed("another", {"initialized": "1"})
+    queue.gate = asyncio.Event()
+    flushing = asyncio.create_task(log.flush())
+    await queue.pushing.wait()
+    log.changed("s", {"log_level": "debug"})  # What is on its way is not changed any more.
+    queue.gate.set()
+    await flushing
+    await log.flush()
+    streams.messages = queue._inner
+    facts = [fact for batch in await batches(streams) for fact in batch["facts"]]
+    assert [(fact["fact"], fact["session"], fact["fields"]) for fact in facts] == [
+        ("session.opened", "s", {"initialized": "1"}),
+        ("session.changed", "another", {"initialized": "1"}),
+        ("session.changed", "s", {"log_level": "debug"}),
+    ]
+
+
 async def test_a_count_of_skipped_lines_waits_for_a_line_to_stand_beside(
     log: MessageLog, streams: Streams, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,14 +9,14 @@
 -- Returns the session's principal, "" if it is unknown or ended, and the names of the streams that are gone. With
 -- ARGV[7] 0 if nothing was done, -1 if it was ended before.
 
-local tell = (ARGV[5] or '') ~= ''
-if (ARGV[7] or '') ~= '' then
-  local found = redis.call('HMGET', KEYS[1], 'ended', ARGV[7], 'principal', 'touched')
-  if found[1] then return -1 end
-  if found[2] or not found[3] then return 0 end
+local tell, unless = (ARGV[5] or '') ~= '', ARGV[7] or ''
+local found = redis.call('HMGET', KEYS[1], 'principal', 'ended', unless, 'touched')
+if unless ~= '' then
+  if found[2] then return -1 end
+  if found[3] or not found[1] then return 0 end
   tell = tell and found[4]
 end
-local principal = redis.call('HGET', KEYS[1], 'principal') or ''
+local principal = found[1] or ''
 local streams = {}
 for _, member in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
   redis.call('UNLINK', ARGV[1] .. member)
