@@ -5,6 +5,7 @@ It knows no HTTP beyond the status an error asks for.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
@@ -245,6 +246,10 @@ class Dispatcher:
         with suppress(StreamsUnavailable):
             if await self._services.sessions.end_without_calls(session, reason):
                 return
+        # In a task of its own: the short cut has none.
+        await asyncio.create_task(self._end_with_calls(session, reason))
+
+    async def _end_with_calls(self, session: Session, reason: str) -> None:
         try:
             await self._services.background.cancel_session(session.id, reason)
         except DatabaseFault as error:

@@ -99,6 +99,7 @@ class Server(uvicorn.Server):
         endpoint = mcp.endpoint
         if endpoint is not None:
             QuickAnswers.quick = staticmethod(endpoint.quick)
+            QuickAnswers.quick_delete = staticmethod(endpoint.quick_delete)
 
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second; the sweep costs one comparison per connection every two seconds."""

@@ -15,38 +15,47 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from mcpsite.http.connection import BoundedConnection, Refused
 
 if TYPE_CHECKING:  # Loaded before Django is set up.
-    from mcp_app.transports.streamable_http.begun import Begun
+    from mcp_app.execution.running.reply import Answered
+    from mcp_app.transports.streamable_http.begun import Begun, BegunSession
 
 PATH = b"/mcp"
 HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncache-control: no-cache, no-transform\r\n%b"
     b"content-length: %d\r\n\r\n%b"
 )
+HEAD_OF_SESSION = b"%bcache-control: no-cache, no-transform\r\n%bcontent-length: %d\r\n\r\n%b"
+KIND = b"content-type: application/json\r\n"
+METHODS = frozenset((b"POST", b"DELETE"))
 # Headers, body and the client's address in, the JSON body of a 200 answer out; None: not taken.
-Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], "bytes | Begun | None"]
+Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], "bytes | Begun | BegunSession | None"]
+# The same for DELETE, which has no body.
+QuickDelete = Callable[[Iterable[tuple[bytes, bytes]], str], "BegunSession | None"]
 
 
 class Parsed:
     """What the parser says of every request that may be held; by now it may be reading the next one."""
 
-    get_method = staticmethod(lambda: b"POST")
+    def __init__(self, method: str) -> None:
+        self.get_method = method.encode
+
     get_http_version = staticmethod(lambda: "1.1")
     should_keep_alive = staticmethod(lambda: True)
     should_upgrade = staticmethod(lambda: False)
 
 
 class QuickAnswers(BoundedConnection):
-    """HTTP with a short cut; ``quick`` is set for the whole process when the service runs."""
+    """HTTP with a short cut; what it asks is set for the whole process when the service runs."""
 
     quick: Quick | None = None
+    quick_delete: QuickDelete | None = None
     held: list[bytes] | None = None
-    begun: Begun | None = None
-    _grace: asyncio.TimerHandle
+    begun: Begun | BegunSession | None = None
+    _grace: asyncio.TimerHandle | None = None
     _context: Context
 
     def on_message_begin(self) -> None:
@@ -56,10 +65,12 @@ class QuickAnswers(BoundedConnection):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Hold a POST to the endpoint back until its body is there."""
+        """Hold a POST to the endpoint back until its body is there, and a DELETE until its end."""
         if self.url == PATH and type(self).quick is not None and self._may_be_quick():
             self.held = []
-            self.scope["method"] = "POST"  # The sign that the headers are complete.
+            self.scope["method"] = (
+                self.parser.get_method().decode()
+            )  # The sign that the headers are complete.
         else:
             super().on_headers_complete()
 
@@ -73,9 +84,7 @@ class QuickAnswers(BoundedConnection):
     def on_message_complete(self) -> None:
         """Answer a held request, or let it go the ordinary way."""
         if self.held is not None:
-            quick = type(self).quick
-            address = self.client[0] if self.client else ""
-            answer = quick(self.scope["headers"], b"".join(self.held), address) if quick else None
+            answer = self._ask(b"".join(self.held))
             if answer is not None:
                 self.held = None
                 if isinstance(answer, bytes):
@@ -85,6 +94,13 @@ class QuickAnswers(BoundedConnection):
                 return
             self._let_go()
         super().on_message_complete()
+
+    def _ask(self, body: bytes) -> bytes | Begun | BegunSession | None:
+        quick, quick_delete = type(self).quick, type(self).quick_delete
+        headers, address = self.scope["headers"], self.client[0] if self.client else ""
+        if self.scope["method"] == "POST":
+            return quick(headers, body, address) if quick else None
+        return quick_delete(headers, address) if quick_delete and not body else None
 
     def data_received(self, data: bytes) -> None:
         """Parse; a request that has not arrived whole is none to hold, its body has a time limit."""
@@ -110,7 +126,7 @@ class QuickAnswers(BoundedConnection):
         # Uvicorn's annotation forgets that there is none before the first request.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return (
-            self.parser.get_method() == b"POST"
+            self.parser.get_method() in METHODS
             and (cycle is None or cycle.response_complete)
             and not self.pipeline
             and not self.expect_100_continue
@@ -130,9 +146,13 @@ class QuickAnswers(BoundedConnection):
         for body in held or ():
             super().on_body(body)
 
-    def _hold(self, begun: Begun) -> None:
+    def _hold(self, begun: Begun | BegunSession) -> None:
+        if not begun.waits and begun.answer:
+            self._send(begun.answer)
+            return
         self.begun, self._context = begun, copy_context()
-        self._grace = self.loop.call_later(begun.grace, self._go_on)
+        grace = begun.grace
+        self._grace = None if grace is None else self.loop.call_later(grace, self._go_on)
         if begun.waits:
             begun.watch(self._on_change)
         else:
@@ -146,9 +166,10 @@ class QuickAnswers(BoundedConnection):
         else:
             self.loop.call_soon(self._go_on, context=self._context)
 
-    def _release(self) -> Begun:
-        begun, self.begun = cast("Begun", self.begun), None
-        self._grace.cancel()
+    def _release(self) -> Begun | BegunSession:
+        begun, self.begun = cast("Begun | BegunSession", self.begun), None
+        if self._grace is not None:
+            self._grace.cancel()
         begun.watch(None)
         return begun
 
@@ -157,7 +178,7 @@ class QuickAnswers(BoundedConnection):
         if self.begun is None:
             return
         self._release().go_on_in(cast("dict[str, Any]", self.scope))
-        parser, self.parser = self.parser, cast("Any", Parsed)
+        parser, self.parser = self.parser, cast("Any", Parsed(self.scope["method"]))
         try:
             # Not our own: the request is complete, and its connection may be closing.
             HttpToolsProtocol.on_headers_complete(self)
@@ -165,8 +186,19 @@ class QuickAnswers(BoundedConnection):
         finally:
             self.parser = parser
 
-    def _send(self, answer: bytes) -> None:
+    def _send(self, answer: bytes | Answered) -> None:
         more = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
         # Head and body are joined already.
-        self.joined.plain.write(HEAD % (more, len(answer), answer))
+        if isinstance(answer, bytes):
+            self.joined.plain.write(HEAD % (more, len(answer), answer))
+        else:
+            self.joined.plain.write(_of_session(answer, more))
         self.on_response_complete()
+
+
+def _of_session(answer: Answered, more: bytes) -> bytes:
+    """The whole answer to a request that opens, confirms or ends a session."""
+    more = (KIND if answer.body else b"") + more
+    if answer.session_id is not None:
+        more += b"mcp-session-id: %b\r\n" % answer.session_id.encode()
+    return HEAD_OF_SESSION % (STATUS_LINE[answer.status], more, len(answer.body), answer.body)

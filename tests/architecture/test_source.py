@@ -127,7 +127,8 @@ def test_exceptions_of_every_kind_are_caught_at_the_named_boundaries_only() -> N
         "mcp_app/notices/delivery.py",
         "mcp_app/sessions/log_writer.py",
         "mcp_app/transports/streamable_http/endpoint.py",
-        # Hands what it catches over to the task whose work it begins.
+        # Hand what they catch over to the task, or the request, whose work they begin.
+        "mcp_app/transports/streamable_http/begun.py",
         "mcp_app/transports/streamable_http/first_steps.py",
     }
     broad = [

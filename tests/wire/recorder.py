@@ -18,11 +18,12 @@ from urllib.parse import parse_qs
 
 import orjson
 
+from mcp_app.execution.running.reply import Answered
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.testing import client as testing
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.stdio.server import StdioServer
-from mcp_app.transports.streamable_http.begun import BEGUN, Begun
+from mcp_app.transports.streamable_http.begun import BEGUN, Begun, BegunSession
 from mcp_app.transports.streamable_http.endpoint import Endpoint
 from tests.event_parser import Parser, ServerSentEvent
 
@@ -176,23 +177,39 @@ def _around_quick(recorder: Recorder) -> None:
         if answer is not None:
             exchange = Exchange(recorder, {"headers": headers})
             exchange.heard({"type": "http.request", "body": body})
-            if isinstance(answer, Begun):
-                _held[id(answer)] = exchange
-            else:
+            if isinstance(answer, bytes):
                 _answer(exchange, answer)
+            elif isinstance(answer, BegunSession) and answer.answer is not None:
+                _answer_session(exchange, answer.answer)
+            else:
+                _held[id(answer)] = exchange
         return answer
 
+    plain_delete = Endpoint.quick_delete
+
+    def quick_delete(self: Endpoint, headers: list[tuple[bytes, bytes]], address: str) -> Any:
+        begun = plain_delete(self, headers, address)
+        if begun is not None:
+            _held[id(begun)] = Exchange(recorder, {"headers": headers})
+        return begun
+
     Endpoint.quick = quick  # type: ignore[method-assign]
+    Endpoint.quick_delete = quick_delete  # type: ignore[method-assign]
 
 
-def _answer(exchange: Exchange, answer: bytes) -> None:
+def _answer(exchange: Exchange, answer: bytes, *more: tuple[bytes, bytes]) -> None:
     kind = (b"content-type", b"application/json")
-    exchange.said({"type": "http.response.start", "headers": [kind]})
+    exchange.said({"type": "http.response.start", "headers": [kind, *more]})
     exchange.said({"type": "http.response.body", "body": answer})
 
 
+def _answer_session(exchange: Exchange, answered: Answered) -> None:
+    if answered.session_id is not None:
+        _answer(exchange, answered.body, (b"mcp-session-id", answered.session_id.encode()))
+
+
 def _around_begun() -> None:
-    plain = Begun.watch
+    plain, plain_session = Begun.watch, BegunSession.watch
 
     def watch(self: Begun, on_change: Callable[[], None] | None) -> None:
         def changed() -> None:
@@ -203,7 +220,18 @@ def _around_begun() -> None:
 
         plain(self, None if on_change is None else changed)
 
+    def watch_session(self: BegunSession, on_change: Callable[[], None] | None) -> None:
+        def changed() -> None:
+            # Without an answer it goes the ordinary way.
+            if self.answer is not None and id(self) in _held:
+                _answer_session(_held.pop(id(self)), self.answer)
+            assert on_change is not None
+            on_change()
+
+        plain_session(self, None if on_change is None else changed)
+
     Begun.watch = watch  # type: ignore[method-assign]
+    BegunSession.watch = watch_session  # type: ignore[method-assign]
 
 
 def _around_stdio(recorder: Recorder) -> None:

@@ -33,7 +33,7 @@ from mcp_app.streams.base import SessionEnded, StreamFinished, StreamsError
 from mcp_app.transports.connections import Connections
 from mcp_app.transports.message_limits import message_limits
 from mcp_app.transports.streamable_http.answers import Headers, Send, send_body, send_error
-from mcp_app.transports.streamable_http.begun import BEGUN, Begun
+from mcp_app.transports.streamable_http.begun import BEGUN, Begun, BegunSession
 from mcp_app.transports.streamable_http.event_stream import EventStream
 from mcp_app.transports.streamable_http.legacy import Fields, Legacy
 from mcp_app.transports.streamable_http.modern import Modern, address_of
@@ -49,9 +49,8 @@ CORS_HEADERS = (
 # What a browser may send besides: the mirrored arguments of tools, whose names only they know.
 PARAM_HEADER = re.compile(rb"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}")
 MAX_PARAM_HEADERS = 50
-# Where clients name the method of a request, before its params.
-USUAL_START = 128
-INITIALIZE = b'"initialize"'
+# The one notification that the short cut takes; others wait for other things.
+INITIALIZED = b'"notifications/initialized"'
 LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"})
 Scope = MutableMapping[str, Any]
@@ -114,26 +113,23 @@ class Endpoint:
 
     def quick(
         self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
-    ) -> bytes | Begun | None:
-        """The JSON body of a 200 answer to a POST that needs no waiting; a call that waits has begun.
+    ) -> bytes | Begun | BegunSession | None:
+        """The JSON body of a 200 answer to a POST that needs no waiting; what waits has begun.
 
         The same rules in the same order as ``__call__``; whatever is not plainly good is left to that, which
         finds the words for it. Nothing has happened when None is returned. What has begun is answered by its
         caller, when it has an ``answer``; otherwise ``__call__`` goes on with it, named in the scope.
         """
-        if b'"id"' not in body or INITIALIZE in body[:USUAL_START]:
-            return None  # Notifications and new sessions always wait for Redis.
+        if len(body) > self._limits.body_bytes or (b'"id"' not in body and INITIALIZED not in body):
+            return None
         try:
             fields = self._collect(headers)
-            if b"origin" in fields or len(body) > self._limits.body_bytes:
-                return None
-            self._policy.check(fields.get(b"host"), None)
-            authorization = fields.get(b"authorization")
-            local = authorization is None and is_local(fields, address)
-            principal = self._process.authenticator.known(authorization, local=local)
+            principal = self._known(fields, address)
             if principal is None or not _is_plain_post(fields):
                 return None
             message = jsonrpc.parse(body, self._limits)
+            if type(message) is jsonrpc.Notification and not self._modern.takes(fields, message):
+                return self._legacy.confirm(fields, message, body, principal)
             if type(message) is not jsonrpc.Request:
                 return None
             held = principal.scopes
@@ -141,9 +137,32 @@ class Endpoint:
                 return None
             if self._modern.takes(fields, message):
                 return self._modern.quick(fields, message, body, principal, address)
+            if message.method == "initialize":
+                return self._legacy.open(fields, message, body, principal, address)
             return self._legacy.quick(fields, message, body, principal)
         except McpError:
             return None
+
+    def quick_delete(self, headers: Iterable[tuple[bytes, bytes]], address: str) -> BegunSession | None:
+        """The end of a session, begun; None, and nothing done, for a DELETE that is left to ``__call__``."""
+        try:
+            fields = self._collect(headers)
+            principal = self._known(fields, address)
+            if principal is None:
+                return None
+            self._modern.refuse_verb(fields)
+            return self._legacy.end(fields, principal)
+        except McpError:
+            return None
+
+    def _known(self, fields: Fields, address: str) -> Principal | None:
+        """Who sends a request that comes from no page, if that is known without waiting; raises McpError."""
+        if b"origin" in fields:
+            return None
+        self._policy.check(fields.get(b"host"), None)
+        authorization = fields.get(b"authorization")
+        local = authorization is None and is_local(fields, address)
+        return self._process.authenticator.known(authorization, local=local)
 
     async def _refuse(self, scope: Scope, send: Send, error: McpError, extra: Headers) -> None:
         if STREAMING not in scope:
@@ -185,7 +204,7 @@ class Endpoint:
         return jsonrpc.parse(body, self._limits), body
 
     async def _post(self, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers) -> None:
-        begun: Begun | None = scope.get(BEGUN)
+        begun: Begun | BegunSession | None = scope.get(BEGUN)
         if begun is not None:
             await self._go_on(begun, scope, fields, receive, send, extra)
             return
@@ -200,11 +219,19 @@ class Endpoint:
         await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
 
     async def _go_on(
-        self, begun: Begun, scope: Scope, fields: Fields, receive: Receive, send: Send, extra: Headers
+        self,
+        begun: Begun | BegunSession,
+        scope: Scope,
+        fields: Fields,
+        receive: Receive,
+        send: Send,
+        extra: Headers,
     ) -> None:
         """What ``quick`` has begun; it is not asked for again who sends it, nor what it says."""
         principal = begun.principal
-        if isinstance(begun.session, Session):
+        if isinstance(begun, BegunSession):
+            await self._answer(await begun.outcome(), None, principal, scope, fields, receive, send, extra)
+        elif isinstance(begun.session, Session):
             outcome, session = await self._legacy.go_on(begun)
             await self._answer(outcome, session, principal, scope, fields, receive, send, extra)
         else:
@@ -248,11 +275,13 @@ class Endpoint:
                 await self._process.standalone.leave(session, token)
 
     async def _delete(self, scope: Scope, fields: Fields, _: Receive, send: Send, extra: Headers) -> None:
-        self._modern.refuse_verb(fields)
-        principal = await self.principal(fields, scope)
-        await self._legacy.delete(fields, principal)
-        # SES-06 leaves the choice; older clients take a 204 for a failure and say so.
-        await send_body(send, 200, b"", extra)
+        begun: BegunSession | None = scope.get(BEGUN)
+        if begun is None:
+            self._modern.refuse_verb(fields)
+            ended = await self._legacy.delete(fields, await self.principal(fields, scope))
+        else:
+            ended = await begun.outcome()
+        await send_body(send, ended.status, ended.body, extra)
 
     async def _other(self, method: str, fields: Fields, allow: str, send: Send, extra: Headers) -> None:
         if method != "OPTIONS":

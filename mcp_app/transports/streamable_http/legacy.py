@@ -24,9 +24,12 @@ from mcp_app.protocol.versions import LEGACY, V2025_03_26, is_modern
 from mcp_app.sessions.session import STANDALONE, Session
 from mcp_app.streams.base import StreamsError
 from mcp_app.transports import unanswered_requests
-from mcp_app.transports.streamable_http.begun import Begun
+from mcp_app.transports.streamable_http.begun import Begun, BegunSession
 
 SESSION_HEADER = b"mcp-session-id"
+INITIALIZED = "notifications/initialized"
+ENDED = Answered(b"")
+ENDED_BY_CLIENT = "ended by the client"
 UNKNOWN_EVENT = "This Last-Event-ID names no stream of this session, or one no longer kept."
 NO_SESSION = (
     "No session: send the Mcp-Session-Id header that 'initialize' returned, or send 'initialize' first."
@@ -86,12 +89,8 @@ class Legacy:
     ) -> bytes | Begun | None:
         """The answer to a request of a session this process knows, or the call that has begun for it."""
         self._check(fields, message, principal)
-        named = fields.get(SESSION_HEADER)
-        session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
-        if session is None or session.transport:
-            return None
-        version = fields.get(VERSION_HEADER)
-        if version is not None and version != session.version.encode() and not session.warned_version:
+        session = self._known(fields, principal)
+        if session is None:
             return None
         answer = self._dispatcher.quick(session, principal, message, body)
         if answer is not None:
@@ -100,6 +99,49 @@ class Legacy:
         if begun is None or isinstance(begun, bytes):
             return begun
         return Begun(principal, session, message, begun, monotonic() + self._grace)
+
+    def open(
+        self, fields: Fields, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
+    ) -> BegunSession:
+        """A session that is being opened."""
+        self._check(fields, message, principal)
+        return BegunSession(principal, self._dispatcher.initialize(principal, message, body, address))
+
+    def confirm(
+        self, fields: Fields, message: jsonrpc.Notification, body: bytes, principal: Principal
+    ) -> BegunSession | None:
+        """A session that this process knows, and that its client confirms; None for other notifications."""
+        if message.method != INITIALIZED:
+            return None
+        self._check(fields, message, principal)
+        session = self._known(fields, principal)
+        return None if session is None else BegunSession(principal, self._notified(session, message, body))
+
+    def end(self, fields: Fields, principal: Principal) -> BegunSession | None:
+        """A session that this process knows, and that is being ended."""
+        _check_version(fields)
+        session = self._known(fields, principal)
+        return None if session is None else BegunSession(principal, self._ended(session))
+
+    async def _notified(self, session: Session, message: jsonrpc.Notification, body: bytes) -> Answered:
+        await self._dispatcher.notification(session, message, body)
+        return ACCEPTED
+
+    async def _ended(self, session: Session) -> Answered:
+        await self._dispatcher.end_session(session, ENDED_BY_CLIENT)
+        # SES-06 leaves the choice; older clients take a 204 for a failure and say so.
+        return ENDED
+
+    def _known(self, fields: Fields, principal: Principal) -> Session | None:
+        """The session a request names, if this process knows it and has nothing to say of the request."""
+        named = fields.get(SESSION_HEADER)
+        session = self._sessions.cached(named.decode("latin-1"), principal.key) if named else None
+        if session is None or session.transport:
+            return None
+        version = fields.get(VERSION_HEADER)
+        if version is not None and version != session.version.encode() and not session.warned_version:
+            return None
+        return session
 
     async def go_on(self, begun: Begun) -> tuple[Answered | StreamReference, Session]:
         """Serve what ``quick`` has begun."""
@@ -235,11 +277,10 @@ class Legacy:
             await self._process.standalone.leave(session, token)
             raise
 
-    async def delete(self, fields: Fields, principal: Principal) -> None:
+    async def delete(self, fields: Fields, principal: Principal) -> Answered:
         """End the session (SES-06)."""
         _check_version(fields)
-        session = await self.session(fields, principal)
-        await self._dispatcher.end_session(session, "ended by the client")
+        return await self._ended(await self.session(fields, principal))
 
 
 def _refuse_modern(

@@ -205,3 +205,125 @@ def test_a_client_that_leaves_while_its_call_is_held_cancels_it_on_2026_07_28_on
     eventually(lambda: ledger.exists() and f"start {name}\n" in ledger.read_text("utf-8"), 10, "it starts")
     wire.close()
     eventually(lambda: f"{end} {name}\n" in ledger.read_text("utf-8"), 10, f"it is {end}")
+
+
+INITIALIZED: dict[str, Any] = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def initialize(**changes: Any) -> dict[str, Any]:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    return {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params | changes}
+
+
+def both_ways(live: LiveServer, client: Mcp, method: str, message: Any, **more: str) -> list[Answer]:
+    """The answers to the same request by the short cut and by the ordinary way."""
+    authority = f"127.0.0.1:{live.ports[0]}"
+    body = None if message is None else json.dumps(message).encode()
+    answers = []
+    for headers in (client.headers(**more), client.headers(**more, Origin=f"http://{authority}")):
+        answers += exchange(live, [request_bytes(method, "/mcp", authority, headers, body)])
+    return answers
+
+
+def test_a_session_is_opened_alike_by_both_ways(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session("2025-11-25")
+    client.session = None
+    ids = []
+    quick, ordinary = map(plain, both_ways(live, client, "POST", initialize()))
+    for answer in (quick, ordinary):
+        ids.append(answer.headers.pop("mcp-session-id"))
+    assert quick.status == 200
+    assert quick == ordinary
+    for client.session in ids:
+        assert client.call("ping")["result"] == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"protocolVersion": 1}, {"capabilities": []}, {"clientInfo": {"name": "t"}}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_opens_no_session_is_refused_alike_by_both_ways(
+    live: LiveServer, open_session: OpenSession, changes: dict[str, Any]
+) -> None:
+    client = open_session("2025-11-25")
+    client.session = None
+    quick, ordinary = both_ways(live, client, "POST", initialize(**changes))
+    assert quick.json()["error"]["code"] == -32602
+    assert plain(quick) == plain(ordinary)
+
+
+def test_a_session_is_confirmed_alike_by_both_ways(live: LiveServer, open_session: OpenSession) -> None:
+    quick, ordinary = both_ways(live, open_session("2025-11-25"), "POST", INITIALIZED)
+    assert (quick.status, quick.body) == (202, b"")
+    assert plain(quick) == plain(ordinary)
+
+
+def test_a_session_is_ended_alike_by_both_ways(live: LiveServer, open_session: OpenSession) -> None:
+    authority = f"127.0.0.1:{live.ports[0]}"
+    answers = []
+    for more in ({}, {"Origin": f"http://{authority}"}):
+        client = open_session("2025-11-25")
+        headers = client.headers(**more)
+        ended, after = exchange(live, [request_bytes("DELETE", "/mcp", authority, headers, None) * 2], 2)
+        assert (ended.status, ended.body) == (200, b"")
+        assert after.status == 404
+        answers.append((plain(ended), plain(after)))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "changed"),
+    [
+        ("POST", {"Mcp_Session_Id": "unknown-session-unknown-session"}),
+        ("POST", {"MCP_Protocol_Version": "1999-01-01"}),
+        ("POST", {"Authorization": "Bearer unknown"}),
+        ("DELETE", {"Mcp_Session_Id": "unknown-session-unknown-session"}),
+        ("DELETE", {"MCP_Protocol_Version": "1999-01-01"}),
+        ("DELETE", {"MCP_Protocol_Version": "2026-07-28"}),
+        ("DELETE", {"Authorization": "Bearer unknown"}),
+    ],
+)
+def test_what_confirms_or_ends_no_session_is_refused_alike_by_both_ways(
+    live: LiveServer, open_session: OpenSession, method: str, changed: dict[str, str]
+) -> None:
+    client = open_session("2025-11-25")
+    message = INITIALIZED if method == "POST" else None
+    quick, ordinary = both_ways(live, client, method, message, **changed)
+    assert quick.status >= 400
+    assert plain(quick) == plain(ordinary)
+
+
+def test_a_session_that_is_ended_while_it_is_being_confirmed_stays_ended(
+    live: LiveServer, open_session: OpenSession
+) -> None:
+    client = open_session("2025-11-25", confirm=False)
+    authority = f"127.0.0.1:{live.ports[0]}"
+    data = bytes_of(live, client, INITIALIZED)
+    data += request_bytes("DELETE", "/mcp", authority, client.headers(), None)
+    data += bytes_of(live, client, PING)
+    answers = exchange(live, [data], 3)
+    assert [answer.status for answer in answers] == [202, 200, 404]
+
+
+def test_a_client_that_leaves_while_its_session_is_being_ended_has_ended_it(
+    live: LiveServer, open_session: OpenSession
+) -> None:
+    client = open_session("2025-11-25")
+    authority = f"127.0.0.1:{live.ports[0]}"
+    wire = Wire("127.0.0.1", live.ports[0], PATIENCE)
+    wire.send(request_bytes("DELETE", "/mcp", authority, client.headers(), None))
+    wire.close()
+    eventually(lambda: client.post(PING).status == 404, 10, "it is ended")
+
+
+def test_a_delete_with_a_body_goes_the_ordinary_way(live: LiveServer, open_session: OpenSession) -> None:
+    client = open_session("2025-11-25")
+    authority = f"127.0.0.1:{live.ports[0]}"
+    (ended,) = exchange(live, [request_bytes("DELETE", "/mcp", authority, client.headers(), b"{}")])
+    assert ended.status == 200
+    assert client.post(PING).status == 404

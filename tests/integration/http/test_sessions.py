@@ -266,3 +266,28 @@ def test_a_session_ended_at_one_process_is_404_at_the_other_while_it_is_used(
         assert set(seen) <= {200}
         assert client.post(client.request_message("ping")).status == 404
         elsewhere.close()
+
+
+def test_what_was_opened_confirmed_and_ended_at_once_is_on_record_as_such(
+    live: LiveServer, admin: OtherProcess
+) -> None:
+    with closing(live.mcp()) as client:
+        sessions = []
+        for _ in range(20):
+            client.initialize()
+            sessions.append(client.session)
+            assert client.delete().status == 200
+        client.initialize()
+        sessions.append(client.session)
+    record = f"""
+from mcp_app.models import Session
+from mcp_app.sessions.log_writer import drain_once
+from mcp_app.streams.stores.message_queue import SyncMessageQueue
+queue = SyncMessageQueue.connect()
+while drain_once(queue): pass
+queue.close()
+rows = Session.objects.in_bulk({sessions!r})
+result = [[rows[each].fields["initialized"], rows[each].end_reason] for each in {sessions!r} if each in rows]
+"""
+    expected = [["1", "ended by the client"]] * 20 + [["1", ""]]
+    eventually(lambda: admin.run(record) == expected, 10, "all of them are on record")

@@ -1,0 +1,113 @@
+"""A session on its way: it goes on when what it waits for comes, and tells who holds its request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.execution.running.reply import ACCEPTED, Answered
+from mcp_app.protocol.errors import SessionNotFound
+from mcp_app.transports.streamable_http.begun import BEGUN, BegunSession
+
+NAME: ContextVar[str] = ContextVar("name", default="")
+
+
+class Steps:
+    """Work that waits twice, and what it saw."""
+
+    def __init__(self, end: Answered | Exception) -> None:
+        loop = asyncio.get_running_loop()
+        self.first: asyncio.Future[str] = loop.create_future()
+        self.second: asyncio.Future[str] = loop.create_future()
+        self.seen: list[str] = []
+        self._end = end
+
+    async def work(self) -> Answered:
+        NAME.set("its own")
+        for each in (self.first, self.second):
+            try:
+                self.seen.append(await each)
+            except ValueError as error:
+                self.seen.append(f"{error}")
+            self.seen.append(NAME.get())
+        if isinstance(self._end, Exception):
+            raise self._end
+        return self._end
+
+
+async def over(begun: BegunSession) -> None:
+    """Return once there is nothing to wait for."""
+    while begun.waits:
+        await asyncio.sleep(0)
+
+
+async def test_it_goes_on_with_each_answer_in_a_context_of_its_own() -> None:
+    steps, told = Steps(ACCEPTED), []
+    begun = BegunSession(LOOPBACK, steps.work())
+    begun.watch(lambda: told.append(begun.answer))
+    assert (begun.waits, begun.answer, told) == (True, None, [])
+    steps.first.set_result("one")
+    steps.second.set_exception(ValueError("a fault that it understands"))
+    await over(begun)
+    assert steps.seen == ["one", "its own", "a fault that it understands", "its own"]
+    assert told == [ACCEPTED]
+    assert NAME.get() == ""
+    assert await begun.outcome() is ACCEPTED
+
+
+async def test_work_that_does_not_wait_is_over_at_once() -> None:
+    async def work() -> Answered:
+        return ACCEPTED
+
+    begun = BegunSession(LOOPBACK, work())
+    assert not begun.waits
+    assert begun.answer is ACCEPTED
+
+
+@pytest.mark.parametrize("asked", ["before", "after"])
+async def test_its_failure_is_raised_where_the_request_goes_on(asked: str) -> None:
+    steps, told = Steps(SessionNotFound()), []
+    begun = BegunSession(LOOPBACK, steps.work())
+    begun.watch(lambda: told.append(begun.answer))
+    scope: dict[str, Any] = {}
+    begun.go_on_in(scope)
+    waiting = asyncio.ensure_future(scope[BEGUN].outcome()) if asked == "before" else None
+    await asyncio.sleep(0)
+    steps.first.set_result("one")
+    steps.second.set_result("two")
+    await over(begun)
+    assert told == [None]
+    with pytest.raises(SessionNotFound):
+        await (waiting or scope[BEGUN].outcome())
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [Answered(b"{}", 400), Answered(b"{}", 200, ((b"retry-after", b"30"),))],
+    ids=["status", "header"],
+)
+async def test_an_answer_with_more_to_say_than_most_is_left_to_the_ordinary_way(answered: Answered) -> None:
+    async def work() -> Answered:
+        return answered
+
+    begun = BegunSession(LOOPBACK, work())
+    assert not begun.waits
+    assert begun.answer is None
+    assert await begun.outcome() is answered
+
+
+async def test_who_stopped_watching_is_not_told() -> None:
+    steps, told = Steps(ACCEPTED), []
+    begun = BegunSession(LOOPBACK, steps.work())
+    watcher: Callable[[], None] = lambda: told.append(1)  # noqa: E731
+    begun.watch(watcher)
+    begun.watch(None)
+    steps.first.set_result("one")
+    steps.second.set_result("two")
+    await over(begun)
+    assert told == []
