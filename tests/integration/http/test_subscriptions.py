@@ -31,7 +31,7 @@ from mcp_app.streams.stores.message_queue import SyncMessageQueue
 queue = SyncMessageQueue.connect()
 while drain_once(queue): pass
 queue.close()
-rows = Session.objects.filter(pk__startswith="x-", address="127.0.0.1", ended_at=None)
+rows = Session.objects.filter(pk__regex="^x-[0-9a-f]{30}$", address="127.0.0.1", ended_at=None)
 """
 
 
