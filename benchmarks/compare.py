@@ -102,8 +102,8 @@ def _requests(script: Callable[[int], load.Script], seconds: float) -> Turn:
     return turn
 
 
-def compare_requests(comparison: Comparison, rounds: int, seconds: float) -> None:
-    """One request, its answer, again and again."""
+def compare_requests(comparison: Comparison, rounds: int, seconds: float, only: list[str]) -> None:
+    """One request, its answer, again and again; ``only`` these rows, or all."""
     echo, listed = scenarios.ECHO, scenarios.TOOLS_LIST
     check_echo, check_ten = scenarios.check_echo, scenarios.check_tools(10, paged=True)
     rows: dict[str, tuple[int, Callable[[int], load.Script]]] = {
@@ -124,11 +124,12 @@ def compare_requests(comparison: Comparison, rounds: int, seconds: float) -> Non
             size,
             lambda port, check=check: scenarios.repeated(port, listed, check),  # type: ignore[misc]
         )
-    for size in (10, 100, 1000):
+    wanted = {row: facts for row, facts in rows.items() if not only or row in only}
+    for size in sorted({of for of, _ in wanted.values()}):
         env = {"BENCH_TOOLS": str(size), "DEMO": "off"}
         with comparison.servers(web_processes=1, settings="benchmarks.settings", env=env) as servers:
             _pin_apart(servers)
-            for row, (of, script) in rows.items():
+            for row, (of, script) in wanted.items():
                 if of == size:
                     comparison.take(row, servers, _requests(script, seconds), rounds)
 
@@ -232,10 +233,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--streams", type=int, default=2000)
     parser.add_argument("--at-least", type=float, default=0.95)
     parser.add_argument("--only", choices=("requests", "streams", "background", "tail"))
+    parser.add_argument(
+        "--row", action="append", default=[], help="of the requests this row only; repeatable"
+    )
     wanted = parser.parse_args(arguments)
     comparison = Comparison(wanted.base.resolve())
     parts: dict[str, tuple[int, Callable[[], None]]] = {
-        "requests": (1, lambda: compare_requests(comparison, wanted.rounds, wanted.seconds)),
+        "requests": (1, lambda: compare_requests(comparison, wanted.rounds, wanted.seconds, wanted.row)),
         "streams": (1, lambda: compare_streams(comparison, max(1, wanted.rounds // 3), wanted.streams)),
         "background": (0, lambda: compare_background(comparison, wanted.rounds, 2 * wanted.seconds)),
         "tail": (-1, lambda: compare_tail(comparison, max(1, wanted.rounds // 2))),

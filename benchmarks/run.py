@@ -91,6 +91,7 @@ TARGETS = (
     _modern("2026 tools/list 10", "tools/list of 2026-07-28"),
     _modern("2026 discover", "server/discover"),
     Target("tools/call against the floor", ("tools/call echo", "ours"), (("fixed body", "floor"),), 0.4),
+    Target("sessions against the floor", ("session", "ours"), (("fixed body", "floor"),), 0.14),
     Target("first page of 1,000 tools against 100", ("tools/list 1000", "ours"),
            (("tools/list 100", "ours"),), 1 / 1.5),
 )  # fmt: skip
