@@ -110,9 +110,11 @@ USE_TZ = True
 FORMAT_MODULE_PATH = ["mcpsite.formats"]
 STATIC_URL = "static/"
 # In the place of the skin's large files; what these load of the originals has another address.
+_SCRIPTS = _unfold.PACKAGE / "static" / "unfold" / "js"
 STATICFILES_DIRS = [
     _environment.PACKAGE / "skin",
-    ("unfold/js/chart/whole", _unfold.PACKAGE / "static" / "unfold" / "js" / "chart"),
+    ("unfold/js/chart/whole", _SCRIPTS / "chart"),
+    ("unfold/js/htmx/whole", _SCRIPTS / "htmx"),
 ]
 MEDIA_ROOT = DATA_DIR / "uploads"
 # Served straight from the packages, so that `make run` needs no collecting step.

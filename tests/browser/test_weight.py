@@ -44,7 +44,7 @@ def test_a_page_is_light_with_nothing_in_the_cache(
     fonts = {path: size for path, size in sent.items() if Path(path).suffix == ".woff2"}
     assert fonts
     assert sum(fonts.values()) <= MOST_OF_FONTS, fonts
-    assert not [path for path in sent if "whole/chart.js" in path]
+    assert not [path for path in sent if "/whole/" in path]
     assert visitor.page.locator("html.mcp-all-icons").count() == 0
     assert visitor.trouble == []
 
@@ -66,6 +66,19 @@ def test_a_page_of_another_app_gets_its_charts_and_all_icons(visit: Visit) -> No
     assert page.evaluate("Chart.getChart(document.querySelector('canvas.chart')).data.labels") == ["a", "b"]
     expect(page.locator("html.mcp-all-icons")).to_have_count(1)
     page.wait_for_function("document.getElementById('rocket').getBoundingClientRect().width < 30")
+    assert visitor.trouble == []
+
+
+def test_a_page_of_another_app_gets_the_script_its_attributes_are_for(visit: Visit) -> None:
+    def with_more(route: Route) -> None:
+        answer = route.fetch()
+        more = '<p id="more" hx-get="/healthz" hx-trigger="load"></p>'
+        route.fulfill(response=answer, body=answer.text().replace("</body>", f"{more}</body>", 1))
+
+    visitor = visit()
+    visitor.page.route("**/admin/password_change/", with_more)
+    page = visitor.goto("/admin/password_change/")
+    expect(page.locator("#more")).not_to_be_empty()
     assert visitor.trouble == []
 
 
