@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -56,17 +57,23 @@ class Recorder:
             self.web.add(frame.f_code)
 
     def record(
-        self, path: Callable[[], Any], within: str = "", during: threading.Event | None = None
+        self,
+        path: Callable[[], Any],
+        within: str = "",
+        during: threading.Event | None = None,
+        before: Callable[[], Any] = lambda: None,
     ) -> tuple[Entered, Entered]:
         """What ``path`` enters every time: in the loop of the web process, and elsewhere.
 
         With ``within``, of the loop only what that function enters itself, or what it calls. With ``during``,
-        elsewhere only what is entered while it is set.
+        elsewhere only what is entered while it is set. What is done ``before`` is no part of the path.
         """
         self.within, self.during = within, during
+        before()
         path()  # What is made at the first use is no part of the path.
         webs, rests = [], []
         for _ in range(ROUNDS):
+            before()
             self.web, self.rest, self.on = set(), set(), True
             path()
             time.sleep(0.02)  # What comes after the answer belongs to the path, too.
@@ -259,11 +266,11 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
         rows.append((name, set.union(*recorder.record(path))))
     rows.append(("background call: accepted", set.union(*recorder.record(paths.accept))))
     rows.append(("of these, to accept it", set.union(*recorder.record(paths.accept, "Background.accept"))))
-    _make(web, "report")
-    rows.append(("worker: run with 2 progress reports", recorder.record(paths.work)[1]))
+    before = partial(_make, web, "report")
+    rows.append(("worker: run with 2 progress reports", recorder.record(paths.work, before=before)[1]))
     for name, during in (("worker: run with a question", None), ("of these, to ask it", asking)):
-        _make(web, "ask")
-        answered, asked = recorder.record(paths.question, during=during)
+        before = partial(_make, web, "ask")
+        answered, asked = recorder.record(paths.question, during=during, before=before)
         rows.append((name, asked))
     rows.append(("the answer to that question", answered))
     return rows
@@ -289,12 +296,11 @@ def _connect() -> None:
 
 
 def _make(web: Web, tool: str) -> None:
-    """Have calls of one tool wait, and none else."""
+    """Have one call of a tool wait, and none else: a worker goes on with those that wait."""
     from mcp_app.models import Call
 
     Call.objects.filter(state="accepted").delete()
-    for _ in range(ROUNDS + 1):
-        web.post(web.call(tool))
+    web.post(web.call(tool))
 
 
 def _print(rows: list[tuple[str, Entered]], *, names: bool) -> None:

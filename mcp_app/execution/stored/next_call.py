@@ -48,16 +48,17 @@ class Limits:
     unanswered: int = 0
 
 
-def take(call_id: UUID | str, worker: str, limits: Limits) -> CallRecord | None:
+def take(call_id: UUID | str, worker: str, limits: Limits, *, further: bool = False) -> CallRecord | None:
     """Begin the call whose turn it is in the queue of ``call_id``; None when none waits there.
 
-    Raises TooManyRunning when none of those that wait may begin.
+    Raises TooManyRunning when none of those that wait may begin. With ``further`` it is one more than the job
+    is for: then what one statement does not find is left to other jobs.
     """
     counted, most = bool(limits.by_tool) or limits.of_principal > 0, limits.unanswered or MANY
-    if not counted and (
-        begun := records.claim(call_id, worker, statement=statements.CLAIM_NEXT, unanswered=most)
-    ):
-        return begun
+    if not counted:
+        begun = records.claim(call_id, worker, statement=statements.CLAIM_NEXT, unanswered=most)
+        if begun is not None or further:
+            return begun
     silent = _silent(limits.unanswered)
     queue = Call.objects.filter(pk=call_id).values_list("queue", flat=True).first()
     if queue is None:

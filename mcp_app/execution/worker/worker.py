@@ -135,24 +135,23 @@ class Worker:
                 remove_jobs(further)
         return outcome
 
-    def _claim(self, call_id: UUID | str) -> Attempt | None:
-        """Take a call, also when the database is away for a while: the job comes only once (R15)."""
-        return self._claim_within(CLAIM_SECONDS, call_id)
-
     def _claim_further(self, call_id: UUID | str) -> Attempt | None:
         """Take the next call as well, if there is one that may begin now: it has a job of its own."""
         with suppress(TooManyRunning, DatabaseError):
-            return self._claim_within(0.0, call_id)
+            return self._claim(call_id, further=True)
         return None
 
-    def _claim_within(self, seconds: float, call_id: UUID | str) -> Attempt | None:
-        """Take a call; raises DatabaseError when none was taken after that time."""
+    def _claim(self, call_id: UUID | str, *, further: bool = False) -> Attempt | None:
+        """Take a call, also when the database is away for a while: the job comes only once (R15).
+
+        ``further``: beyond the one that the job is for; then only at once.
+        """
         failpoints.reach("before-claim")
-        deadline = monotonic() + seconds
+        deadline = monotonic() + (0.0 if further else CLAIM_SECONDS)
         claimed: list[tuple[CallRecord, float]] = []
         while True:
             try:
-                return query(self._claim_now, call_id, claimed)
+                return query(self._claim_now, call_id, claimed, further=further)
             except DatabaseError as error:
                 if claimed:
                     deadline = max(deadline, claimed[0][1] + CLAIM_SECONDS)
@@ -161,13 +160,15 @@ class Worker:
                 log.warning("The turn of call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
 
-    def _claim_now(self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]]) -> Attempt | None:
+    def _claim_now(
+        self, call_id: UUID | str, claimed: list[tuple[CallRecord, float]], *, further: bool
+    ) -> Attempt | None:
         """Begin an attempt; ``claimed`` remembers the call if the database goes away halfway."""
         if not claimed:
             offered = catalogue.refresh_now()
             if offered is not self._offered:
                 self._serve(offered)
-            record = take(call_id, self.name, self._limits)
+            record = take(call_id, self.name, self._limits, further=further)
             if record is None:
                 return None
             claimed.append((record, monotonic()))
