@@ -94,7 +94,7 @@ def _regret(done: Future[Any]) -> None:
 
 def is_silent() -> bool:
     """Whether the database says nothing: what needs it is refused at once, until it answers again."""
-    return unresponsive.of(DEFAULT_DB_ALIAS).lasts
+    return _silence.lasts
 
 
 def watch() -> None:
@@ -111,13 +111,14 @@ def close() -> None:
         wait([_pool.submit(_close_own, together) for _ in range(THREADS)], CLOSING_SECONDS)
 
 
+_silence = unresponsive.of(DEFAULT_DB_ALIAS)
 _thread = threading.local()
 _pool: ThreadPoolExecutor | None = None
 _making = threading.Lock()
 
 
 def _submit(function: Callable[[], T], *, soon: bool = False) -> Future[T]:
-    if unresponsive.of(DEFAULT_DB_ALIAS).lasts:
+    if _silence.lasts:
         raise OperationalError(unresponsive.NOTHING)
     # In the caller's context, as in a thread of Django's own: the language, for example, is kept there.
     return (_pool or _threads()).submit(
@@ -129,8 +130,9 @@ def _work(function: Callable[[], T], until: float, soon: bool) -> T:
     if time.monotonic() > until:
         raise OperationalError("Too many queries wait for the database.")
     try:
-        if _thread.is_sqlite:
-            _set_patience(soon)
+        sqlite = _thread.sqlite
+        if sqlite is not None and (sqlite.connection is _thread.impatient) != soon:
+            _set_patience(sqlite, soon)
         return function()
     finally:
         for connection, is_pooled in _thread.connections:
@@ -139,13 +141,12 @@ def _work(function: Callable[[], T], until: float, soon: bool) -> T:
                 connection.close_if_unusable_or_obsolete()
 
 
-def _set_patience(soon: bool) -> None:
-    """Set how long this thread's SQLite connection waits for a locked file, where that is not so yet."""
-    connection = connections[DEFAULT_DB_ALIAS]
+def _set_patience(connection: Any, soon: bool) -> None:
+    """Set how long this thread's SQLite connection waits for a locked file."""
     if soon:
         connection.ensure_connection()
     driver = connection.connection
-    if driver is None or (driver is _thread.impatient) == soon:
+    if driver is None:
         return
     usual = connection.settings_dict["OPTIONS"].get("timeout", SQLITE_SECONDS) * 1000
     # At the driver: Django's cursor takes longer than many a query.
@@ -164,7 +165,8 @@ def _threads() -> ThreadPoolExecutor:
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
     _thread.connections = [(connection, _is_of_a_pool(connection)) for connection in connections.all()]
-    _thread.is_sqlite = connections[DEFAULT_DB_ALIAS].vendor == "sqlite"
+    default = connections[DEFAULT_DB_ALIAS]
+    _thread.sqlite = default if default.vendor == "sqlite" else None
     _thread.impatient = None
     kept: dict[str, Any] = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": True}
     for connection, is_pooled in _thread.connections:

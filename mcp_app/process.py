@@ -142,7 +142,7 @@ class Process(Services):
         self._ended_connections.start()
         self.log.start()
         spans.start()
-        if spans.active() is not None:
+        if spans.active is not None:
             self.dispatcher.run_every_call_with_its_span()
         if self.settings.metrics:
             self.metrics.start()

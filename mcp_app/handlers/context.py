@@ -126,7 +126,7 @@ class RequestContext(Asked):
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
         """What a call that does not run in this process leaves behind here."""
-        if not meta and self.trace_fields is None and spans.active() is None:
+        if not meta and self.trace_fields is None and spans.active is None:
             return CallTelemetry(Correlation(self.session.id, "", self.request_id, self.principal.key))
         return of_request(
             method=self.method,

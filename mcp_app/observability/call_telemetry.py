@@ -75,7 +75,7 @@ def of_request(
     beside = read(fields) if fields is not None else None
     context = named or beside
     span = None
-    if (making := spans.active()) is not None:
+    if (making := spans.active) is not None:
         span = making.serve(
             method=method,
             target=target,
@@ -100,7 +100,7 @@ def of_attempt(
     """The telemetry of one attempt at a background call, whose ``meta`` was stored with it."""
     context = read(meta) if "traceparent" in meta else None
     span = None
-    if (making := spans.active()) is not None:
+    if (making := spans.active) is not None:
         attributes = {**_attributes(session, principal, request_id), "mcp_app.call.id": call}
         span = making.attempt(
             tool=tool, attributes={**attributes, "mcp_app.call.attempt": attempt}, parent=context

@@ -33,12 +33,8 @@ TARGETS: Final = {
 }
 
 log = logging.getLogger("mcp.spans")
-_active: list[Spans] = []
-
-
-def active() -> Spans | None:
-    """Makes spans, when OpenTelemetry is in use in this process; else None."""
-    return _active[0] if _active else None
+# Makes spans, when OpenTelemetry is in use in this process.
+active: Spans | None = None
 
 
 def start() -> None:
@@ -46,6 +42,7 @@ def start() -> None:
 
     Without the library, or when nothing asks for it, nothing is imported.
     """
+    global active  # noqa: PLW0603 - a fact about the process
     wanted = _exporters(os.environ)
     if not wanted and "opentelemetry.trace" not in sys.modules:
         return
@@ -57,12 +54,13 @@ def start() -> None:
     is_missing = isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
     if is_missing and not (wanted and _configure(wanted)):
         return
-    _active[:] = [Spans(trace.get_tracer("mcp_app"))]
+    active = Spans(trace.get_tracer("mcp_app"))
 
 
 def stop() -> None:
     """Make no more spans; those that ended stay with the provider, which sends them."""
-    _active.clear()
+    global active  # noqa: PLW0603 - as above
+    active = None
 
 
 def _exporters(environment: Mapping[str, str]) -> list[str]:

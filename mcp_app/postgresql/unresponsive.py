@@ -36,9 +36,13 @@ class Silence:
 
     def __init__(self) -> None:
         self.answers: Callable[[], bool] = lambda: True
+        self._answered_at = 0.0
+        self.forget()
+
+    def forget(self) -> None:
+        """Nobody asks the database at this moment."""
         self._changing = threading.Lock()
         self._asked_at: float | None = None
-        self._answered_at = 0.0
 
     @property
     def lasts(self) -> bool:
@@ -129,5 +133,10 @@ def _is_patient() -> bool:
     return getattr(_thread, "is_patient", False)
 
 
-# A forked child has none of its parent's threads, so none of them waits for an answer.
-os.register_at_fork(after_in_child=_known.clear)
+def _forget() -> None:
+    """A forked child has none of its parent's threads, so none of them waits for an answer."""
+    for silence in _known.values():
+        silence.forget()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import DatabaseError
 
 from mcp_app.conf import Settings
-from mcp_app.database import P, T, aquery, aquery_soon
+from mcp_app.database import T, aquery, aquery_soon
 from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
 from mcp_app.execution.background.backlog import Backlog
@@ -79,8 +79,9 @@ class Background:
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
         try:
-            call, is_new = await _ask(
-                _accept, new, self._backlog, self._most_waiting, self._jobs.of(asyncio.get_running_loop())
+            hand_on = self._jobs.of(asyncio.get_running_loop())
+            call, is_new = await _stored(
+                aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
             )
         except Unavailable as error:
             log.warning("A call was not accepted: %s", error.__cause__)
@@ -97,7 +98,7 @@ class Background:
 
     async def _present(self, new: NewCall) -> CallRecord | None:
         """The call that was accepted by the same request before."""
-        return await _ask(records.find_request, new.session_id, new.request_id)
+        return await _stored(aquery_soon(records.find_request, new.session_id, new.request_id))
 
     async def _attached(self, call: CallRecord, new: NewCall) -> tuple[CallRecord, Position]:
         """The call that a repeated request attaches to, if it asks for the same work."""
@@ -126,19 +127,19 @@ class Background:
         self, task_id: str, principal: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
         """See ``client_tasks.find``; raises Unavailable."""
-        return await _ask(client_tasks.find, task_id, principal, core=core)
+        return await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
 
     async def seen_task(self, task_id: str) -> Task | None:
         """See ``client_tasks.seen``; raises Unavailable."""
-        return await _ask(client_tasks.seen, task_id)
+        return await _stored(aquery_soon(client_tasks.seen, task_id))
 
     async def task_page(self, principal: str, after: tuple[datetime, UUID] | None, size: int) -> list[Task]:
         """See ``client_tasks.page``; raises Unavailable."""
-        return await _ask(client_tasks.page, principal, after, size)
+        return await _stored(aquery_soon(client_tasks.page, principal, after, size))
 
     async def answer_task(self, call: CallRecord, responses: dict[str, dict[str, Any]]) -> bool:
         """Take answers to what a task asked; what answers nothing is ignored: False. Raises Unavailable."""
-        changed = await _ask(_answer_task, call.id, responses)
+        changed = await _stored(aquery_soon(_answer_task, call.id, responses))
         if changed is not None:
             await tell_of_task(self._streams, changed)
         return changed is not None
@@ -149,24 +150,23 @@ class Background:
         if asked is None:
             return None
         stream, name = asked
-        with _stored():
-            call = await self.results.asked_on(session_id, stream)
-            if call is None or not await self.answer_task(call, {name: core_tasks.taken(response)}):
-                return False
-            await core_tasks.withdraw(self._streams, call, stream, name)
+        call = await _stored(self.results.asked_on(session_id, stream))
+        answers = {name: core_tasks.taken(response)}
+        if call is None or not await _stored(self.answer_task(call, answers)):
+            return False
+        await _stored(core_tasks.withdraw(self._streams, call, stream, name))
         return True
 
     async def wait_for_task(
         self, call: CallRecord, session_id: str, request_id: str | int
     ) -> tuple[str, Position]:
         """See ``TaskResults.begin``; raises Unavailable."""
-        with _stored():
-            return await self.results.begin(call, session_id, request_id)
+        return await _stored(self.results.begin(call, session_id, request_id))
 
     async def end_task(self, call: CallRecord, reason: str) -> bool:
         """End a core task as cancelled, whatever its worker does; False when it is over (TASK4-07)."""
         encoded = stored_answers.cancelled(call)
-        if not await _ask(records.end_cancelled, call.id, encoded, reason):
+        if not await _stored(aquery_soon(records.end_cancelled, call.id, encoded, reason)):
             return False
         await self._stop_worker(call, reason)
         # What cannot be said now is by a later sweep.
@@ -176,7 +176,7 @@ class Background:
 
     async def cancel_call(self, call_id: UUID, reason: str) -> None:
         """Stop a call by its id, as ``cancel`` does; nothing happens when it is over. Raises Unavailable."""
-        call = await _ask(records.request_cancel_of, call_id, reason)
+        call = await _stored(aquery_soon(records.request_cancel_of, call_id, reason))
         if call is not None:
             await self._stop(call, reason)
 
@@ -191,11 +191,10 @@ class Background:
     async def lost_stream(self, session_id: str, stream: str) -> tuple[str, Position] | None:
         """A stream that is no longer in Redis but belongs to a stored call, or waits for one; else None."""
         if stream.startswith(WAIT):
-            with _stored():
-                return await self.results.restore(session_id, stream)
+            return await _stored(self.results.restore(session_id, stream))
         if not stream.startswith(PREFIX):
             return None
-        call = await _ask(records.find_by_stream, session_id, stream)
+        call = await _stored(aquery_soon(records.find_by_stream, session_id, stream))
         return None if call is None else (call.stream, await self.restore(call))
 
     async def complete(self, session_id: str, stream: str) -> bool:
@@ -296,16 +295,12 @@ def _answer_task(call_id: UUID, responses: dict[str, dict[str, Any]]) -> CallRec
     return call
 
 
-@contextmanager
-def _stored() -> Iterator[None]:
-    """Around what needs the database: raises Unavailable while that is away."""
+async def _stored(work: Awaitable[T]) -> T:
+    """What ``work`` returns, which needs the database; raises Unavailable while that is away.
+
+    What may be refused is refused soon (``aquery_soon``, R15); accepted work waits longer.
+    """
     try:
-        yield
+        return await work
     except DatabaseError as error:
         raise Unavailable(NO_DATABASE) from error
-
-
-async def _ask(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """A call that may be refused is refused soon (R15); accepted work waits longer."""
-    with _stored():
-        return await aquery_soon(function, *args, **kwargs)

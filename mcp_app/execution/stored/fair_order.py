@@ -46,9 +46,9 @@ def start_tag(*, principal: str, queue: str, lane: str, priority: int, step: flo
 
 def step(user_id: int | None) -> float:
     """How far the calls of a user lie apart: the greater the weight of a user's groups, the closer."""
-    weights = conf.get().weights
-    if not weights or user_id is None:
+    if user_id is None or not conf.get().background_weights:
         return 1.0
+    weights = conf.get().weights
     groups = get_user_model().objects.filter(pk=user_id, groups__name__in=weights)
     names = groups.values_list("groups__name", flat=True)
     return 1 / max((weights[name] for name in names), default=1.0)

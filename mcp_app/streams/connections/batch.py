@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import hiredis
 
@@ -30,16 +30,13 @@ COMPANY_SECONDS = 0.02
 log = logging.getLogger(__name__)
 
 
-class _Entry:
+class _Entry(NamedTuple):
     """One or several commands whose replies belong to one future."""
 
-    __slots__ = ("deadline", "future", "missing", "replies")
-
-    def __init__(self, future: asyncio.Future[Any], deadline: float, missing: int) -> None:
-        self.future = future
-        self.deadline = deadline
-        self.missing = missing  # 0: a single command, whose reply is the result itself
-        self.replies: list[Any] = []
+    future: asyncio.Future[Any]
+    deadline: float
+    expected: int  # 0: a single command, whose reply is the result itself
+    replies: list[Any]
 
 
 class Batch:
@@ -156,7 +153,7 @@ class Batch:
             future.set_exception(StreamsUnavailable("Too much is waiting for Redis."))
             return future
         now = self._loop.time()
-        self._waiting.append(_Entry(future, now + self._timeout, count))
+        self._waiting.append(_Entry(future, now + self._timeout, count, []))
         self._bytes.append(packed)
         self._size += len(packed)
         if self._watchdog is None:
@@ -192,10 +189,9 @@ class Batch:
             self._connection.drop()
             return
         entry = self._sent[0]
-        if entry.missing:
+        if entry.expected:
             entry.replies.append(reply)
-            entry.missing -= 1
-            if entry.missing:
+            if len(entry.replies) < entry.expected:
                 return
             errors = (each for each in entry.replies if isinstance(each, hiredis.ReplyError))
             reply = next(errors, entry.replies)

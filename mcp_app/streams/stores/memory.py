@@ -29,7 +29,7 @@ from mcp_app.streams.base import (
     StreamUnknown,
 )
 from mcp_app.streams.connections.keys import stream_keys
-from mcp_app.streams.stores.storage_quota import TOMBSTONE, check
+from mcp_app.streams.stores.storage_quota import TOMBSTONE, bound_of, check
 from mcp_app.streams.wakers import Waker, Watchers
 
 Clock = Callable[[], float]
@@ -257,7 +257,7 @@ class MemoryLog:
         """See ``Kept.admit``; there is no Redis whose memory could be full."""
         person = person_of(owner)
         self._refused.add(person)
-        check(await self.held(person), 0, self.limits)
+        check(await self.held(person), bound_of(0, self.limits))
         self._refused.discard(person)
 
     def refused(self, owner: str) -> bool:

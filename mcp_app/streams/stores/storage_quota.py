@@ -52,7 +52,8 @@ class RedisKept:
         # When Redis told what each of some people holds, and how much that was, with their sessions that have
         # ended since.
         self._told: dict[str, tuple[float, int]] = {}
-        self._memory = (0, 0)
+        self._memory = (0, 0)  # bytes that Redis uses, and may use (0: no limit)
+        self._bound = bound_of(0, limits)
         self._refused: set[str] = set()
         self._looked_at = float("-inf")
 
@@ -68,19 +69,22 @@ class RedisKept:
 
     async def admit(self, owner: str) -> None:
         """See ``Kept.admit``."""
-        used, most = await self._look()
-        check_room(used, most, self._limits)
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at > MEMORY_SECONDS:
+            self._looked_at = now
+            self._memory = await memory_if_told(self._batch)
+            self._bound = bound_of(self._memory[1], self._limits)
+        check_room(*self._memory, self._limits)
         person = person_of(owner)
         self._refused.discard(person)
-        bound = bound_of(most, self._limits)
-        if not bound or self._has_room(person, bound):
+        if not self._bound or self._has_room(person, now):
             return
         held = await self.held(person)
         if len(self._told) >= REMEMBERED:
             self._told.clear()
         self._told[person] = asyncio.get_running_loop().time(), held
         try:
-            check(held, most, self._limits)
+            check(held, self._bound)
         except KeptFull:
             if len(self._refused) >= REMEMBERED:
                 self._refused.clear()
@@ -91,10 +95,10 @@ class RedisKept:
         """See ``Kept.refused``."""
         return person_of(owner) in self._refused
 
-    def _has_room(self, person: str, bound: int) -> bool:
+    def _has_room(self, person: str, now: float) -> bool:
         """Whether somebody held less than half of a share a moment ago, and this process has kept no more."""
         at, held = self._told.get(person, (float("-inf"), 0))
-        return held * 2 < bound and asyncio.get_running_loop().time() - at < MEMORY_SECONDS
+        return held * 2 < self._bound and now - at < MEMORY_SECONDS
 
     # What follows is sent without waiting for the reply, after the write it tells of. The notes of a moment
     # leave together, at the latest with the next question for a sum: a process reads its own notes.
@@ -158,14 +162,6 @@ class RedisKept:
         notes, self._notes, self._waiting = self._notes, {}, 0
         return notes
 
-    async def _look(self) -> tuple[int, int]:
-        """Bytes Redis uses, and may use; 0 for no limit."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_at > MEMORY_SECONDS:
-            self._looked_at = now
-            self._memory = await memory_if_told(self._batch)
-        return self._memory
-
 
 async def memory(batch: Batch) -> tuple[int, int]:
     """Bytes Redis uses, and may use (0: no limit). Raises StreamsError if it does not tell."""
@@ -195,7 +191,7 @@ def admit_now(url: str, limits: StreamLimits, owner: str) -> None:
             held, more = client.eval(scripts.KEPT.source, len(KEPT), *KEPT, *account(person_of(owner)))
     except redis.RedisError as error:
         raise StreamsUnavailable("Redis does not say what is kept.") from error
-    check(int(held), most, limits)
+    check(int(held), bound_of(most, limits))
 
 
 def _facts(client: redis.Redis) -> dict[str, Any]:
@@ -241,9 +237,8 @@ def check_room(used: int, memory: int, limits: StreamLimits) -> None:
         raise StreamsFull(f"Redis uses {used} of its {memory} bytes.")
 
 
-def check(held: int, memory: int, limits: StreamLimits) -> None:
-    """Raise KeptFull when an owner's ``held`` bytes are his share of ``memory`` (0: no limit) or more."""
-    bound = bound_of(memory, limits)
+def check(held: int, bound: int) -> None:
+    """Raise KeptFull when the bytes ``held`` for an owner are as many as may be (0: any number) or more."""
     if bound and held >= bound:
         raise KeptFull(f"{held} bytes are kept, and {bound} may be.")
 
