@@ -30,7 +30,7 @@ HEAD = (
 )
 HEAD_OF_SESSION = b"%bcache-control: no-cache, no-transform\r\n%bcontent-length: %d\r\n\r\n%b"
 KIND = b"content-type: application/json\r\n"
-METHODS = frozenset((b"POST", b"DELETE"))
+METHODS = {b"POST": "POST", b"DELETE": "DELETE"}
 # Headers, body and the client's address in, the JSON body of a 200 answer out; None: not taken.
 Quick = Callable[[Iterable[tuple[bytes, bytes]], bytes, str], "bytes | Begun | BegunSession | None"]
 # The same for DELETE, which has no body.
@@ -84,7 +84,9 @@ class QuickAnswers(BoundedConnection):
     def on_message_complete(self) -> None:
         """Answer a held request, or let it go the ordinary way."""
         if self.held is not None:
-            answer = self._ask(b"".join(self.held))
+            quick = type(self).quick if self.scope["method"] == "POST" else self._delete
+            address = self.client[0] if self.client else ""
+            answer = quick(self.scope["headers"], b"".join(self.held), address) if quick else None
             if answer is not None:
                 self.held = None
                 if isinstance(answer, bytes):
@@ -95,11 +97,10 @@ class QuickAnswers(BoundedConnection):
             self._let_go()
         super().on_message_complete()
 
-    def _ask(self, body: bytes) -> bytes | Begun | BegunSession | None:
-        quick, quick_delete = type(self).quick, type(self).quick_delete
-        headers, address = self.scope["headers"], self.client[0] if self.client else ""
-        if self.scope["method"] == "POST":
-            return quick(headers, body, address) if quick else None
+    def _delete(
+        self, headers: Iterable[tuple[bytes, bytes]], body: bytes, address: str
+    ) -> BegunSession | None:
+        quick_delete = type(self).quick_delete
         return quick_delete(headers, address) if quick_delete and not body else None
 
     def data_received(self, data: bytes) -> None:
@@ -126,8 +127,7 @@ class QuickAnswers(BoundedConnection):
         # Uvicorn's annotation forgets that there is none before the first request.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return (
-            self.parser.get_method() in METHODS
-            and (cycle is None or cycle.response_complete)
+            (cycle is None or cycle.response_complete)
             and not self.pipeline
             and not self.expect_100_continue
             and not self.flow.write_paused
