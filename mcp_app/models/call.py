@@ -36,7 +36,11 @@ class Call(models.Model):
     request_key = models.CharField(max_length=64, help_text="Digest of the JSON-RPC id.")
     principal = models.CharField(max_length=120)
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="mcp_calls"
+        settings.AUTH_USER_MODEL,
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="mcp_calls",
+        db_index=False,
     )
     api_key_id = models.BigIntegerField(null=True)
     # The OAuth connection that it came by, and ends with; of an app above this one, so it is no key of it.
@@ -85,7 +89,9 @@ class Call(models.Model):
     outcome = models.CharField(max_length=12, blank=True)
     answer = models.TextField(blank=True)
     published = models.BooleanField(default=False)
-    retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
+    retry_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="retries", db_index=False
+    )
     # Without an index: every call would pay for what only the deletion of a user asks.
     retried_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
@@ -125,8 +131,16 @@ class Call(models.Model):
         ]
         indexes: ClassVar[Any] = [
             models.Index(fields=["state", "lease_until"]),
-            models.Index(fields=["session_id", "stream"]),
-            models.Index(fields=["published", "finished_at"]),
+            # Each index costs every call, so what few calls have is indexed for them only.
+            models.Index(
+                fields=["finished_at"],
+                name="call_unpublished",
+                condition=models.Q(published=False, finished_at__isnull=False),
+            ),
+            models.Index(fields=["user"], name="call_of_user", condition=models.Q(user__isnull=False)),
+            models.Index(
+                fields=["retry_of"], name="call_retry_of", condition=models.Q(retry_of__isnull=False)
+            ),
             # The fair order: a principal's last tag, the next call to begin, the tag that was begun last.
             models.Index(
                 fields=["principal", "queue", "lane", "priority", "start_tag"], name="call_of_principal"

@@ -29,8 +29,7 @@ from mcp_app.execution.stored import (
     stored_answers,
     task_records,
 )
-from mcp_app.execution.stored.acceptance import PREFIX
-from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.execution.stored.call_record import PREFIX, CallRecord, NewCall
 from mcp_app.execution.stored.task_waits import PREFIX as WAIT
 from mcp_app.protocol.call_state import UNSTARTED
 from mcp_app.protocol.errors import InvalidRequest, McpError, TooManyRequests, Unavailable

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, digest
+from mcp_app.execution.stored.call_record import DEFAULT_QUEUE, NewCall, digest, stream_of
 from mcp_app.protocol.scopes import in_order
-
-PREFIX = "call-"
 
 
 def new_stream() -> str:
     """The name of the stream of a new call."""
-    return PREFIX + secrets.token_hex(9)
+    return stream_of(uuid4())
 
 
 def new_call(

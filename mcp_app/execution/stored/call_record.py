@@ -15,6 +15,9 @@ from mcp_app.protocol.call_state import TERMINAL, State
 from mcp_app.protocol.versions import is_modern
 
 DEFAULT_QUEUE = "celery"
+# Of the names of the streams of calls.
+PREFIX = "call-"
+HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,17 @@ class CallRecord(Request):
     def is_suspended(self) -> bool:
         """Its client was asked, and no attempt waits for the answer."""
         return self.state == State.INPUT_REQUIRED and not self.leased
+
+
+def stream_of(call_id: UUID) -> str:
+    """The name of the stream of a call, by which its row is found, too."""
+    return PREFIX + call_id.hex
+
+
+def id_of(stream: str) -> UUID | None:
+    """The call that ``stream_of`` named a stream after; the versions before named them in another way."""
+    name = stream.removeprefix(PREFIX)
+    return UUID(name) if len(name) == 32 and stream.startswith(PREFIX) and set(name) <= HEX else None
 
 
 def request_key(request_id: str | int) -> str:

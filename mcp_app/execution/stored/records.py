@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import orjson
 from django.db import IntegrityError
@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 
 from mcp_app import conf, database_clock
 from mcp_app.execution.stored import fair_order, statements
-from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, record, request_key
+from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, id_of, record, request_key
 from mcp_app.models import Call
 from mcp_app.protocol import call_state
 from mcp_app.protocol.call_state import ACTIVE, TERMINAL, UNSTARTED, State, Transition
@@ -45,6 +45,7 @@ def accept(new: NewCall) -> tuple[CallRecord, bool]:
     """
     key, waits = request_key(new.request_id), new.approval_minutes is not None
     row = Call(
+        id=id_of(new.stream) or uuid4(),
         session_id=new.session_id,
         request_id=orjson.dumps(new.request_id).decode(),
         request_key=key,
@@ -114,7 +115,8 @@ def find_request(session_id: str, request_id: str | int) -> CallRecord | None:
 
 def find_by_stream(session_id: str, stream: str) -> CallRecord | None:
     """The call whose answer travels on a stream of a session."""
-    row = Call.objects.filter(session_id=session_id, stream=stream).first()
+    calls, call_id = Call.objects.filter(session_id=session_id, stream=stream), id_of(stream)
+    row = (calls if call_id is None else calls.filter(pk=call_id)).first()
     return record(row) if row else None
 
 
@@ -342,7 +344,8 @@ def probe() -> datetime:
 def unpublished(older_than: float, limit: int = 100) -> list[CallRecord]:
     """Finished calls whose answer did not reach the event stream."""
     since = database_clock.now(-older_than)
-    rows = Call.objects.filter(published=False, state__in=TERMINAL, finished_at__lt=since)[:limit]
+    # Without a word on the state, whose index has every call that ever ended.
+    rows = Call.objects.filter(published=False, finished_at__lt=since)[:limit]
     return [record(row) for row in rows]
 
 
@@ -358,7 +361,8 @@ def purge() -> int:
     """
     kept_for = Q(task_until=None) | Q(task_until__lt=database_clock.now())
     since = database_clock.now(-DAY_SECONDS * conf.get().call_days)
-    old = Call.objects.filter(kept_for, finished_at__lt=since)
+    # What was over before was accepted before: that has an index.
+    old = Call.objects.filter(kept_for, accepted_at__lt=since, finished_at__lt=since)
     removed = 0
     while ids := list(old.values_list("pk", flat=True)[:PURGE_SLICE]):
         removed += len(ids)

@@ -106,8 +106,8 @@ QUESTIONS: dict[str, Asked] = {
     "is unpublished": (lambda _: bool(records.unpublished(2)), over, lambda: ages(over(), finished_at=4)),
     "is purged": (
         lambda _: bool(records.purge()),
-        lambda: ages(over(), finished_at=6.99 * DAY),
-        lambda: ages(over(), finished_at=7.01 * DAY),
+        lambda: ages(over(), accepted_at=8 * DAY, finished_at=6.99 * DAY),
+        lambda: ages(over(), accepted_at=8 * DAY, finished_at=7.01 * DAY),
     ),
     "approval is overdue": (
         lambda _: bool(pending_approvals.overdue()), waiting, lambda: ages(waiting(), approval_until=2)

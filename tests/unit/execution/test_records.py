@@ -315,7 +315,8 @@ def test_only_calls_that_were_over_long_ago_are_purged() -> None:
     old = claimed(request_id=3, stream="call-3")
     assert end(fresh)
     assert end(old)
-    Call.objects.filter(pk=old.id).update(finished_at=timezone.now() - timedelta(days=8))
+    ago = timezone.now() - timedelta(days=8)
+    Call.objects.filter(pk=old.id).update(accepted_at=ago, finished_at=ago)
     Call.objects.filter(pk=running.id).update(accepted_at=timezone.now() - timedelta(days=30))
     assert records.purge() == 1
     assert {row.pk for row in Call.objects.all()} == {running.id, fresh.id}

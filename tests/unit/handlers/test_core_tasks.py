@@ -374,6 +374,6 @@ async def test_an_expired_task_is_stopped_and_deleted_with_who_waited_for_it(cor
     assert await sync_to_async(reaper.sweep)() >= 1
     row = await Call.objects.aget()
     assert row.state == State.CANCELLED
-    await Call.objects.aupdate(finished_at=long_ago)
+    await Call.objects.aupdate(accepted_at=long_ago, finished_at=long_ago)
     assert await sync_to_async(records.purge)() == 1
     assert not await TaskWait.objects.aexists()

@@ -257,7 +257,7 @@ async def test_a_task_is_kept_as_long_as_was_promised(modern: ModernDesk) -> Non
     for task_id in (kept, expired):
         await modern.end(task_id, result=RESULT)
     long_ago = timezone.now() - timedelta(days=30)
-    await Call.objects.aupdate(finished_at=long_ago)
+    await Call.objects.aupdate(accepted_at=long_ago, finished_at=long_ago)
     await Call.objects.filter(pk=expired).aupdate(task_until=long_ago)
     assert await sync_to_async(records.purge)() == 1
     assert [row.pk async for row in Call.objects.all()] == [UUID(kept)]
