@@ -1,4 +1,8 @@
-"""The peer: Celery as its manual shows it, on the same Redis server, with its own result backend."""
+"""The peer: Celery as its manual shows it, on the same Redis server, with its own result backend.
+
+A job is given back when its process dies, as a background call's is: it is acknowledged late, and none is
+taken in advance.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,9 @@ app.conf.update(
     result_serializer="json",
     accept_content=["json"],
     broker_connection_retry_on_startup=True,
+    task_acks_late=True,
+    task_reject_on_worker_lost=True,
+    worker_prefetch_multiplier=1,
 )
 
 
