@@ -22,8 +22,8 @@ NO_PAGE = {
     ),
     "a part of a page": "admin:search|admin:mcp_app_message_dashboard",
     "acts on a POST": (
-        r"admin:mcp_app_\w+_(switch|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
-        r"|admin:mcp_app_message_search_(delete|rename|share)|admin:auth_user_second-factor"
+        r"admin:mcp_app_\w+_(switch|undo|accept|revoke|end|stop|retry|approve|refuse|publish|discard)"
+        r"|admin:mcp_app_message_search_(delete|rename|share|undo)|admin:auth_user_second-factor"
         r"|admin:mcp_oauth_(client_(enable|disable)|connection_end)"
     ),
     "a file": "admin:mcp_app_catalogue_export|mcp_server_json|mcp_console:download",
