@@ -11,10 +11,14 @@ import hypothesis
 import pytest
 import redis
 from django.apps import apps
+from django.db import connection
 from django.db.models.signals import post_migrate
 
 from mcpsite.redis_server import RedisServer
 from tests import wire
+from tests.migrated import migrated
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # No deadline: on a machine that does other work, an example may take any time.
 hypothesis.settings.register_profile("thorough", deadline=None)
@@ -44,9 +48,18 @@ def _every_message_is_as_published() -> Iterator[None]:
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
     """Before the database is made, whichever fixture asks for it first: leave it without a catalogue.
 
-    ``migrate`` brings one at its end; tests that want it bring it themselves.
+    ``migrate`` brings one at its end; tests that want it bring it themselves. On SQLite it begins as a copy.
     """
     post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
+    if connection.vendor == "sqlite":
+        migrated_database = migrated(ROOT, os.environ["DJANGO_SETTINGS_MODULE"])
+        Path(connection.settings_dict["TEST"]["NAME"]).write_bytes(migrated_database)
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """That copy is not to be removed first; it ends with the folder of the tests."""
+    return connection.vendor == "sqlite"
 
 
 @pytest.fixture(scope="session")

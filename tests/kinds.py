@@ -30,8 +30,9 @@ OF_PROCESSES = tuple(
         "process",
     )
 )
-# Tests of the first half have a Redis of their own: one of these programs, or our module with fakeredis.
-REDIS = frozenset({"redis-server", "valkey-server", "redis_server.py"})
+# Tests of the first half have a migrated database, and a Redis of their own: one of these programs or our
+# module with fakeredis.
+GIVEN = frozenset({"redis-server", "valkey-server", "redis_server.py", "migrated.py"})
 
 
 class _Running:
@@ -45,7 +46,7 @@ def _refuse_programs(event: str, arguments: tuple[Any, ...]) -> None:
         return
     executable, command = arguments[:2]
     words = [executable] if isinstance(command, str | bytes) else [executable, *command]
-    if not REDIS.intersection(Path(str(word)).name for word in words):
+    if not GIVEN.intersection(Path(str(word)).name for word in words):
         pytest.fail(f"This test starts {executable}: mark it `process`.")
 
 

@@ -23,6 +23,7 @@ from mcpsite.redis_server import RedisServer
 from tests import wire
 from tests.bounds import SLACK
 from tests.live_worker import WorkerProcess
+from tests.migrated import migrated
 from tests.raw_http import Mcp, RawClient
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,8 +84,10 @@ def _prepared_database(root: Path, settings: str, env: tuple[tuple[str, str], ..
     """An SQLite database that is migrated and mirrors the code's catalogue; made once per test process."""
     with tempfile.TemporaryDirectory(prefix="mcp-prepare-") as folder:
         environment = _environment(settings, Path(folder), dict(env))
+        database = Path(folder) / "db.sqlite3"
+        database.write_bytes(migrated(root, settings))
         _manage(root, environment, "prepare")
-        return (Path(folder) / "db.sqlite3").read_bytes()
+        return database.read_bytes()
 
 
 def _environment(settings: str, data: Path, more: dict[str, str]) -> dict[str, str]:

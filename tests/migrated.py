@@ -1,0 +1,83 @@
+"""A migrated SQLite database, made once for all processes of all suites: that takes longer than most tests.
+
+It is kept in pytest's cache, under a name made from what decides about its content.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+
+@lru_cache(maxsize=4)
+def migrated(root: Path, settings: str) -> bytes:
+    """The database of a checkout under a settings module.
+
+    The environment of a server may add apps to those: ``manage.py prepare`` applies what is missing.
+    """
+    folder = root / ".pytest_cache" / "migrated"
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / f"{_digest(root, settings)}.sqlite3"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            _make(root, settings, kept)
+    return kept.read_bytes()
+
+
+def _make(root: Path, settings: str, kept: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="mcp-migrate-") as folder:
+        inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        here = {"DATA_DIR": folder, "TEST_DATA_DIR": folder, "HOST": "127.0.0.1"}
+        done = subprocess.run(
+            # -P: not beside this file, whose neighbours have names of their own.
+            [sys.executable, "-P", __file__],
+            cwd=root,
+            env={**inherited, **here, "PYTHONPATH": str(root), "DJANGO_SETTINGS_MODULE": settings},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        part = kept.with_suffix(".part")
+        part.write_bytes((Path(folder) / "db.sqlite3").read_bytes())
+        part.rename(kept)
+
+
+def _digest(root: Path, settings: str) -> str:
+    """Changes with each of our migrations, the settings, and the versions of other apps."""
+    decisive = [
+        *root.glob("mcp_app/**/migrations/*.py"),
+        *root.glob("requirements*.txt"),
+        root / "mcpsite" / "settings.py",
+        root.joinpath(*settings.split(".")).with_suffix(".py"),
+    ]
+    digest = hashlib.sha256(repr((sys.executable, sys.version, settings)).encode())
+    for path in sorted(decisive):
+        digest.update(path.read_bytes() if path.exists() else b"")
+    return digest.hexdigest()[:32]
+
+
+def migrate() -> None:
+    """Migrate the database of the settings, and bring no catalogue and roles: each server brings its own."""
+    import django
+
+    django.setup()
+
+    from django.apps import apps
+    from django.core.management import call_command
+    from django.db.models.signals import post_migrate
+
+    post_migrate.disconnect(sender=apps.get_app_config("mcp_app"), dispatch_uid="mcp_app.prepare")
+    call_command("migrate", interactive=False, verbosity=0)
+
+
+if __name__ == "__main__":
+    migrate()
