@@ -49,22 +49,18 @@ class Session(Negotiated):
     def refresh(self, fields: dict[str, str]) -> None:
         """Take over the members that change during a session's life."""
         if "version" in fields:
-            self._learn(fields["version"], fields["client"], fields["capabilities"])
+            version, client, capabilities = fields["version"], fields["client"], fields["capabilities"]
+            if self._learned != (version, client, capabilities):
+                self._learned = (version, client, capabilities)
+                self.version = version
+                # Most sessions are of few kinds of clients; a worker reads one for each of its calls.
+                read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
+                self.client_info, self.raw_capabilities, self.capabilities = read(*self._learned)
         self.log_level = fields.get("log_level", DEFAULT_LEVEL)
         self.initialized = fields.get("initialized") == "1"
         # What is stored may be older than what this process announced.
         self.announced = max(self.announced, int(fields.get("announced", "0")))
         self.checked_at = time.monotonic()
-
-    def _learn(self, version: str, client: str, capabilities: str) -> None:
-        """What ``initialize`` negotiated."""
-        if self._learned == (version, client, capabilities):
-            return
-        self._learned = (version, client, capabilities)
-        self.version = version
-        # Most sessions are of few kinds of clients; a worker reads one for each of its calls.
-        read = _read if len(client) + len(capabilities) <= MEMO_BYTES else _read.__wrapped__
-        self.client_info, self.raw_capabilities, self.capabilities = read(version, client, capabilities)
 
     def stored(self) -> dict[str, str]:
         """See ``Negotiated.stored``."""

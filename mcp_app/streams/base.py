@@ -182,12 +182,10 @@ Callback = Callable[[dict[str, Any]], None]
 class Watch(Protocol):
     """One waiter for news of (session, name); made by ``Hub.watch``, costs no task and no connection."""
 
+    news: bool  # set it to False before looking at the store, so that none in between is lost
+
     def seen(self, position: Position) -> None:
         """Say how far the waiter has read, so that the slow poll wakes it only when there is more."""
-        ...
-
-    def clear(self) -> None:
-        """Forget earlier news; call before looking at the store, so that no news in between is lost."""
         ...
 
     def wake(self) -> None:
@@ -195,7 +193,7 @@ class Watch(Protocol):
         ...
 
     async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """True as soon as there is news (or was since ``clear``), False after ``timeout`` seconds."""
+        """True as soon as there is ``news``, False after ``timeout`` seconds."""
         ...
 
     def close(self) -> None:

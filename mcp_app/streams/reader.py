@@ -49,7 +49,7 @@ class Reader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while not self.finished:
-            self._watch.clear()
+            self._watch.news = False
             events = await self._read()
             if events or self.finished:
                 return events

@@ -18,16 +18,16 @@ def _give_up(waiter: asyncio.Future[bool]) -> None:
 
 
 class Waker:
-    """One watcher of (session, name): two flags and, while it waits, a future. Implements ``base.Watch``."""
+    """One watcher of (session, name): a flag and, while it waits, a future. Implements ``base.Watch``."""
 
-    __slots__ = ("_future", "_news", "_watchers", "epoch", "name", "offset", "session")
+    __slots__ = ("_future", "_watchers", "epoch", "name", "news", "offset", "session")
 
     def __init__(self, watchers: Watchers, session: str, name: str) -> None:
         self._watchers = watchers
         self.session = session
         self.name = name
         self.epoch = self.offset = -1
-        self._news = False
+        self.news = False
         self._future: asyncio.Future[bool] | None = None
 
     def seen(self, position: Position) -> None:
@@ -38,19 +38,15 @@ class Waker:
         """Whether the store holds something the watcher has not seen (or has lost what it watches)."""
         return head is None or head.epoch != self.epoch or head.offset != self.offset
 
-    def clear(self) -> None:
-        """Forget news that came before the look at the store which follows."""
-        self._news = False
-
     def wake(self) -> None:
         """There is news."""
-        self._news = True
+        self.news = True
         if self._future is not None and not self._future.done():
             self._future.set_result(True)
 
     async def wait(self, timeout: float) -> bool:  # noqa: ASYNC109
-        """True on news since ``clear``, False after ``timeout`` seconds."""
-        if self._news:
+        """True as soon as there is ``news``, False after ``timeout`` seconds."""
+        if self.news:
             return True
         loop = asyncio.get_running_loop()
         self._future = future = loop.create_future()

@@ -24,6 +24,8 @@ from mcp_app.execution.stored.call_record import CallRecord
 
 HIGHEST_PRIORITY = 9
 TASK = "mcp_app.tasks.run_call"
+# Who listens to these wants to hear of each job.
+SENT = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
 # What Celery calls the application it makes up when a thread asks for one and there is none.
 MADE_UP = "default"
 
@@ -131,7 +133,7 @@ def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
     first job of its queue and priority.
     """
     app = application()
-    if not _is_broker(app, redis_url) or _somebody_listens():
+    if not _is_broker(app, redis_url) or any(signal.receivers for signal in SENT):
         return None
     like = _messages(app).get((call.queue, call.priority))
     return None if like is None else (like.key, like.of(str(call.id)))
@@ -141,11 +143,6 @@ def worded(call: CallRecord, redis_url: str) -> tuple[str, str] | None:
 def _is_broker(app: Celery, redis_url: str) -> bool:
     """Whether an application has its jobs in that Redis, and no events of them."""
     return bool(app.conf.broker_write_url == redis_url and not app.conf.task_send_sent_event)
-
-
-def _somebody_listens() -> bool:
-    sent = (signals.before_task_publish, signals.after_task_publish, signals.task_sent)
-    return any(signal.receivers for signal in sent)
 
 
 @lru_cache(maxsize=1)

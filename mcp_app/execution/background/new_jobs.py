@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from functools import partial
 
 from mcp_app.database import later
 from mcp_app.execution.background import celery
@@ -25,14 +23,11 @@ class NewJobs:
         self._redis_url = redis_url
         self._pushing: set[asyncio.Task[None]] = set()
 
-    def of(self, loop: asyncio.AbstractEventLoop) -> Callable[[CallRecord], None]:
-        """What queues the job of a call just stored, from any thread; as ``celery.hand_on_new``.
+    def hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
+        """Queue the job of a call just stored, from any thread; as ``celery.hand_on_new``.
 
         Not by the task that waits for the call: that may be cancelled as soon as the call is stored.
         """
-        return partial(self._hand_on, loop)
-
-    def _hand_on(self, loop: asyncio.AbstractEventLoop, call: CallRecord) -> None:
         job = celery.worded(call, self._redis_url)
         if job is None:
             celery.hand_on_new(call)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -78,7 +79,7 @@ class Background:
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
         try:
-            hand_on = self._jobs.of(asyncio.get_running_loop())
+            hand_on = partial(self._jobs.hand_on, asyncio.get_running_loop())
             call, is_new = await _stored(
                 aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
             )

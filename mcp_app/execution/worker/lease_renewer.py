@@ -23,6 +23,7 @@ from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.records import Renewal
 from mcp_app.execution.worker.descendants import Leftovers, descendants, end_descendants
 from mcp_app.execution.worker.waiting_children import Place
+from mcp_app.observability.correlation import Correlation, correlated
 
 TICK_SECONDS = 0.25
 LOOK_SECONDS = 1.0
@@ -73,17 +74,18 @@ class LeaseRenewer:
 
     def watch(self, attempt: Future[T]) -> T:
         """Wait for the attempt, with nothing of it left running; returns or raises what it did. Blocks."""
-        try:
-            while not attempt.done():
-                with suppress(TimeoutError):
-                    return attempt.result(TICK_SECONDS)
-                if self.call is not None and not self._gave_up:
-                    self._check(self.call, time.monotonic())
-            return attempt.result()
-        finally:
-            if self._may_exit:
-                self._end_programs()
-            close_old_connections()
+        with correlated(Correlation(call=str(self.record.id))):
+            try:
+                while not attempt.done():
+                    with suppress(TimeoutError):
+                        return attempt.result(TICK_SECONDS)
+                    if self.call is not None and not self._gave_up:
+                        self._check(self.call, time.monotonic())
+                return attempt.result()
+            finally:
+                if self._may_exit:
+                    self._end_programs()
+                close_old_connections()
 
     def _end_programs(self) -> None:
         """What a stopped call started ends with it (R32). A call that ended by itself may leave something."""

@@ -45,14 +45,12 @@ from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
-from mcp_app.observability.correlation import Correlation, correlated
 from mcp_app.observability.counts import Counts
 from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.negotiated import Negotiated
 from mcp_app.sessions.session import Session, TaskSession
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
@@ -124,12 +122,14 @@ class Worker:
             return ""
         if attempt is None:
             return ""
-        outcome = _watch(attempt)
+        renewer, work = attempt
+        outcome = renewer.watch(work)
         further = list[CallRecord]()
         try:
             while monotonic() < until and (attempt := self._claim_further(call_id)):
-                further.append(attempt[0].record)
-                _watch(attempt)
+                renewer, work = attempt
+                further.append(renewer.record)
+                renewer.watch(work)
         finally:
             if further:
                 remove_jobs(further)
@@ -245,12 +245,15 @@ class Worker:
     def _call(
         self, record: CallRecord, principal: Principal, reply: AttemptReply, inputs: Inputs | None
     ) -> Call:
-        token = record.meta.get("progressToken")
+        token, fields = record.meta.get("progressToken"), record.session_fields
         return Call(
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
-            session=_session(record),
+            # As it was when the call was accepted.
+            session=TaskSession(record.session_id, fields, str(record.id))
+            if record.is_core_task
+            else restored(record.session_id, fields),
             principal=principal,
             reply=reply,
             requests=self._requests,
@@ -333,20 +336,6 @@ class Worker:
             for (session_id, _), call in list(self._running.items()):
                 if session_id == payload["session"]:
                     call.cancel("the session ended")
-
-
-def _watch(attempt: Attempt) -> str:
-    """Wait for the end of an attempt; returns its outcome."""
-    renewer, work = attempt
-    with correlated(Correlation(call=str(renewer.record.id))):
-        return renewer.watch(work)
-
-
-def _session(record: CallRecord) -> Negotiated:
-    """The session of a call as it was when the call was accepted."""
-    if record.is_core_task:
-        return TaskSession(record.session_id, record.session_fields, str(record.id))
-    return restored(record.session_id, record.session_fields)
 
 
 def _wait_for_a_place(full: TooManyRunning) -> None:

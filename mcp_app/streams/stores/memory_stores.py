@@ -227,7 +227,7 @@ class MemoryRequests:
         watch = self._hub.watch(session, f"request:{request_id}")
         try:
             while True:
-                watch.clear()
+                watch.news = False
                 found = self._find(session, request_id)
                 left = deadline - loop.time()
                 if found is None or found.answer is not None or left <= 0:

@@ -45,7 +45,7 @@ class RedisRequests:
         watch = self._hub.watch(session, keys.name)
         try:
             while True:
-                watch.clear()
+                watch.news = False
                 value: bytes | None = b"?"
                 with suppress(StreamsUnavailable):
                     value = await self._batch.command("GET", keys.request)
