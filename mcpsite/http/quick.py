@@ -66,11 +66,10 @@ class QuickAnswers(BoundedConnection):
 
     def on_headers_complete(self) -> None:
         """Hold a POST to the endpoint back until its body is there, and a DELETE until its end."""
-        if self.url == PATH and type(self).quick is not None and self._may_be_quick():
+        method = METHODS.get(self.parser.get_method()) if self.url == PATH else None
+        if method is not None and type(self).quick is not None and self._may_be_quick():
             self.held = []
-            self.scope["method"] = (
-                self.parser.get_method().decode()
-            )  # The sign that the headers are complete.
+            self.scope["method"] = method  # The sign that the headers are complete.
         else:
             super().on_headers_complete()
 
