@@ -47,7 +47,8 @@ def _chosen(since: str, until: str, now: datetime) -> Period | None:
     if not since or not until:
         return None
     try:
-        begin, end = begin_of(since), min(end_of(until) + _SECOND / 1_000_000, now + timedelta(minutes=1))
+        # First the bound: nothing can be added to the last moment of the calendar.
+        begin, end = begin_of(since), min(end_of(until), now + timedelta(minutes=1)) + _SECOND / 1_000_000
     except NotATime:
         return None
     kept = {**KEPT, HOUR: timedelta(days=conf.get().rollup_days)}

@@ -510,6 +510,7 @@ def test_a_chosen_time_shows_its_calls_as_finely_as_they_are_kept_and_the_log_co
         "since=nonsense&until=2026-01-01T00:00:00Z",
         "since=2026-01-01T00:00:00Z",
         "since=0001-01-01T00:00:00Z&until=9999-12-31T23:59:59Z",
+        "since=2026-01-01T00:00:00Z&until=9999-12-31T23:59:59.999999Z",
         "since=1h&until=2h",
         "since=400d&until=399d",
     ],
