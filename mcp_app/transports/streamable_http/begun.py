@@ -85,6 +85,9 @@ class BegunSession:
         except BaseException as error:  # noqa: BLE001 - it is for the ordinary way to answer
             self._failed = error
         else:
+            if waited_for is None:  # It lets others go first, as by ``asyncio.sleep(0)``.
+                asyncio.get_running_loop().call_soon(self._step, context=self._context)
+                return
             waited_for._asyncio_future_blocking = False  # as a task says that it has taken it
             waited_for.add_done_callback(self._step, context=self._context)
             return

@@ -69,6 +69,17 @@ async def test_work_that_does_not_wait_is_over_at_once() -> None:
     assert begun.answer is ACCEPTED
 
 
+async def test_work_that_lets_others_go_first_goes_on_after_them() -> None:
+    async def work() -> Answered:
+        await asyncio.sleep(0)
+        return ACCEPTED
+
+    begun = BegunSession(LOOPBACK, work())
+    assert begun.waits
+    await over(begun)
+    assert begun.answer is ACCEPTED
+
+
 @pytest.mark.parametrize("asked", ["before", "after"])
 async def test_its_failure_is_raised_where_the_request_goes_on(asked: str) -> None:
     steps, told = Steps(SessionNotFound()), []
