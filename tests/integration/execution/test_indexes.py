@@ -59,8 +59,6 @@ def test_a_call_of_the_version_before_is_found_by_its_stream() -> None:
     assert records.find_by_stream(call.session_id, call.stream) == call
 
 
-@pytest.mark.parametrize(
-    "stream", ["", "call-", f"wait-{uuid4().hex}", f"call-{'g' * 32}", f"call-{'A' * 32}"]
-)
+@pytest.mark.parametrize("stream", ["", "call-", f"wait-{'a' * 32}", f"call-{'g' * 32}", f"call-{'A' * 32}"])
 def test_what_names_no_call_is_no_id(stream: str) -> None:
     assert id_of(stream) is None
