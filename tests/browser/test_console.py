@@ -168,11 +168,11 @@ def test_messages_of_all_sessions_say_whose_client_sent_them(open_page: Visit, c
     expect(line.locator(".mcp-line-client")).to_have_text(client.client_name, timeout=SLOW)
     _echo(client, "while it is watched")
     line = page.locator("#mcp-lines .mcp-line", has_text="while it is watched")
-    expect(line.locator(".mcp-line-client")).to_have_text(client.client_name)
+    expect(line.locator(".mcp-line-client")).to_have_text(client.client_name, timeout=SLOW)
     line.click()
     facts = page.locator("#mcp-detail .mcp-facts")
-    expect(facts).to_contain_text("client")
-    expect(facts).to_contain_text(client.client_name)
+    expect(facts).to_contain_text("client", timeout=SLOW)
+    expect(facts).to_contain_text(client.client_name, timeout=SLOW)
     assert visitor.trouble == []
 
 
