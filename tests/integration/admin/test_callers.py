@@ -23,7 +23,7 @@ from mcp_app.auth.principal import below
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.execution.decisions import objection_to
-from mcp_app.models import Call, Prompt, Resource, Tool
+from mcp_app.models import Call, Draft, Prompt, Resource, Tool
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed
 from tests.integration.admin.addresses import page
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
@@ -240,7 +240,8 @@ def test_the_form_says_which_limits_and_permission_code_has(
 
 def test_a_form_that_shows_a_draft_says_what_the_draft_overrides(root: Client, seeded: Seed) -> None:
     _restrict(root, seeded.echo, "", description="Drafted.", _draft="1")
-    answer = root.get(page("tool", "change", seeded.echo.pk), {"draft": "1"})
+    draft = Draft.objects.get()
+    answer = root.get(page("tool", "change", seeded.echo.pk), {"draft": str(draft.pk)})
     form = answer.context["adminform"].form
     assert form.initial["description"] == "Drafted."
     assert "Overrides the text from code" in str(form.fields["description"].help_text)
