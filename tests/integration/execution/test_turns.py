@@ -133,4 +133,6 @@ def test_jobs_are_found_where_a_project_has_the_broker_prefix_its_keys(broker: C
 @pytest.mark.django_db
 def test_jobs_of_a_broker_that_is_away_are_not_waited_for() -> None:
     with application_with("redis://127.0.0.1:1/0"):
-        remove_jobs([queued()])
+        call = queued()
+        remove_jobs([call])
+        assert states([call]) == [State.ACCEPTED]
