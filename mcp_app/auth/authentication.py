@@ -6,7 +6,8 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import blake2b
+from math import inf
 from typing import Any
 
 from django.db import Error as DatabaseFault
@@ -25,6 +26,7 @@ TRUST_SECONDS = 60.0
 # Then it is asked this often.
 RETRY_SECONDS = 2.0
 KNOWN_LIMIT = 10_000
+RECENT_LIMIT = 256
 # Tokens of some identity providers have several thousand bytes (AUTH-26).
 MAX_CREDENTIAL = 8 * 1024 + 64
 # A header with an API key is never longer.
@@ -51,12 +53,15 @@ class Authenticator:
     ``mode`` is ``loopback`` (no credential needed from this machine), ``required`` or ``external``.
     """
 
-    __slots__ = ("_changes", "_known", "_loopback", "_wrong", "used")
+    __slots__ = ("_changes", "_known", "_loopback", "_recent", "_wrong", "used")
 
     def __init__(self, mode: str, wrong_keys_per_minute: int = 0) -> None:
         self._loopback = mode == "loopback"
         self._wrong = WrongKeys(wrong_keys_per_minute)
         self._known: dict[bytes, _Known] = {}
+        # By the credential itself, as the headers of an open connection have it: its digest costs more than
+        # all else that is done to recognise it.
+        self._recent: dict[bytes, _Known] = {}
         self._changes = 0
         self.used: dict[int, float] = {}
 
@@ -67,13 +72,8 @@ class Authenticator:
         """
         if authorization is None:
             return LOOPBACK if self._loopback and local else None
-        known = self._known.get(_remembered(authorization))
-        if known is None or known.recheck_at < time.monotonic():
-            return None
-        principal = known.principal
-        if principal.expires_at is not None and principal.expires_at <= time.time():
-            return None
-        return principal
+        known = self._recent.get(authorization) or self._again(authorization)
+        return None if known is None or known.recheck_at < time.monotonic() else known.principal
 
     async def authenticate(
         self, authorization: bytes | None, *, local: bool, address: str = "", metadata: str = ""
@@ -96,6 +96,7 @@ class Authenticator:
             return self._trusted(authorization, unavailable)
         if principal is None:
             self._known.pop(_remembered(authorization), None)
+            self._recent.pop(authorization, None)
             self._wrong.count(authorization, address)
             # One answer for unknown, expired, revoked and malformed keys: nothing to learn from it (S1).
             raise unauthorized(NOT_GOOD if metadata else BAD_CREDENTIAL, "invalid_token", metadata)
@@ -103,19 +104,31 @@ class Authenticator:
             if len(self._known) >= KNOWN_LIMIT:
                 self._known.clear()
             now = time.monotonic()
-            self._known[_remembered(authorization)] = _Known(principal, now + RECHECK_SECONDS, now)
+            recheck_at = now + min(RECHECK_SECONDS, _seconds_left(principal))
+            self._recent.pop(authorization, None)
+            self._known[_remembered(authorization)] = _Known(principal, recheck_at, now)
         if principal.api_key_id is not None:
             self.used[principal.api_key_id] = database_clock.timestamp()
         return principal
+
+    def _again(self, authorization: bytes) -> _Known | None:
+        """A verified credential that is used again."""
+        known = self._known.get(_remembered(authorization))
+        if known is not None:
+            if len(self._recent) >= RECENT_LIMIT:
+                self._recent = {}
+            self._recent[authorization] = known
+        return known
 
     def _trusted(self, authorization: bytes, unavailable: Unavailable) -> Principal:
         """The principal verified a while ago, while nobody can be asked; else raises ``unavailable``."""
         found, now = self._known.get(_remembered(authorization)), time.monotonic()
         if found is None or now > found.verified_at + TRUST_SECONDS:
             raise unavailable
-        if found.principal.expires_at is not None and found.principal.expires_at <= time.time():
+        left = _seconds_left(found.principal)
+        if left <= 0:
             raise unavailable
-        found.recheck_at = min(now + RETRY_SECONDS, found.verified_at + TRUST_SECONDS)
+        found.recheck_at = min(now + min(RETRY_SECONDS, left), found.verified_at + TRUST_SECONDS)
         return found.principal
 
     def forget(self, what: Mapping[str, Any] | None = None) -> None:
@@ -126,6 +139,7 @@ class Authenticator:
         """
         self._changes += 1
         self._wrong.forget()
+        self._recent = {}
         for name, member in _FORGOTTEN_BY.items():
             if what and name in what:
                 named = what[name] if name == "connections" else [what[name]]
@@ -148,7 +162,12 @@ _FORGOTTEN_BY = {
 
 def _remembered(authorization: bytes) -> bytes:
     """Not the credential itself: memory is written to disk when a process dies."""
-    return sha256(authorization).digest()
+    return blake2b(authorization).digest()
+
+
+def _seconds_left(principal: Principal) -> float:
+    """Until the credential ends."""
+    return inf if principal.expires_at is None else principal.expires_at - time.time()
 
 
 async def _find(authorization: bytes) -> Principal | None:

@@ -20,6 +20,7 @@ from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.auth.services import issue_api_key, revoke_api_key
 from mcp_app.models import ApiKey
 from mcp_app.protocol.errors import Unauthorized, Unavailable
+from tests.unit.auth.stopped_clock import Stopped
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -183,12 +184,14 @@ async def test_a_look_up_that_was_overtaken_by_forgetting_is_not_remembered(head
 async def test_a_remembered_key_ends_at_its_very_expiry(user: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = timezone.now() + timedelta(hours=1)
     _, secret = await sync_to_async(issue_api_key)(user=user, name="short", expires_at=moment)
+    clock = Stopped(moment.timestamp() - 4)
+    monkeypatch.setattr(authentication, "time", clock)
     authenticator = Authenticator("required")
     header = b"Bearer " + secret.encode()
     principal = await authenticator.authenticate(header, local=False)
     assert principal.expires_at == moment.timestamp()
-    for early, is_known in ((0.001, True), (0.0, False), (-1.0, False)):
-        monkeypatch.setattr(authentication.time, "time", lambda early=early: moment.timestamp() - early)
+    for passed, is_known in ((0.0, True), (3.999, True), (4.001, False), (5.0, False)):
+        clock.passed = passed
         assert (authenticator.known(header, local=False) is not None) == is_known
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
@@ -21,6 +20,7 @@ from mcp_app.auth.principal import Principal
 from mcp_app.models import ExternalIdentity
 from mcp_app.protocol.errors import Unauthorized
 from tests.identity_provider import AUDIENCE, IdentityProvider, private_key, public_jwk
+from tests.unit.auth.stopped_clock import Stopped
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 METADATA = "http://127.0.0.1:8000/.well-known/oauth-protected-resource/mcp"
@@ -264,29 +264,19 @@ async def test_the_refusal_of_a_token_names_the_metadata_and_the_scopes(
 async def test_a_token_ends_at_its_time_although_it_is_remembered(
     authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = provider.token()
-    header = b"Bearer " + token.encode()
-    principal = await comes_in(authenticator, token)
-    ends = jwt.decode(token, options={"verify_signature": False})["exp"] + verification.SKEW_SECONDS
-    assert principal.expires_at == ends
-    assert authenticator.known(header, local=False) is principal
     from mcp_app.auth import authentication
 
-    monkeypatch.setattr(authentication, "time", Stopped(ends))
+    clock = Stopped(int(time.time()))
+    monkeypatch.setattr(authentication, "time", clock)
+    ends = clock.now + 3
+    token = provider.token(exp=ends - verification.SKEW_SECONDS)
+    header = b"Bearer " + token.encode()
+    principal = await comes_in(authenticator, token)
+    assert principal.expires_at == ends
+    clock.passed = 2.9
+    assert authenticator.known(header, local=False) is principal
+    clock.passed = 3.1
     assert authenticator.known(header, local=False) is None
-
-
-class Stopped:
-    """A clock that stands still."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    def time(self) -> float:
-        return self.now
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 async def test_a_token_is_verified_once_and_not_again_at_each_look_up(
