@@ -13,7 +13,10 @@ def main() -> None:
     django.setup()
     from django.db import transaction
 
-    from mcp_app.catalogue.changing.services import update_entry
+    try:
+        from mcp_app.catalogue.changing.services import update_entry
+    except ModuleNotFoundError:  # A checkout from before there was this package, which is compared with.
+        from mcp_app.catalogue.services import update_entry  # type: ignore[no-redef, import-not-found]
     from mcp_app.models import Tool
 
     committed = [time.monotonic()]

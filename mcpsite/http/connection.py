@@ -113,19 +113,23 @@ class BoundedConnection(HttpToolsProtocol):
     bodies is for the application to bound (``bodies``).
     """
 
-    # Since when something is incomplete that must not take long, and the bytes it has so far.
-    since: float | None = None
-    loose = 0
-    # What came of a request after its answer.
-    unwanted = 0
-    # Whether headers ended or body arrived in the bytes that are being parsed.
-    moved = False
-    keep_alive = False
-    # The process stops: a request that arrives until then is answered, and its connection ends.
-    leaves_at: float | None = None
-    # The request whose turn it is to be answered.
-    active: RequestResponseCycle | None = None
-    joined: JoinedWrites
+    # Uvicorn's own fill the dictionary that Python shares among instances: with ours each would have its own.
+    __slots__ = ("active", "joined", "keep_alive", "leaves_at", "loose", "moved", "since", "unwanted")
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        # Since when something is incomplete that must not take long, and the bytes it has so far.
+        self.since: float | None = None
+        self.loose = 0
+        # What came of a request after its answer.
+        self.unwanted = 0
+        # Whether headers ended or body arrived in the bytes that are being parsed.
+        self.moved = False
+        self.keep_alive = False
+        # The process stops: a request that arrives until then is answered, and its connection ends.
+        self.leaves_at: float | None = None
+        # The request whose turn it is to be answered.
+        self.active: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A connection that sends nothing is as slow as one that sends its headers slowly."""

@@ -51,12 +51,17 @@ class Parsed:
 class QuickAnswers(BoundedConnection):
     """HTTP with a short cut; what it asks is set for the whole process when the service runs."""
 
+    __slots__ = ("_context", "_grace", "begun", "held")
+
     quick: Quick | None = None
     quick_delete: QuickDelete | None = None
-    held: list[bytes] | None = None
-    begun: Begun | BegunSession | None = None
-    _grace: asyncio.TimerHandle | None = None
     _context: Context
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.held: list[bytes] | None = None
+        self.begun: Begun | BegunSession | None = None
+        self._grace: asyncio.TimerHandle | None = None
 
     def on_message_begin(self) -> None:
         """A request sent ahead of its turn: it waits behind the one that is held."""
