@@ -56,5 +56,7 @@ def read(path: Path, nonce: str = "") -> list[Line]:
     """Every whole line so far, or those of one nonce."""
     if not path.exists():
         return []
-    lines = [Line(**json.loads(text)) for text in path.read_text().splitlines()]
+    # The last one may be on its way: a reader can see the first half of what another process writes.
+    whole = path.read_text().rpartition("\n")[0]
+    lines = [Line(**json.loads(text)) for text in whole.splitlines()]
     return [line for line in lines if nonce in ("", line.nonce)]
