@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from contextlib import contextmanager
+from math import inf
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -118,15 +119,16 @@ class Call:
         self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
-        self._asked: set[str] = set()
+        # Sets are made when they are needed: most calls are over before they ask anything.
+        self._asked: set[str] | None = None
         self._requests = requests
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = perf_counter()
         self._gate: ProgressGate | None = None
         self._flush: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._logged, self.noted_at = 0, float("-inf")
-        self._questions: set[asyncio.Task[Any]] = set()
+        self._logged, self.noted_at = 0, -inf
+        self._questions: set[asyncio.Task[Any]] | None = None
 
     def watch(self, grace: float = 0.0) -> None:
         """The call is not quick: its deadline counts from now; noted unless it is over after ``grace``."""
@@ -188,7 +190,7 @@ class Call:
             return
         self.stopped_by = by
         # Questions first, so that the client sees their withdrawal before the answer (CAN-08).
-        for question in self._questions:
+        for question in self._questions or ():
             question.cancel()
         if self.task is not None:
             self.task.cancel()
@@ -213,7 +215,7 @@ class Call:
         # A thread may still wait for an answer; nothing can be said about that after ours.
         while self._asked:
             self.reply.send(withdrawal(self._asked.pop()))
-        for question in self._questions:
+        for question in self._questions or ():
             question.cancel()
         self.reply.answer(encoded, outcome)
         self.telemetry.end(outcome, encoded)
@@ -301,6 +303,8 @@ class Call:
                 self.flush_progress()
             if self.telemetry.context is not None:
                 params = joined(params, self.telemetry.context)
+            if self._asked is None:
+                self._asked = set()
             return await self._requests.ask(self.session, method, params, self._put, self._asked)
 
     async def wait_for_next_round(self) -> Any:
@@ -340,11 +344,14 @@ class Call:
         self.raise_if_stopped()
         task = asyncio.current_task()
         assert task is not None
-        self._questions.add(task)
+        questions = self._questions
+        if questions is None:
+            questions = self._questions = set()
+        questions.add(task)
         try:
             yield
         finally:
-            self._questions.discard(task)
+            questions.discard(task)
 
 
 async def attempt(
