@@ -119,8 +119,7 @@ class Call:
         self.threads: tuple[Work, ...] = ()
         self.last_progress: tuple[float, float | None, str | None] | None = None
         self.progress_above: float | None = None
-        # Sets are made when they are needed: most calls are over before they ask anything.
-        self._asked: set[str] | None = None
+        self._asked: set[str] | None = None  # made, like the other set, when something is asked
         self._requests = requests
         self.loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self.started = perf_counter()
@@ -141,12 +140,8 @@ class Call:
         if self.outcome or self.stopped_by:
             return
         if self.in_thread:
-            log.info(
-                "%s %r runs in a thread: it was asked to stop (%s) and may go on unseen",
-                self.method,
-                self.target,
-                reason or "no reason given",
-            )
+            words = "%s %r runs in a thread: it was asked to stop (%s) and may go on unseen"
+            log.info(words, self.method, self.target, reason or "no reason given")
         self._stop("cancel")
 
     def shut_down(self) -> None:
@@ -303,8 +298,7 @@ class Call:
                 self.flush_progress()
             if self.telemetry.context is not None:
                 params = joined(params, self.telemetry.context)
-            if self._asked is None:
-                self._asked = set()
+            self._asked = set() if self._asked is None else self._asked
             return await self._requests.ask(self.session, method, params, self._put, self._asked)
 
     async def wait_for_next_round(self) -> Any:
@@ -344,9 +338,7 @@ class Call:
         self.raise_if_stopped()
         task = asyncio.current_task()
         assert task is not None
-        questions = self._questions
-        if questions is None:
-            questions = self._questions = set()
+        questions = self._questions = self._questions or set()
         questions.add(task)
         try:
             yield
