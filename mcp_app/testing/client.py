@@ -253,7 +253,7 @@ class Client:
         exchange = self._exchange_of(meta)
         reply = await self._process.dispatcher.exchange(exchange, self._principal, request, payload)
         try:
-            while not reply.answered:
+            while not reply.is_plain:
                 await reply.changed(WAIT_SECONDS)
                 for message in reply.take():
                     await self._heard(orjson.loads(message), on_progress)

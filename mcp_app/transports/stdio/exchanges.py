@@ -115,12 +115,11 @@ class Exchanges:
         reply: ExchangeReply | None = None
         try:
             reply = await self._process.dispatcher.exchange(exchange, self._principal, request, frame)
-            while True:
+            # While one message is written others may come, and the answer behind them.
+            while not reply.is_plain:
+                await reply.changed(LOOK_SECONDS)
                 for message in reply.take():
                     await self._write(message)
-                if reply.answered:
-                    break
-                await reply.changed(LOOK_SECONDS)
             await self._write(reply.answered)
         finally:
             if reply is not None:

@@ -1,0 +1,42 @@
+"""2026-07-28 over two pipes: what is written while other things still come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.transports.stdio.exchanges import Exchanges
+from tests.unit.transports.streamable_http import modern as asked
+from tests.unit.transports.streamable_http.asgi import Server
+from tests.unit.transports.streamable_http.modern import Desk, meta
+
+
+async def test_what_comes_while_a_message_is_written_is_written_before_the_answer(server: Server) -> None:
+    desk = Desk()
+    asked.offer(desk)
+    written: list[Any] = []
+    answered = asyncio.Event()
+
+    async def write(frame: bytes) -> None:
+        written.append(orjson.loads(frame))
+        desk.go_on.set()
+        # The pipe is full until the call is over: its last progress and its answer are there by then.
+        while server.process.calls.running:
+            await asyncio.sleep(0)
+        if "result" in written[-1]:
+            answered.set()
+
+    exchanges = Exchanges(server.process, LOOPBACK, write, end=lambda: None)
+    params = {"name": "slow", "_meta": meta(progressToken="p")}
+    request = jsonrpc.Request(1, "tools/call", params)
+    await exchanges.begin(request, jsonrpc.encode_request(1, "tools/call", params))
+    async with asyncio.timeout(30):
+        await answered.wait()
+    progress = [message["params"]["progress"] for message in written[:-1]]
+    assert progress == sorted(progress)
+    assert len(progress) == 2
+    await exchanges.close()
