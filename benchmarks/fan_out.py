@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import streams
-from benchmarks.processes import cores
+from benchmarks.processes import load_core
 from benchmarks.servers import Servers
 from tests.node import NodeUnavailable
 
@@ -104,7 +103,7 @@ def ours() -> Running:
     """Our server with ten tools, and another process that edits one of them."""
     with _servers() as servers:
         port = servers.start_ours(10, BENCH_KEEP_ALIVE="300")
-        with _on_the_clients_core():
+        with load_core():
             changer = streams.Changer(servers.ours[10].environment)
             try:
                 yield port, servers.pid(port), changer.change
@@ -123,7 +122,7 @@ def typescript() -> Running:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/change", timeout=streams.TOLD_SECONDS).close()
             return at
 
-        with _on_the_clients_core():
+        with load_core():
             yield port, servers.pid(port), change
 
 
@@ -135,20 +134,6 @@ def _servers() -> Iterator[Servers]:
             yield servers
         finally:
             servers.stop()
-
-
-@contextmanager
-def _on_the_clients_core() -> Iterator[None]:
-    """This process and those it starts now leave the other core to the server."""
-    pins = cores()
-    if pins is None:
-        yield
-        return
-    os.sched_setaffinity(0, {pins[1]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, set(pins))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 from collections.abc import Callable, Iterable
@@ -21,7 +20,7 @@ from typing import Any
 import uvloop
 
 from benchmarks import load, scenarios
-from benchmarks.processes import awake, cores
+from benchmarks.processes import cores, load_core
 from benchmarks.servers import pin
 from tests.identity_provider import IdentityProvider
 from tests.live import LiveServer, cpu_seconds
@@ -178,17 +177,13 @@ def measure(rounds: int, seconds: float, size: int = 100) -> bool:
         pairs = list(
             zip(catalogue(few, bearer(token), size), catalogue(many, bearer(of_many), size), strict=True)
         )
-        if pins := cores():
-            os.sched_setaffinity(0, {pins[1]})
-            stack.enter_context(awake(pins[1]))
+        stack.enter_context(load_core())
         rows = [*none, *chain(*known), longest, *chain(*pairs)]
         for number in range(rounds):
             for row in rows[:: 1 if number % 2 else -1]:
                 row.once(seconds)
             for row in chain(*unseen) if number < UNSEEN_ROUNDS else ():
                 row.once(UNSEEN_SECONDS)
-        if pins:
-            os.sched_setaffinity(0, set(pins))
     return judge(none, known, longest, unseen, pairs)
 
 

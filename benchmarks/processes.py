@@ -33,11 +33,27 @@ def cores() -> tuple[int, int] | None:
 
 
 @contextmanager
-def awake(core: int) -> Iterator[None]:
-    """Keep a core from going idle, by a process that gets only the time which nobody else wants.
+def load_core() -> Iterator[None]:
+    """This process on the core of the load, if there are two, and that core kept from going idle.
 
-    To wake a halted virtual core costs the process that sends several µs; how often it has to is chance.
+    To wake a halted virtual core costs the server that sends to it several µs, and how often it has to is
+    chance. Who keeps it awake gets only the time that nobody else wants.
     """
+    pins = cores()
+    if pins is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {pins[1]})
+    try:
+        with _awake(pins[1]):
+            yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def _awake(core: int) -> Iterator[None]:
     code = (
         "import os\n"
         "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -17,7 +16,7 @@ import uvloop
 from benchmarks import exposing, fan_out, floor, identity, load, scenarios, streams, threads
 from benchmarks.background import run as background
 from benchmarks.console import run as console
-from benchmarks.processes import ROOT, cores
+from benchmarks.processes import ROOT, cores, load_core
 from benchmarks.servers import SIZES, Servers
 from benchmarks.tools import run as tools
 from tests.live import cpu_seconds
@@ -256,13 +255,10 @@ def main(arguments: list[str] | None = None) -> int:
             servers.start()
             if servers.missing:
                 emit(server="typescript", not_measured=servers.missing)
-            if pins:
-                os.sched_setaffinity(0, {pins[1]})
-            met = measure(servers, wanted)
+            with load_core():
+                met = measure(servers, wanted)
         finally:
             servers.stop()
-            if pins:
-                os.sched_setaffinity(0, set(pins))
     met = tools.measure(wanted.tool_rounds, wanted.seconds) and met
     met = threads.measure_all([ROOT], wanted.thread_rounds, wanted.seconds) and met
     met = fan_out.measure(wanted.fan_out_streams, wanted.fan_out_rounds) and met

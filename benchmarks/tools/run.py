@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import floor, load, scenarios
-from benchmarks.processes import Process, cores, free_port, uvicorn
+from benchmarks.processes import Process, cores, free_port, load_core, uvicorn
 from benchmarks.servers import empty_log_queue, pin
 from tests.live import LiveServer, cpu_seconds
 
@@ -85,9 +84,7 @@ def measure(rounds: int, seconds: float) -> bool:
         rows = {name: _tool(server, tool) for name, tool in TOOLS.items()}
         for name, application in BARE.items():
             rows[name] = stack.enter_context(_bare(folder, application, server.environment))
-        if pins is not None:
-            os.sched_setaffinity(0, {pins[1]})
-            stack.callback(os.sched_setaffinity, 0, set(pins))
+        stack.enter_context(load_core())
         for number in range(rounds + 1):
             for row in rows.values():
                 row.once(seconds)
