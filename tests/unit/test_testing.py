@@ -220,6 +220,21 @@ async def test_what_does_not_come_or_is_unknown_is_an_error_with_its_name(versio
             await client.subscribe("nowhere://x")
 
 
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+async def test_all_that_a_call_reported_is_heard_although_it_is_over(version: str) -> None:
+    @tool
+    async def count(ctx: Context) -> str:
+        """Count."""
+        for number in (1, 2, 3):
+            ctx.progress(number, 3)
+        return "counted"
+
+    told: list[dict[str, Any]] = []
+    async with Client(version=version) as client:
+        await client.call_tool("count", on_progress=told.append)
+    assert [each["progress"] for each in told] == [1, 2, 3]
+
+
 async def test_translated_texts_are_results_and_messages() -> None:
     @tool
     async def agree(ctx: Context) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from mcp_app.auth import authentication
 from mcp_app.auth.authentication import Authenticator
 from mcp_app.auth.external import verification
 from mcp_app.auth.principal import Principal
@@ -264,8 +265,6 @@ async def test_the_refusal_of_a_token_names_the_metadata_and_the_scopes(
 async def test_a_token_ends_at_its_time_although_it_is_remembered(
     authenticator: Authenticator, provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_app.auth import authentication
-
     clock = Stopped(int(time.time()))
     monkeypatch.setattr(authentication, "time", clock)
     ends = clock.now + 3

@@ -1,4 +1,4 @@
-"""2026-07-28 over two pipes: what is written while other things still come."""
+"""Requests of 2026-07-28 over stdio."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import orjson
 
 from mcp_app.auth.principal import LOOPBACK
 from mcp_app.protocol.messages import jsonrpc
+from mcp_app.streams.gateway import Streams
 from mcp_app.transports.stdio.exchanges import Exchanges
 from tests.unit.transports.streamable_http import modern as asked
 from tests.unit.transports.streamable_http.asgi import Server
 from tests.unit.transports.streamable_http.modern import Desk, meta
 
 
-async def test_what_comes_while_a_message_is_written_is_written_before_the_answer(server: Server) -> None:
-    desk = Desk()
+async def test_what_comes_while_a_message_is_written_is_written_before_the_answer() -> None:
+    streams = Streams.in_memory()
+    await streams.start()
+    server, desk = Server(streams), Desk()
     asked.offer(desk)
     written: list[Any] = []
     answered = asyncio.Event()
