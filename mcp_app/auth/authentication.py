@@ -59,8 +59,8 @@ class Authenticator:
         self._loopback = mode == "loopback"
         self._wrong = WrongKeys(wrong_keys_per_minute)
         self._known: dict[bytes, _Known] = {}
-        # By the credential itself, as the headers of an open connection have it: its digest costs more than
-        # all else that is done to recognise it.
+        # The few in use, by the credential itself: its digest would cost more than all else that is done to
+        # recognise it. The headers of their open connections hold these credentials, too.
         self._recent: dict[bytes, _Known] = {}
         self._changes = 0
         self.used: dict[int, float] = {}
@@ -161,7 +161,7 @@ _FORGOTTEN_BY = {
 
 
 def _remembered(authorization: bytes) -> bytes:
-    """Not the credential itself: memory is written to disk when a process dies."""
+    """What stands for a credential that is not in use: memory is written to disk when a process dies."""
     return blake2b(authorization).digest()
 
 
