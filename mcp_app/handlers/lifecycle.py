@@ -12,13 +12,13 @@ from mcp_app.conf import Settings
 from mcp_app.handlers import core_tasks, extensions
 from mcp_app.handlers.context import Asked, Params, Result, Services
 from mcp_app.protocol import downlevel
-from mcp_app.protocol.capabilities import known, server_capabilities
+from mcp_app.protocol.capabilities import MEMO_BYTES, known, server_capabilities
 from mcp_app.protocol.dialects import MISSING_VERSION
 from mcp_app.protocol.errors import InvalidParams, UnsupportedVersion
 from mcp_app.protocol.versions import LEGACY_NAMES, negotiate
 from mcp_app.sessions.exchange import server_info
 from mcp_app.sessions.negotiated import Agreed, negotiated_fields
-from mcp_app.sessions.session import MEMO_BYTES, Session, bounded, opening_fields
+from mcp_app.sessions.session import Session, bounded, opening_fields
 
 # So many kinds of clients are remembered with what becomes of what they propose.
 KINDS = 256

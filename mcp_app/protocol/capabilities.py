@@ -13,6 +13,8 @@ from mcp_app.protocol.versions import V2024_11_05, V2025_06_18, V2025_11_25, is_
 CLIENT: Final = {"roots": (), "sampling": ("tools", "context"), "elicitation": ("form", "url")}
 EXTENSIONS: Final = "extensions"
 EXPERIMENTAL: Final = "experimental"
+# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
+MEMO_BYTES: Final = 2048
 MAX_EXTENSIONS: Final = 20
 MAX_EXTENSION_NAME: Final = 128
 

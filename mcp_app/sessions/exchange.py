@@ -14,12 +14,12 @@ import orjson
 
 from mcp_app import conf, database_clock
 from mcp_app.protocol import downlevel
-from mcp_app.protocol.capabilities import ClientCapabilities, known
-from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities, known
+from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.messages.envelope import SERVER_INFO, Envelope
 from mcp_app.protocol.versions import V2025_11_25, is_modern
 from mcp_app.sessions.negotiated import Negotiated
-from mcp_app.sessions.session import MEMO_BYTES, Session, bounded
+from mcp_app.sessions.session import Session, bounded
 
 MODERN = "modern"
 CLIENT_RECORD = "client-"
@@ -35,19 +35,17 @@ class Exchange(Negotiated):
 
     __slots__ = ("_id",)
 
-    def __init__(self, envelope: Envelope, principal_key: str, exchange_id: str = "") -> None:
+    def __init__(self, said: Envelope, principal_key: str, exchange_id: str = "") -> None:
         # Not by way of stored fields: this is made for every request, and mostly nothing of it is stored.
         self._id = exchange_id
         self.principal_key = principal_key
         self.created_at = database_clock.timestamp()
         self.transport = MODERN
-        self.version = envelope.version
-        said = orjson.dumps((envelope.capabilities, envelope.client_info))
-        read = _read if len(said) <= MEMO_BYTES else _read.__wrapped__
-        self.capabilities, self.raw_capabilities, self.client_info = read(said)
-        name, version = self.client_info.get("name", ""), self.client_info.get("version", "")
-        self.log_level = envelope.log_level
-        self.record_id = _record_id(principal_key, self.version, name, version)
+        self.version = said.version
+        read = _read if len(said.said) <= MEMO_BYTES else _read.__wrapped__
+        self.capabilities, self.raw_capabilities, self.client_info, client = read(said)
+        self.log_level = said.log_level
+        self.record_id = _record_id(principal_key, client)
         self.initialized = True
         self.in_flight = {}
 
@@ -81,21 +79,27 @@ def restored(session_id: str, fields: dict[str, str]) -> Session | Exchange:
     """What stored fields describe: a legacy session, or the request that a background call came by."""
     if not is_modern(fields["version"]):
         return Session(session_id, fields)
-    envelope = Envelope(
-        fields["version"],
-        orjson.loads(fields["capabilities"]),
-        orjson.loads(fields["client"]),
-        fields.get("log_level", ""),
-    )
-    return Exchange(envelope, fields["principal"], session_id)
+    meta = {
+        envelope.VERSION: fields["version"],
+        envelope.CLIENT_CAPABILITIES: orjson.loads(fields["capabilities"]),
+        envelope.CLIENT_INFO: orjson.loads(fields["client"]),
+    }
+    if fields.get("log_level"):
+        meta[envelope.LOG_LEVEL] = fields["log_level"]
+    return Exchange(envelope.read({"_meta": meta}), fields["principal"], session_id)
 
 
 @lru_cache(maxsize=256)
-def _read(said: bytes) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any]]:
-    """The client info and capabilities of a request; callers must not change the returned value."""
-    declared, info = orjson.loads(said)
+def _read(said: Envelope) -> tuple[ClientCapabilities, dict[str, Any], dict[str, Any], tuple[str, ...]]:
+    """The capabilities and the client info of a request, and what its record is known by.
+
+    Callers must not change the returned value.
+    """
+    info = bounded(said.client_info)
     # Its forms of elicitation and sampling are those of 2025-11-25.
-    return ClientCapabilities.parse(declared, V2025_11_25), known(declared), bounded(info)
+    capabilities = ClientCapabilities.parse(said.capabilities, V2025_11_25)
+    client = (said.version, info.get("name", ""), info.get("version", ""))
+    return capabilities, known(said.capabilities), info, client
 
 
 class _Words:
@@ -132,9 +136,10 @@ def server_meta() -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1_000)
-def _record_id(*parts: str) -> str:
+def _record_id(principal_key: str, client: tuple[str, ...]) -> str:
     """One for all requests of the same client of the same principal; nothing but the record hangs on it."""
-    return CLIENT_RECORD + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    parts = "\0".join((principal_key, *client))
+    return CLIENT_RECORD + hashlib.sha256(parts.encode()).hexdigest()[:40]
 
 
 def server_info(settings: conf.Settings) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from mcp_app import database_clock
-from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.capabilities import MEMO_BYTES, ClientCapabilities
 from mcp_app.protocol.features.tasks import related
 from mcp_app.protocol.messages.logging import DEFAULT_LEVEL
 from mcp_app.sessions.negotiated import Negotiated, negotiated_fields
@@ -22,8 +22,6 @@ HTTP_SSE = "http+sse"
 MAX_CLIENT_TEXT = 200
 # The member of what a core task keeps of its session that names it.
 MADE_IN = "session"
-# Larger declarations are read each time: a memo of what clients chose the size of must stay small.
-MEMO_BYTES = 2048
 
 
 class Session(Negotiated):

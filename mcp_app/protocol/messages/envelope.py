@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
+import orjson
+
+from mcp_app.protocol.capabilities import MEMO_BYTES
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.logging import LEVELS
 from mcp_app.protocol.messages.progress import check_progress_token
@@ -37,10 +41,14 @@ def header_version(fields: Mapping[bytes, bytes]) -> str:
     return fields.get(VERSION_HEADER, b"").strip(b" \t").decode("latin-1")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Envelope:
-    """The members of ``_meta`` that replace the handshake; ``log_level`` is empty when none was asked for."""
+    """The members of ``_meta`` that replace the handshake; ``log_level`` is empty when none was asked for.
 
+    One may stand for many requests: its members must not be changed. ``said`` is what they were read from.
+    """
+
+    said: bytes
     version: str
     capabilities: dict[str, Any]
     client_info: dict[str, Any]
@@ -52,16 +60,27 @@ def read(params: Mapping[str, Any]) -> Envelope:
     meta = params.get("_meta")
     if type(meta) is not dict:
         raise InvalidParams(f"The request needs the member '_meta', an object with {VERSION!r}.")
-    version, capabilities = meta.get(VERSION), meta.get(CLIENT_CAPABILITIES)
+    said = [meta.get(VERSION), meta.get(CLIENT_CAPABILITIES), meta.get(CLIENT_INFO)]
+    if LOG_LEVEL in meta:
+        said.append(meta[LOG_LEVEL])
+    # Most requests are of few kinds of clients, each of which says the same every time.
+    key = orjson.dumps(said)
+    found = _read(key) if len(key) <= MEMO_BYTES else _read.__wrapped__(key)
+    if "progressToken" in meta:
+        check_progress_token(meta["progressToken"])
+    return found
+
+
+@lru_cache(maxsize=256)
+def _read(said: bytes) -> Envelope:
+    version, capabilities, info, *level = orjson.loads(said)
     if type(version) is not str:
         raise InvalidParams(f"'_meta' needs the member {VERSION!r}, a string.")
     if type(capabilities) is not dict:
         raise InvalidParams(f"'_meta' needs the member {CLIENT_CAPABILITIES!r}, an object.")
-    level = meta.get(LOG_LEVEL, "")
-    if LOG_LEVEL in meta and level not in LEVELS:
+    if level and level[0] not in LEVELS:
         raise InvalidParams(f"The member {LOG_LEVEL!r} must be one of: {', '.join(LEVELS)}.")
-    if "progressToken" in meta:
-        check_progress_token(meta["progressToken"])
-    info = meta.get(CLIENT_INFO)
     # META-02, META-03: the client info decides nothing, so an invalid one is only not shown.
-    return Envelope(version, capabilities, info if type(info) is dict else {}, level)
+    return Envelope(
+        said, version, capabilities, info if type(info) is dict else {}, level[0] if level else ""
+    )

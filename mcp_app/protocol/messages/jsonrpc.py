@@ -91,6 +91,7 @@ _SOME: Final = 5e-324
 # The encoder writes no longer number than this, and nests deeper than that.
 _ENCODED_DIGITS: Final = len("-1.7976931348623157e+308")
 _ENCODED_DEPTH: Final = 200
+_LARGE: Final = 4096
 _NO_OPENERS: Final = bytes(byte for byte in range(256) if byte not in b"{[")
 
 
@@ -338,6 +339,8 @@ def encode_result(
     body = result if type(result) is bytes else encode(result)
     if not opening:
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode_id(id), body)
+    if len(body) <= _LARGE:
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b%b}' % (encode_id(id), opening, body[1:])
     rest = memoryview(body)[1:]  # A large result is copied once only.
     return b"".join((b'{"jsonrpc":"2.0","id":%b,"result":' % encode_id(id), opening, rest, b"}"))
 

@@ -9,6 +9,7 @@ from typing import Any
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current_snapshot import current
 from mcp_app.execution.background.exchange_reply import ExchangeReply
+from mcp_app.execution.running.reply import Reply
 from mcp_app.process import Process
 from mcp_app.protocol.errors import (
     HeaderMismatch,
@@ -69,24 +70,16 @@ class Modern:
     ) -> bytes | Begun | None:
         """The answer to a request, or the call that has begun for it; raises what ``post`` would answer."""
         exchange = self._admit(fields, message, principal)
-        answer = self._quick(exchange, message, body, principal, address)
-        if answer is not None:
-            return answer
-        begun = self._dispatcher.begin(exchange, principal, message, body, from_headers(fields))
+        begun: bytes | Reply | ExchangeReply | None
+        begun = self._dispatcher.quick(exchange, principal, message, body)
         if begun is None:
-            return None
+            begun = self._dispatcher.begin(exchange, principal, message, body, from_headers(fields))
+            if begun is None:
+                return None
         self._process.clients.seen(exchange, principal.user_id, address)
         if isinstance(begun, bytes):
             return begun
         return Begun(principal, exchange, message, begun, monotonic() + self._grace)
-
-    def _quick(
-        self, exchange: Exchange, message: jsonrpc.Request, body: bytes, principal: Principal, address: str
-    ) -> bytes | None:
-        answer = self._dispatcher.quick(exchange, principal, message, body)
-        if answer is not None:
-            self._process.clients.seen(exchange, principal.user_id, address)
-        return answer
 
     async def post(
         self,
@@ -109,8 +102,9 @@ class Modern:
             if not isinstance(message, jsonrpc.Request):
                 raise InvalidRequest("The body must be one request or one notification.")
             exchange = self._admit(fields, message, principal)
-            answer = self._quick(exchange, message, body, principal, address_of(scope))
+            answer = self._dispatcher.quick(exchange, principal, message, body)
             if answer is not None:
+                self._process.clients.seen(exchange, principal.user_id, address_of(scope))
                 await send_body(send, 200, answer, extra)
                 return
             if message.method == LISTEN:

@@ -12,10 +12,10 @@ from mcp_app.auth.principal import LOOPBACK, Principal
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.context import Context
 from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
-from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import ANSWER, OUTCOME, PAYLOAD
 from mcp_app.streams.gateway import Streams
+from tests.envelopes import envelope_of
 from tests.unit.execution.stage import CANCELLED, DONE, Stage, at_once, begun, in_thread, never
 
 OTHER = Principal(key="other", name="other", permissions=frozenset())
@@ -71,7 +71,7 @@ async def test_a_cancel_finds_exactly_the_call_it_names(stage: Stage) -> None:
 
 
 async def test_an_operator_stops_the_request_of_a_modern_client_by_its_record(streams: Streams) -> None:
-    mine, other = (Exchange(Envelope("2026-07-28", {}, {"name": name}, ""), LOOPBACK.key) for name in "ab")
+    mine, other = (Exchange(envelope_of({}, {"name": name}), LOOPBACK.key) for name in "ab")
     stage = Stage(streams, mine)
     call = stage.start(never)
     await begun(call)

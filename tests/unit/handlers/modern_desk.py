@@ -19,8 +19,8 @@ from mcp_app.protocol.call_state import State
 from mcp_app.protocol.errors import http_status_for
 from mcp_app.protocol.features.tasks import EXTENSION
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
+from tests.envelopes import envelope_of
 from tests.published_schema import problems
 from tests.unit.handlers.desk import Desk
 
@@ -41,7 +41,7 @@ class ModernDesk(Desk):
     ) -> dict[str, Any]:
         """The answer to one request; ``exchange`` and ``reply`` are the ones it had."""
         declared = DECLARED if capabilities is None else capabilities
-        self.exchange = Exchange(Envelope(VERSION, declared, {}, ""), principal.key)
+        self.exchange = Exchange(envelope_of(declared), principal.key)
         request = jsonrpc.Request(1, method, params)
         async with asyncio.timeout(10):
             self.reply: ExchangeReply = await self.process.dispatcher.exchange(

@@ -21,14 +21,14 @@ from mcp_app.models import Call
 from mcp_app.protocol.call_state import State
 from mcp_app.protocol.features.tasks import EXTENSION
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
+from tests.envelopes import envelope_of
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.execution.attempts import new_call
 from tests.unit.handlers.desk import offer
-from tests.unit.handlers.modern_desk import DECLARED, RESULT, VERSION, ModernDesk, start
+from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk, start
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -79,7 +79,7 @@ async def test_a_task_is_stored_before_it_is_told_and_ends_with_its_result(moder
 async def test_without_the_extension_or_without_background_there_is_no_task(modern: ModernDesk) -> None:
     small = await modern.ask("tools/call", {"name": "small", "task": {"ttl": 5}})
     assert small["result"]["content"] == RESULT["content"]
-    exchange = Exchange(Envelope(VERSION, {}, {}, ""), LOOPBACK.key)
+    exchange = Exchange(envelope_of(), LOOPBACK.key)
     request = jsonrpc.Request(1, "tools/call", {"name": "work", "task": {"ttl": 5}})
     reply = await modern.process.dispatcher.exchange(exchange, LOOPBACK, request, b"{}")
     assert not reply.answered

@@ -3,16 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_app.conf import Settings
-from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions import clients
 from mcp_app.sessions.clients import Clients
 from mcp_app.sessions.exchange import Exchange, restored
 from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.gateway import Streams
+from tests.envelopes import envelope_of
 
 
 def made(name: str = "probe", principal: str = "key:1", version: str = "2026-07-28") -> Exchange:
-    return Exchange(Envelope(version, {}, {"name": name, "version": "1"}, ""), principal)
+    return Exchange(envelope_of({}, {"name": name, "version": "1"}, version), principal)
 
 
 def facts(log: MessageLog) -> list[dict[str, Any]]:

@@ -17,14 +17,14 @@ from mcp_app.execution.stored.call_record import record
 from mcp_app.models import Call
 from mcp_app.protocol.errors import InvalidParams, MissingCapability
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.protocol.messages.envelope import Envelope
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.subscriptions import Subscription, Subscriptions
+from tests.envelopes import envelope_of
 from tests.published_schema import problems
 from tests.unit.catalogue.entries import tool_entry
 from tests.unit.handlers.desk import offer
-from tests.unit.handlers.modern_desk import DECLARED, RESULT, VERSION, ModernDesk
+from tests.unit.handlers.modern_desk import DECLARED, RESULT, ModernDesk
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 
@@ -49,7 +49,7 @@ class Listener:
         """The task ids that are acknowledged."""
         declared = DECLARED if capabilities is None else capabilities
         request = jsonrpc.Request("s", "subscriptions/listen", {"notifications": {"taskIds": task_ids}})
-        exchange = Exchange(Envelope(VERSION, declared, {}, ""), LOOPBACK.key)
+        exchange = Exchange(envelope_of(declared), LOOPBACK.key)
         self.subscription, said = await self.all.open(exchange, LOOPBACK, request, b"{}", "", self.woken.set)
         granted: list[str] = orjson.loads(said)["params"]["notifications"].get("taskIds", [])
         return granted
