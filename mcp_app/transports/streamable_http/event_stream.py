@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, MutableMapping
 from functools import partial
 from typing import Any
@@ -88,7 +89,7 @@ class EventStream(SseResponse):
         self, reader: Reader, stream: str, connection: Connection, gone: asyncio.Future[None]
     ) -> None:
         rotate_at = self._rotation()
-        clock = asyncio.get_running_loop().time
+        clock = time.monotonic
         while not gone.done():
             await self._finish()
             if connection.standalone:
@@ -262,7 +263,7 @@ class EventStream(SseResponse):
         if self._session.version < V2025_11_25:
             return float("inf")
         jitter = random.uniform(0.8, 1.0)  # noqa: S311 - spreads reconnects, hides nothing
-        return asyncio.get_running_loop().time() + self._settings.stream_max_seconds * jitter
+        return time.monotonic() + self._settings.stream_max_seconds * jitter
 
 
 async def _noted(note: Awaitable[None]) -> None:

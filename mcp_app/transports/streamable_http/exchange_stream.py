@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -76,7 +77,7 @@ class ExchangeStream(SseResponse):
     async def _follow(
         self, scope: MutableMapping[str, Any], gone: asyncio.Future[None], connection: Connection
     ) -> bool:
-        reply, clock = self._reply, asyncio.get_running_loop().time
+        reply, clock = self._reply, time.monotonic
         stop_at = float("inf")
         while not gone.done():
             if reply.is_plain and not self._streaming:
@@ -101,7 +102,7 @@ class ExchangeStream(SseResponse):
         chunks = [sse.encode_event(message) for message in self._reply.take()]
         if self._reply.answered:
             chunks.append(sse.encode_event(self._reply.answered))
-        elif not chunks and self._keep_alive_due() <= asyncio.get_running_loop().time():
+        elif not chunks and self._keep_alive_due() <= time.monotonic():
             chunks.append(sse.KEEP_ALIVE)
         if not chunks:
             return

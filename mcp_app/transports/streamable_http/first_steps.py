@@ -19,7 +19,7 @@ def begin(work: Awaitable[Any], task: asyncio.Task[Any]) -> Awaitable[None] | No
     The task must be waiting for something else, and no other may be running: call it from a callback of the
     event loop. What is left is for that task to await; if the work failed, that is the exception.
     """
-    loop = asyncio.get_running_loop()
+    loop = task.get_loop()
     steps = work.__await__()
     # Timeouts and cancel scopes, which whatever wraps the application may have put around this, name a task.
     asyncio._enter_task(loop, task)

@@ -62,7 +62,7 @@ class SseResponse:
         self._principal = opener.principal
         # A write that was begun at once, and what is left of it for the stream's task.
         self._unfinished: Awaitable[None] | None = None
-        self._written = self._checked = self._seen = asyncio.get_running_loop().time()
+        self._written = self._checked = self._seen = time.monotonic()
 
     @contextmanager
     def _registered(self, connection: Connection, receive: Receive) -> Iterator[asyncio.Future[None]]:
@@ -89,7 +89,7 @@ class SseResponse:
 
     async def _send_body(self, data: bytes) -> None:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
-        self._written = asyncio.get_running_loop().time()
+        self._written = time.monotonic()
 
     def _begin_at_once(self, writing: Awaitable[None]) -> bool:
         """Write from a callback, while the stream's task waits for news; False if it has to ``_finish``."""
@@ -121,29 +121,29 @@ class SseResponse:
         due = self._checked + self._settings.keep_alive_seconds
         if self._principal.expires_at is not None:
             left = self._principal.expires_at - time.time()
-            due = min(due, asyncio.get_running_loop().time() + left)
+            due = min(due, time.monotonic() + left)
         return due
 
     def _is_check_due(self) -> bool:
-        return self._check_due() <= asyncio.get_running_loop().time()
+        return self._check_due() <= time.monotonic()
 
     def _pause(self) -> float:
         """Seconds until the next keep-alive, the next check or the end of the credential."""
-        return min(self._keep_alive_due(), self._check_due()) - asyncio.get_running_loop().time()
+        return min(self._keep_alive_due(), self._check_due()) - time.monotonic()
 
     def _is_expired(self) -> bool:
         return self._principal.expires_at is not None and self._principal.expires_at <= time.time()
 
     async def _authenticate(self) -> Principal:
         """Authenticate again (S5, AUTH-18); raises what a new request would be refused with."""
-        self._checked = asyncio.get_running_loop().time()
+        self._checked = time.monotonic()
         return await self._process.authenticator.authenticate(
             self._opener.authorization, local=self._opener.local
         )
 
     def _note_seen(self, session_id: str) -> None:
         """The operator's record must not look idle while a client listens (SES-10)."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         if now - self._seen >= SEEN_SECONDS:
             self._seen = now
             self._process.log.fact("session.seen", sessions=[session_id])
