@@ -24,7 +24,7 @@ test: lint
 # or small examples only. A file's tests share servers.
 # In the order of the files: by their sizes, a few long tests would come last, beside an idle core.
 test-system: .venv/test.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "(process or thorough or hypothesis) and not chaos" \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "(process or thorough or hypothesis) and not chaos" \
 	  --ignore=tests/browser $(ARGS)
 
 test-postgres: .venv/test.stamp
