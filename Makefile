@@ -42,7 +42,7 @@ attack: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz.oauth.run --seed $(SEED) $(ARGS)
 
 browser: .venv/test.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)
 
 # Hostile words in every field, read on every page, in all looks and without the skin: many minutes.
 # PICTURES=<folder> keeps pictures; ARGS='-m "not every_look"' takes one look only.
