@@ -40,7 +40,7 @@ Key = tuple[str, str]
 class Subscription:
     """One listen request: its granted filter, and its pending notifications."""
 
-    __slots__ = ("_lists", "_news", "_wake", "id", "keys", "principal", "request_id", "tag")
+    __slots__ = ("_heard", "_lists", "_news", "_wake", "id", "keys", "principal", "request_id", "tag")
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class Subscription:
         self.keys: tuple[Key, ...] = tuple(
             (member, name) for member in KINDS for name in granted.get(member, ())
         )
-        revisions = current().revisions
-        # The revision of each list last announced to its client.
-        self._lists = {kind: revisions[kind] for member, kind in LISTS.items() if granted.get(member)}
+        self._lists = tuple([kind for member, kind in LISTS.items() if granted.get(member)])
+        # Those of the catalogue that was last announced to its client: one object for all that heard of it.
+        self._heard = current().revisions
         self._news: dict[Key, Notice] = {}
         self._wake = wake
 
@@ -80,10 +80,9 @@ class Subscription:
         """Take the pending notifications."""
         found = []
         revisions = current().revisions
-        for kind, told in self._lists.items():
-            if revisions[kind] != told:
-                self._lists[kind] = revisions[kind]
-                found.append(CHANGED[kind])
+        if revisions is not self._heard:
+            heard, self._heard = self._heard, revisions
+            found += [CHANGED[kind] for kind in self._lists if revisions[kind] != heard[kind]]
         if self._news:
             news, self._news = self._news, {}
             for (member, name), notice in news.items():

@@ -44,6 +44,8 @@ class EventStream(SseResponse):
         self._session = session
         # Up to which revision it is stored that the catalogue was announced to the client.
         self._stored = session.announced
+        # What was announced by a write that has yet to be finished.
+        self._half_sent: notices.Announcement | None = None
         # Whether nothing is being written: the stream's task waits for events, or reads them.
         self._is_waiting = False
 
@@ -212,15 +214,20 @@ class EventStream(SseResponse):
         if due is notices.NOTHING:
             return
         clear = self._is_waiting and self._unfinished is None and not connection.stopping
-        hindered = due.asks or not clear or connection.stale or self._is_check_due()
-        if hindered or not self._begin_at_once(self._send_announcement(due)):
+        if due.asks or not clear or connection.stale or self._is_check_due():
+            connection.wake()
+        elif not due.events or self._write_at_once(due.events):
+            self._note_announced(due.notices, due.revision)
+        else:
+            self._half_sent = due
             connection.wake()
 
-    async def _send_announcement(self, due: notices.Announcement) -> None:
-        """Only what was sent is noted: of the rest, a client that comes back must hear."""
-        if due.events:
-            await self._send_body(due.events)
-        self._note_announced(due.notices, due.revision)
+    async def _finish(self) -> None:
+        await super()._finish()
+        if self._half_sent is not None:
+            # Only what was sent is noted: of the rest, a client that comes back must hear.
+            due, self._half_sent = self._half_sent, None
+            self._note_announced(due.notices, due.revision)
 
     def _note_announced(self, found: list[notices.Notice], revision: int) -> None:
         notices.note(self._process.log, self._session, found)

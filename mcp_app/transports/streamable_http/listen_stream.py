@@ -104,7 +104,7 @@ class ListenStream(SseResponse):
             self.wake()
             return
         due = self._due()
-        if due and not self._begin_at_once(self._send_body(due)):
+        if due and not self._write_at_once(due):
             self.wake()
 
     def _due(self) -> bytes:

@@ -91,9 +91,11 @@ class SseResponse:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
         self._written = time.monotonic()
 
-    def _begin_at_once(self, writing: Awaitable[None]) -> bool:
+    def _write_at_once(self, data: bytes) -> bool:
         """Write from a callback, while the stream's task waits for news; False if it has to ``_finish``."""
-        self._unfinished = first_steps.begin(writing, self._task)
+        sending = self._send({"type": "http.response.body", "body": data, "more_body": True})
+        self._written = time.monotonic()
+        self._unfinished = first_steps.begin(sending, self._task)
         return self._unfinished is None
 
     async def _finish(self) -> None:

@@ -266,7 +266,7 @@ async def test_news_that_come_as_its_rest_runs_out_are_not_lost(streams: Streams
             if each.request_id == opened.index(stream)
         ]
         async with asyncio.timeout(10):
-            while subscription._lists["tools"] != 1005:
+            while subscription._heard["tools"] != 1005:
                 await asyncio.sleep(0)
         await leave(stream)
 
