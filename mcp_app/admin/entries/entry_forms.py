@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
-from django.db import transaction
 
 from mcp_app.admin.base import ModelForm
 from mcp_app.admin.entries.from_code import mark_fields
-from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changing.drafts import save_draft
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset, update_entry
 from mcp_app.catalogue.changing.states import service_values
@@ -66,9 +64,7 @@ class EntryForm(ModelForm[Any]):
             for name, value in self.cleaned_data.items()
         }
         try:
-            with transaction.atomic():
-                grant_membership(wanted.get("permission") or "")
-                self._write_entry(wanted)
+            self._write_entry(wanted)
         except ValidationError as error:
             self._complain(error)
 

@@ -15,6 +15,7 @@ from django.core.files import File
 from django.db import transaction
 from django.db.models.fields.files import FieldFile
 
+from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changing import pending_drafts, revisions, services, states
 from mcp_app.catalogue.changing.revisions import Row
 from mcp_app.catalogue.changing.services import ChangeAuthor, ChangedMeanwhile, EntryChange
@@ -50,6 +51,8 @@ def save_draft(
             services.refuse_stale(row, seen)
         with _with_kept_upload(given, stored) as whole:
             services.check_change(EntryChange(kind=kind, entry=row, values=whole))
+        # Now, while the group has the name that the permission is made of: publishing may come after another.
+        grant_membership(given.get("permission") or "")
         new = stored or Draft(kind=revisions.KIND_OF[kind], entry_id=row.pk if row is not None else None)
         new.values = _differing(kind, row, given, stored)
         new.key = _key(new, kind, row)

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Permission
 from django.core.exceptions import ValidationError
 
 from mcp_app import conf
+from mcp_app.auth.membership import group_of
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.tool_limits import (
     COLUMNS,
@@ -87,7 +88,9 @@ def _check_permission(permission: str) -> None:
 
 
 def permission_exists(permission: str) -> bool:
-    """Whether anybody could have it."""
+    """Whether anybody could have it; that of the members of a group is made when an entry gets it."""
+    if group_of(permission) is not None:
+        return True
     label, _, codename = permission.partition(".")
     return Permission.objects.filter(content_type__app_label=label, codename=codename).exists()
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 
+from mcp_app.auth.membership import grant_membership
 from mcp_app.catalogue.changing import pending_drafts, revisions, row_checks
 from mcp_app.catalogue.changing.revisions import DRESS, LIMITS, OWN, Row
 from mcp_app.catalogue.serving.entry_builder import admin_mime_type
@@ -331,6 +332,8 @@ def _store(row: Row, values: Mapping[str, Any], actor: Any) -> tuple[dict[str, A
     before = None if row._state.adding else revisions.state_of(row)
     old_file = row.file.name if isinstance(row, Resource) else ""
     _fill(row, values)
+    if "permission" in values:
+        grant_membership(row.permission)
     # An upload differs: its name is none of the storage's yet. Saving also reviews what code changed.
     if before is not None and before == revisions.state_of(row) and row.reviewed_hash == row.definition_hash:
         return before, before

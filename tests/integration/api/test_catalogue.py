@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 
 from mcp_app.api.entries import PromptViews, ResourceViews, TemplateViews, ToolViews
+from mcp_app.auth.membership import membership_of
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import editable
 from mcp_app.models import AuditEvent, CatalogueChange, Prompt, Resource, ResourceTemplate, Source, Tool
@@ -50,6 +52,14 @@ def test_a_resource_takes_text_or_a_file_in_base64(root: Client, seeded: Seed) -
         assert stored.read() == b"hello"
     address = f"/api/resources/{row.pk}/"
     assert send(root, "PATCH", address, {"file": None, "text": "now text"}).json()["file"] is None
+
+
+def test_a_tool_is_given_to_the_members_of_a_group(root: Client, seeded: Seed) -> None:
+    editors = Group.objects.create(name="Editors")
+    wanted = {"permission": membership_of(editors)}
+    answer = send(root, "PATCH", f"/api/tools/{seeded.echo.pk}/", wanted)
+    assert (answer.status_code, answer.json()["permission"]) == (200, wanted["permission"])
+    assert [*editors.permissions.values_list("codename", flat=True)] == [f"member_of_editors_{editors.pk}"]
 
 
 def test_a_tool_is_set_to_wait_for_approval_and_shows_it(root: Client, seeded: Seed) -> None:

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 
+from mcp_app.auth.membership import membership_of
+from mcp_app.auth.permissions import permissions_of
 from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.changing.code_mirror import mirror
 from mcp_app.catalogue.serving import current_snapshot
@@ -23,6 +26,7 @@ from mcp_app.models import (
     Tool,
 )
 from mcp_app.protocol.errors import ResourceNotFound
+from tests.integration.catalogue.transfers import bring
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOBODY: frozenset[str] = frozenset()
@@ -294,6 +298,22 @@ def test_an_administrator_dresses_and_limits_a_code_entry_but_does_not_redefine_
             services.update_entry(entry=row, actor=None, **values)
     with pytest.raises(ValidationError, match="use update_entry"):
         services.save_tool_preset(actor=None, entry=row, title="x")
+
+
+def test_members_of_a_group_get_its_entries_whichever_way_that_is_said(someone: Any) -> None:
+    groups = [Group.objects.create(name=name) for name in ("Cashiers", "Editors", "Guests")]
+    first, second, third = (membership_of(group) for group in groups)
+    row = services.update_entry(entry=add_tool(), actor=None, permission=first)
+    save_prompt(permission=second)
+    bring({"prompts": [{"name": "q", "source": "admin", "template": "Hi", "permission": third}]})
+    someone.is_superuser = False
+    assert permissions_of(someone) == frozenset()
+    someone.groups.set(groups)
+    assert permissions_of(someone) == {first, second, third}
+    # What the group lost by hand comes back when the entry is saved with it again.
+    groups[0].permissions.clear()
+    services.update_entry(entry=row, actor=None, permission=first)
+    assert first in permissions_of(someone)
 
 
 @pytest.mark.parametrize("kind", [Tool, Prompt, Resource, ResourceTemplate])
