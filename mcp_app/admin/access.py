@@ -10,7 +10,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -25,11 +25,14 @@ from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.widgets import ScopesField
 from mcp_app.auth.reasons import may_ask
 from mcp_app.auth.services import (
+    ENDS_SOON,
+    KEY_ENDS_WITHIN,
     NEVER_ENDS,
     USUAL_DAYS,
     ends_in,
     issue_api_key,
     key_states,
+    keys_end_soon,
     login_name,
     revoke_api_key,
     revoked_by,
@@ -107,10 +110,16 @@ def state_of(key: ApiKey) -> str:
     return "active" if key.usable else "expired"
 
 
-class KeyStateFilter(StateFilter):
-    """Active, expired, revoked."""
+def list_states() -> dict[str, Q]:
+    """The keys in each state; those that end soon are active, too."""
+    active, *others = key_states().items()
+    return dict([active, (ENDS_SOON, keys_end_soon()), *others])
 
-    states = staticmethod(key_states)
+
+class KeyStateFilter(StateFilter):
+    """Active, those of them that end soon, expired, revoked."""
+
+    states = staticmethod(list_states)
 
 
 @admin.register(ApiKey)
@@ -230,9 +239,15 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     @admin.display(description="state")
     def state(self, key: ApiKey) -> SafeString:
-        """Active, expired or revoked."""
+        """Active, expired or revoked, and whether it ends soon."""
         name = state_of(key)
-        return badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
+        said = badge(name, {"active": "good", "expired": "warn", "revoked": "bad"}[name])
+        soon = name == "active" and key.expires_at and key.expires_at <= ends_in(KEY_ENDS_WITHIN.days)
+        return (
+            format_html('<div class="mcp-badges">{}{}</div>', said, badge(ENDS_SOON, "warn"))
+            if soon
+            else said
+        )
 
 
 def _about_users(site: str) -> SafeString:

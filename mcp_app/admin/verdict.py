@@ -10,10 +10,11 @@ from typing import Any, Final
 from django.db.models import F
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
 
 from mcp_app import database_clock
 from mcp_app.admin.calls.approval import waiting_count
-from mcp_app.auth.services import KEY_ENDS_WITHIN, ending_keys
+from mcp_app.auth.services import ENDS_SOON, KEY_ENDS_WITHIN, ending_keys
 from mcp_app.catalogue.changing.services import may_publish
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
@@ -156,7 +157,7 @@ def _ending_keys(request: HttpRequest) -> Iterator[Reason]:
         return
     if number := ending_keys()[:MOST_COUNTED].count():
         text = _counted(number, "API key ends", "API keys end") + f" within {KEY_ENDS_WITHIN.days} days"
-        yield Reason(text, f"{_page('apikey')}?state=active")
+        yield Reason(text, f"{_page('apikey')}?{urlencode({'state': ENDS_SOON})}")
 
 
 def _counted(number: int, one: str, many: str) -> str:

@@ -34,6 +34,8 @@ REVOKED: Final = "api_key.revoke"
 USUAL_DAYS: Final = (30, 90, 365)
 # Time enough to make another key and to hand it out.
 KEY_ENDS_WITHIN: Final = timedelta(days=14)
+# What lists call these keys.
+ENDS_SOON: Final = "ends soon"
 NEVER_ENDS: Final = (
     "A key that never expires opens this server until somebody revokes it, for everybody who finds a copy."
 )
@@ -49,10 +51,15 @@ def key_states() -> dict[str, Q]:
     }
 
 
-def ending_keys() -> QuerySet[ApiKey]:
+def keys_end_soon() -> Q:
     """The keys that still work and end soon."""
     now = database_clock.utcnow()
-    return ApiKey.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=now + KEY_ENDS_WITHIN)
+    return Q(revoked_at=None, expires_at__gt=now, expires_at__lte=now + KEY_ENDS_WITHIN)
+
+
+def ending_keys() -> QuerySet[ApiKey]:
+    """The keys that still work and end soon."""
+    return ApiKey.objects.filter(keys_end_soon())
 
 
 def secret_hash(secret: str) -> str:

@@ -398,10 +398,12 @@ def test_everything_that_waits_for_somebody_is_a_link_to_where_it_is_done(root: 
         "2 calls wait for approval": page("approval", "changelist"),
         "1 draft waits to be published": page("draft", "changelist"),
         "1 tool was changed by code and not reviewed": page("tool", "changelist") + "?drift=yes",
-        "1 API key ends within 14 days": page("apikey", "changelist") + "?state=active",
+        "1 API key ends within 14 days": page("apikey", "changelist") + "?state=ends+soon",
     }
     for url in found.values():
         assert root.get(url).status_code == 200
+    listed = root.get(found["1 API key ends within 14 days"]).context["cl"].result_list
+    assert [key.name for key in listed] == ["ends"]
 
 
 def test_many_failed_calls_are_the_first_reason_with_the_tool_that_fails_most(

@@ -193,3 +193,23 @@ def test_the_index_says_how_to_connect_without_a_secret(
         text = root.get("/admin/").content.decode()
     assert "claude mcp add --transport http django-mcp http://127.0.0.1:8000/mcp" in text
     assert ("Authorization: Bearer YOUR_API_KEY" in text) == needed
+
+
+def test_a_key_that_ends_soon_is_marked_in_the_list_and_stays_active(root: Client, seeded: Seed) -> None:
+    ApiKey.objects.all().delete()
+    now = database_clock.utcnow()
+    for name, days in (("soon", 3), ("later", 30), ("over", -1), ("never", None)):
+        ends = None if days is None else now + timedelta(days=days)
+        ApiKey.objects.create(user=seeded.viewer, name=name, secret_hash=name, expires_at=ends)
+    ApiKey.objects.create(
+        user=seeded.viewer, name="taken", secret_hash="t", expires_at=now + timedelta(days=3), revoked_at=now
+    )
+
+    def listed(state: str) -> set[str]:
+        rows = root.get(page("apikey", "changelist"), {"state": state}).context["cl"].result_list
+        return {key.name for key in rows}
+
+    assert listed("ends soon") == {"soon"}
+    assert listed("active") == {"soon", "later", "never"}
+    rows = root.get(page("apikey", "changelist")).content.decode()
+    assert rows.count('<span class="mcp-badge mcp-badge-warn">ends soon</span>') == 1
