@@ -81,7 +81,7 @@ class Process(Services):
         self.authenticator = Authenticator(settings.auth, settings.wrong_keys_per_minute)
         # Told when a credential was taken away, after it was forgotten.
         self.on_credentials: list[Heard] = []
-        self.clients = Clients(log)
+        self.clients = Clients(log, settings.session_idle_seconds)
         self.standalone = Standalone(streams, settings.keep_alive_seconds)
         self.upkeep = Upkeep()
         self.metrics = Metrics("web", streams, counts, log)

@@ -7,22 +7,26 @@ from time import monotonic
 from mcp_app.sessions.exchange import Exchange
 from mcp_app.sessions.message_log import MessageLog
 
-# How often a client is reported again, in case its record has been removed.
-AGAIN_SECONDS = 1_800.0
+# A client is reported again after this share of the time after which its silence ends its record. So who
+# comes back to a record that was ended or removed is always reported, at whichever process, and a record
+# without messages, as when none are logged, is not ended while its client is there.
+AGAIN = 1 / 3
 MOST = 10_000
 
 
 class Clients:
     """Reports the clients that this process serves to the record of clients."""
 
-    def __init__(self, log: MessageLog) -> None:
+    def __init__(self, log: MessageLog, idle_seconds: float) -> None:
+        """``idle_seconds``: whose silence lasts longer is taken to be gone."""
         self._log = log
+        self._again = idle_seconds * AGAIN
         self._told: dict[str, float] = {}
 
     def seen(self, exchange: Exchange, user_id: int | None, address: str) -> None:
         """A request of a client came in, from a network address."""
         told, now = self._told.get(exchange.record_id), monotonic()
-        if told is not None and now - told < AGAIN_SECONDS:
+        if told is not None and now - told < self._again:
             return
         if len(self._told) >= MOST:
             self._told.clear()

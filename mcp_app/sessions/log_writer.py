@@ -30,6 +30,7 @@ from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.sessions import rollups
 from mcp_app.sessions.counting import callers, error_groups
 from mcp_app.sessions.message_log import MARKS
+from mcp_app.sessions.retention import IDLE
 from mcp_app.streams.base import StreamsUnavailable
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
 
@@ -210,6 +211,13 @@ def _seen(messages: Iterable[Message]) -> None:
             seen = Value(latest[session_id], AwareDateTimeField())
             changes["last_seen_at"] = Greatest("last_seen_at", seen)
         Session.objects.filter(pk=session_id).update(**changes)
+    _reopen(latest)
+
+
+def _reopen(sessions: Iterable[str]) -> None:
+    """Whoever is seen again was only taken to be gone: the record of a client outlives its idle times."""
+    again = Session.objects.filter(pk__in=list(sessions), end_reason=IDLE)
+    again.update(ended_at=None, end_reason="")
 
 
 def _opened(fact: dict[str, Any]) -> None:
@@ -217,7 +225,7 @@ def _opened(fact: dict[str, Any]) -> None:
     user_id = fact["user"]
     if user_id is not None and not get_user_model().objects.filter(pk=user_id).exists():
         user_id = None
-    Session.objects.get_or_create(
+    _, is_new = Session.objects.get_or_create(
         pk=fact["session"],
         defaults={
             "principal": fact["principal"],
@@ -231,6 +239,8 @@ def _opened(fact: dict[str, Any]) -> None:
             "last_seen_at": _moment(fact["at"]),
         },
     )
+    if not is_new:
+        _touched({"sessions": [fact["session"]], "at": fact["at"]})
 
 
 def _changed(fact: dict[str, Any]) -> None:
@@ -243,6 +253,7 @@ def _changed(fact: dict[str, Any]) -> None:
 def _touched(fact: dict[str, Any]) -> None:
     at = _moment(fact["at"])
     Session.objects.filter(pk__in=fact["sessions"], last_seen_at__lt=at).update(last_seen_at=at)
+    _reopen(fact["sessions"])
 
 
 def _ended(fact: dict[str, Any]) -> None:

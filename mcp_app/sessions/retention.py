@@ -18,6 +18,8 @@ SLICE = 500
 DAY_SECONDS = 86_400
 # What one pass may take; what is left is for the next one, minutes later.
 PASS_SECONDS = 120.0
+# Why a session ended that nobody has heard of for long; it is open again when somebody does.
+IDLE = "idle"
 PAUSE = 1.0  # as a share of the time a slice took
 
 
@@ -26,7 +28,7 @@ def close_idle_sessions() -> int:
     settings = conf.get()
     since = database_clock.now(-settings.session_idle_seconds)
     idle = Session.objects.filter(ended_at=None, last_seen_at__lt=since)
-    return idle.update(ended_at=database_clock.now(), end_reason="idle")
+    return idle.update(ended_at=database_clock.now(), end_reason=IDLE)
 
 
 def purge_messages() -> int:

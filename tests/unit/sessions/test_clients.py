@@ -10,6 +10,8 @@ from mcp_app.sessions.message_log import MessageLog
 from mcp_app.streams.gateway import Streams
 from tests.envelopes import envelope_of
 
+IDLE = 1_800.0
+
 
 def made(name: str = "probe", principal: str = "key:1", version: str = "2026-07-28") -> Exchange:
     return Exchange(envelope_of({}, {"name": name, "version": "1"}, version), principal)
@@ -36,21 +38,38 @@ async def test_a_client_is_told_of_once_and_again_after_a_while(streams: Streams
     now = 1_000.0
     monkeypatch.setattr(clients, "monotonic", lambda: now)
     log = MessageLog(streams, Settings())
-    seen = Clients(log)
+    seen = Clients(log, IDLE)
     for _ in range(3):
         seen.seen(made(), 7, "192.0.2.1")
     (fact,) = facts(log)
     assert fact["session"] == made().record_id
     assert (fact["user"], fact["address"], fact["version"]) == (7, "192.0.2.1", "2026-07-28")
     assert fact["fields"] == {}
-    now += clients.AGAIN_SECONDS
+    now += IDLE * clients.AGAIN
     seen.seen(made(), 7, "192.0.2.1")
     assert len(facts(log)) == 2
 
 
+async def test_a_client_that_comes_back_after_its_record_was_ended_is_always_told_of(
+    streams: Streams, monkeypatch: Any
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(clients, "monotonic", lambda: now)
+    log = MessageLog(streams, Settings())
+    seen = Clients(log, IDLE)
+    # Busy for a while, then silent for as long as ends the record.
+    for pause in (0, IDLE / 4, IDLE / 4, IDLE / 4):
+        now += pause
+        seen.seen(made(), 7, "192.0.2.1")
+    told = len(facts(log))
+    now += IDLE + 1
+    seen.seen(made(), 7, "192.0.2.1")
+    assert len(facts(log)) == told + 1
+
+
 async def test_what_is_remembered_of_clients_is_bounded(streams: Streams, monkeypatch: Any) -> None:
     monkeypatch.setattr(clients, "MOST", 3)
-    seen = Clients(MessageLog(streams, Settings()))
+    seen = Clients(MessageLog(streams, Settings()), IDLE)
     for number in range(10):
         seen.seen(made(f"client {number}"), None, "")
     assert len(seen._told) <= 3

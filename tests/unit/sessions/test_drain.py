@@ -16,6 +16,7 @@ from django.db import connection
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import LogCursor, Message, Session
 from mcp_app.sessions.log_writer import BATCHES, GIVE_WAY_SECONDS, IDLE_SECONDS, drain_once, run_forever
+from mcp_app.sessions.retention import close_idle_sessions
 from mcp_app.streams.base import StreamsUnavailable
 from tests.unit.sessions.queues import ListQueue, batch, line, opened
 
@@ -245,6 +246,43 @@ def test_messages_of_a_client_are_signs_of_life_and_ours_are_not() -> None:
     queue.add(batch(line("4", session=SESSION, at=now - 60)))
     drain(queue)
     assert Session.objects.get().last_seen_at.timestamp() == pytest.approx(now - 30)
+
+
+@pytest.mark.parametrize("how", ["message", "opened", "seen"])
+def test_a_record_that_was_ended_as_idle_is_open_again_when_its_client_comes_back(how: str) -> None:
+    now = time.time()
+    client = "client-" + "a" * 40
+    drain(ListQueue(batch(facts=[opened(client, at=now - 9_000, fields={})])))
+    assert close_idle_sessions() == 1
+    back = {
+        "message": batch(line("1", session=client, at=now)),
+        "opened": batch(facts=[opened(client, at=now, fields={})]),
+        "seen": batch(facts=[{"fact": "session.seen", "at": now, "sessions": [client]}]),
+    }
+    queue = ListQueue()
+    queue.add(back[how])
+    drain(queue)
+    row = Session.objects.get()
+    assert (row.ended_at, row.end_reason) == (None, "")
+    assert row.created_at.timestamp() == pytest.approx(now - 9_000)
+    assert row.last_seen_at.timestamp() == pytest.approx(now)
+
+
+def test_what_comes_late_does_not_open_what_was_ended_on_purpose_and_ours_nothing() -> None:
+    now = time.time()
+    facts = [
+        opened(at=now - 9_000),
+        {"fact": "session.ended", "at": now - 70, "session": SESSION, "reason": "ended by the client"},
+        opened("t" * 32, at=now - 9_000),
+    ]
+    drain(ListQueue(batch(facts=facts)))
+    assert close_idle_sessions() == 1
+    late = line("1", session=SESSION, at=now), line("2", session="t" * 32, at=now, direction="out")
+    queue = ListQueue()
+    queue.add(batch(*late, facts=[opened(at=now)]))
+    drain(queue)
+    reasons = Session.objects.exclude(ended_at=None).order_by("id").values_list("end_reason", flat=True)
+    assert list(reasons) == ["ended by the client", "idle"]
 
 
 def test_the_use_of_a_key_is_noted() -> None:
