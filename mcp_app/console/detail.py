@@ -23,7 +23,7 @@ LONGEST_SHOWN = 200_000
 def detail(line: Line, user: Any) -> dict[str, Any]:
     """Everything about one line, as JSON."""
     others = related(line)
-    running = line.kind == "running" and not any(_answers(other) for other in others)
+    running = line.kind in ("running", "waiting") and not any(_answers(other) for other in others)
     request = request_of(line) if running else None
     return {
         "row": line.row(),

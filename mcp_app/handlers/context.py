@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mcp_app.auth.principal import Principal
@@ -16,6 +17,7 @@ from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.calls import Calls, Work
 from mcp_app.execution.running.context import Context
 from mcp_app.execution.running.reply import Reply
+from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import CallTelemetry, of_request
 from mcp_app.observability.correlation import Correlation
@@ -123,6 +125,18 @@ class RequestContext(Asked):
             return await work(call, context)
 
         return spent_first
+
+    def note(self, mark: str, target: str) -> None:
+        """Leave a mark for this request in the message log, which gets the request with its answer."""
+        principal, request_id = self.principal.key, str(self.request_id)
+        self.services.log.single(
+            self.session.record_id, principal, "in", mark, self.payload, self.method, request_id, target
+        )
+
+    def note_if_waiting(self, call: CallRecord) -> None:
+        """As ``note``, when the background call that it became waits: for approval, or long for a worker."""
+        if self.services.log.enabled:
+            self.services.background.waiting.accepted(call, partial(self.note, "waiting", call.tool))
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
         """What a call that does not run in this process leaves behind here."""

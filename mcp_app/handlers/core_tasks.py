@@ -120,7 +120,7 @@ async def result(context: RequestContext, params: Params) -> Result:
     log, said_by = context.services.log, (context.session.record_id, context.principal.key)
     facts = (context.method, str(context.request_id), call.tool)
     if not call.is_over:
-        log.single(*said_by, "in", "running", context.payload, *facts)
+        context.note("running", call.tool)
         stream, start = await context.services.background.wait_for_task(
             call, context.session.id, context.request_id
         )

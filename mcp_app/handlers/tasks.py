@@ -69,6 +69,7 @@ async def create(
     with context.telemetry(entry.name, meta) as telemetry:
         new = _new_task(context, entry, arguments, carried(meta, telemetry.context), inputs)
         call, start = await services.background.accept(new)
+    context.note_if_waiting(call)
     answer = b""
     if not call.waits_for_approval:
         # TASKX-22: a call that finishes at once needs no further round.

@@ -190,6 +190,7 @@ async def _accept(
                 inputs=inputs,
             )
         )
+    context.note_if_waiting(call)
     context.reply.follow(call.stream, start.epoch)
 
 

@@ -38,8 +38,9 @@ MAX_CELLS = 500
 # So that one line fits into a batch, although each character may be escaped to six bytes.
 MAX_PAYLOAD_BYTES = BATCH_BYTES // 16
 
-# Kinds of lines that are no messages and are not counted: a request takes its time, a stream was resumed.
-MARKS = frozenset({"running", "resumed"})
+# Kinds of lines that are no messages and are not counted: a request takes its time, or waits before anything
+# is done for it; a stream was resumed.
+MARKS = frozenset({"running", "waiting", "resumed"})
 LISTS = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
 
 # The places of a pending line and of its facts. It is a plain tuple: a named one takes six times as long to
@@ -113,8 +114,8 @@ class MessageLog:
         """One message without a paired answer: a notification, a response, a question to the client.
 
         What is sent on behalf of a request has its ``request_id`` and ``target``. Besides messages there are
-        two kinds of marks: ``running`` for a request that takes its time, and ``resumed`` for a client that
-        came back for the rest of a stream.
+        the MARKS: ``running`` for a request that takes its time, ``waiting`` for one whose call waits for
+        approval or a worker, and ``resumed`` for a client that came back for the rest of a stream.
         """
         if not self.enabled:
             return

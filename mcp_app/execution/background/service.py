@@ -21,6 +21,7 @@ from mcp_app.execution.background.backlog import Backlog
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.new_jobs import NewJobs
 from mcp_app.execution.background.task_results import TaskResults
+from mcp_app.execution.background.waiting_notes import WaitingNotes
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.stored import (
     call_record,
@@ -57,6 +58,7 @@ class Background:
         self.available = bool(settings.redis_url)
         self._jobs = NewJobs(streams, settings.redis_url or "")
         self.results = TaskResults(streams, message_log)
+        self.waiting = WaitingNotes()
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[CallRecord, Position]:

@@ -51,7 +51,7 @@ KEYS: Final = {
     "dir": "in (client → server) or out (server → client)",
     "id": "the JSON-RPC id of the request",
     "session": "the session id",
-    "kind": "request, running, notification, response, resumed",
+    "kind": "request, running, waiting, notification, response, resumed",
     "process": "the process that served it",
     "ms": "how long it took: ms:>250, ms:<5, ms:>2s",
 }

@@ -34,6 +34,25 @@ print(call.id)
 """
 
 
+# What the page of a waiting call finds by "Its messages".
+LOGGED = """
+from mcp_app.models import Message
+print(*Message.objects.filter(request_id={request_id!r}, target={tool!r}).values_list("kind", flat=True))
+"""
+
+
+def test_the_request_of_a_waiting_call_is_in_the_message_log_before_it_is_answered(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    logged = LOGGED.format(request_id=nonce, tool="approved_work")
+    with start_call(client, "approved_work", nonce=nonce, steps=1) as stream:
+        stream.message(5)
+        eventually(lambda: live.shell(logged).split() == ["waiting"], 10, "the request is in the log")
+        decide(live, "approve", nonce)
+        stream.messages(30)
+    eventually(lambda: set(live.shell(logged).split()) >= {"waiting", "request"}, 10, "so is its answer")
+
+
 def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
     live: Installation, client: Mcp, nonce: str
 ) -> None:

@@ -1,0 +1,112 @@
+"""The message log shows the request of a call that waits while it waits, not only when it has its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from mcp_app.auth.principal import LOOPBACK
+from mcp_app.execution.background import waiting_notes
+from mcp_app.execution.running.reply import StreamReference
+from mcp_app.models import Call
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.sessions.exchange import Exchange
+from mcp_app.sessions.message_log import FACTS, KIND, PAYLOAD, PRINCIPAL, SESSION_ID
+from mcp_app.streams.gateway import Streams
+from tests.envelopes import envelope_of
+from tests.unit.catalogue.entries import tool_entry
+from tests.unit.handlers.desk import offer
+from tests.unit.handlers.modern_desk import ModernDesk, start
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
+
+
+def work() -> str:
+    """Works."""
+    return "done"
+
+
+@pytest.fixture
+async def desk(streams: Streams) -> AsyncIterator[ModernDesk]:
+    made = ModernDesk(streams, redis_url="redis://nowhere.invalid", grace_seconds=0.01, message_log=True)
+    offer(
+        tools=[
+            tool_entry(work, 1, name="plain", background=True),
+            tool_entry(work, 2, name="watched", needs_approval=True),
+        ]
+    )
+    yield made
+    if (looking := made.process.background.waiting._looking) is not None:
+        looking.cancel()
+    await made.process.calls.close(0.01)
+
+
+def marks(desk: ModernDesk) -> list[tuple[Any, ...]]:
+    pending = desk.process.log._pending
+    return [
+        (line[SESSION_ID], line[PRINCIPAL], line[PAYLOAD], *line[FACTS])
+        for line in pending
+        if line[KIND] == "waiting"
+    ]
+
+
+async def legacy(desk: ModernDesk, tool: str, request_id: int = 1) -> str:
+    session = await desk.open()
+    request = jsonrpc.Request(request_id, "tools/call", {"name": tool})
+    outcome = await desk.process.dispatcher.request(session, LOOPBACK, request, b'{"id":1}')
+    assert isinstance(outcome, StreamReference)
+    return session.id
+
+
+async def look(desk: ModernDesk) -> None:
+    """What happens when the calls have had time to begin."""
+    calls = [call.pk async for call in Call.objects.all()]
+    await desk.process.background.waiting.look(calls)
+
+
+async def test_a_call_that_waits_for_approval_is_in_the_log_at_once(desk: ModernDesk) -> None:
+    session = await legacy(desk, "watched")
+    assert marks(desk) == [(session, LOOPBACK.key, b'{"id":1}', "tools/call", "1", "watched")]
+
+
+async def test_so_is_one_of_a_modern_client(desk: ModernDesk) -> None:
+    exchange = Exchange(envelope_of(), LOOPBACK.key)
+    request = jsonrpc.Request(7, "tools/call", {"name": "watched"})
+    reply = await desk.process.dispatcher.exchange(exchange, LOOPBACK, request, b"{}")
+    reply.close()
+    assert marks(desk) == [(exchange.record_id, LOOPBACK.key, b"{}", "tools/call", "7", "watched")]
+
+
+async def test_so_is_one_that_became_a_task(desk: ModernDesk) -> None:
+    await desk.make("watched")
+    assert [(mark[0], mark[-1]) for mark in marks(desk)] == [(desk.exchange.record_id, "watched")]
+
+
+async def test_a_call_that_waits_for_a_worker_is_in_the_log_soon(desk: ModernDesk) -> None:
+    session = await legacy(desk, "plain")
+    assert marks(desk) == []
+    await look(desk)
+    assert [mark[0] for mark in marks(desk)] == [session]
+
+
+async def test_a_call_that_began_meanwhile_is_left_to_its_worker(desk: ModernDesk) -> None:
+    await legacy(desk, "plain")
+    begun = await Call.objects.aget()
+    session = await legacy(desk, "plain")
+    await start(str(begun.pk))
+    await look(desk)
+    assert [mark[0] for mark in marks(desk)] == [session]
+
+
+async def test_who_waits_is_looked_for_again_and_again(
+    desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_notes, "WAIT_SECONDS", 0)
+    for number in (1, 2):
+        await legacy(desk, "plain")
+        async with asyncio.timeout(10):
+            while len(marks(desk)) < number:
+                await asyncio.sleep(0)
