@@ -170,6 +170,8 @@ class ModelAdmin(SkinAdmin[M]):
             "title": title,
             "media": self.media,
             "changelist_url": self.back_to_list(request),
+            # All of it, whatever filters the user came with.
+            "list_url": self.page_url("changelist"),
         }
 
     def back_to_list(self, request: HttpRequest) -> str:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import orjson
 from django import forms
-from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
-from mcp_app.admin.markup import in_utc
+from mcp_app.admin.markup import in_utc, written
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
 from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
 from mcp_app.sessions.searching.language import LONGEST, parse, term_of, without
+from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
 from mcp_app.sessions.showing.summary import summary
 from mcp_app.text import indented_json, visible_block
 
@@ -37,8 +38,7 @@ FACETS: Final = (
 # Fields that are seldom used are folded away; a search has a key for each.
 FOLDED: Final = ("session", "method", "request_id", "direction", "client", "until", "text", "order")
 RECENT: Final = {"15m": "last 15 minutes", "1h": "last hour", "today": "today"}
-# As the browser's own field of a time takes it.
-ENTERED: Final = "%Y-%m-%dT%H:%M:%S"
+NO_TIME: Final = "A time is such as 2026-11-23 14:05, 14:05, today or 2h (ago)."
 # Fields of the form whose values the language of the search has a key for.
 TERMS: Final = {
     "session": "session", "method": "method", "target": "target", "request_id": "id", "principal": "user",
@@ -46,23 +46,26 @@ TERMS: Final = {
 }  # fmt: skip
 
 
-class ZonedField(forms.DateTimeField):
-    """A time in the zone of the page, also where the project has switched USE_TZ off; links name theirs."""
+class ZonedField(forms.Field):
+    """A time as a search takes it, in the zone of the page unless it names one; shown as pages write it."""
+
+    def __init__(self, label: str, read: Callable[[str], datetime]) -> None:
+        attributes = {"placeholder": "2026-11-23 14:05 or 2h", "autocomplete": "off"}
+        super().__init__(required=False, label=label, widget=forms.TextInput(attributes))
+        self.read = read
 
     def to_python(self, value: Any) -> datetime | None:
-        found: datetime | None = super().to_python(value)
+        text = str(value or "").strip()
         try:
-            # Near the ends of all years a time is none in UTC.
-            aware = timezone.make_aware(found) if found and timezone.is_naive(found) else found
-            return aware.astimezone(UTC) if aware else None
-        except OverflowError:
-            raise forms.ValidationError(self.error_messages["invalid"], code="invalid") from None
+            return self.read(text) if text else None
+        except NotATime:
+            raise forms.ValidationError(NO_TIME, code="invalid") from None
 
     def bound_data(self, data: Any, initial: Any) -> Any:
-        """What a link named, as the field can show it."""
+        """What a link named, or what was entered, as the moment it means."""
         try:
             found = self.to_python(data)
-            return timezone.localtime(found).strftime(ENTERED) if found else data
+            return written(found) if found else data
         except (forms.ValidationError, OverflowError):
             return data
 
@@ -70,7 +73,9 @@ class ZonedField(forms.DateTimeField):
 class TimelineForm(forms.Form):
     """What the log can be narrowed by; every field may be left empty."""
 
-    q = forms.CharField(required=False, max_length=LONGEST, label="Search")
+    q = forms.CharField(
+        required=False, max_length=LONGEST, label="Search", widget=forms.TextInput({"type": "search"})
+    )
     session = forms.CharField(required=False, max_length=64)
     method = forms.CharField(required=False, max_length=120)
     target = forms.CharField(required=False, max_length=200, label="Tool, prompt or resource")
@@ -87,8 +92,8 @@ class TimelineForm(forms.Form):
             *Message.Outcome.choices,
         ],
     )
-    since = ZonedField(required=False, label="From")
-    until = ZonedField(required=False, label="To")
+    since = ZonedField("From", begin_of)
+    until = ZonedField("To", end_of)
     text = forms.CharField(required=False, max_length=200, label="Words in message or answer")
     order = forms.ChoiceField(required=False, choices=[("", "newest first"), ("oldest", "oldest first")])
     before = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1, widget=forms.HiddenInput)
@@ -96,17 +101,15 @@ class TimelineForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in ("since", "until"):
-            self.fields[name].widget = forms.DateTimeInput(
-                attrs={"type": "datetime-local", "step": "1"}, format=ENTERED
-            )
         self.fields["method"].widget.attrs["list"] = "mcp-methods"
         self.fields["q"].widget.attrs["placeholder"] = (
-            "tool:echo status:error user:ada client:cursor since:2h"
+            "tool:echo status:error user:ada client:cursor since:2h ms:>5000"
         )
         self.fields["text"].widget.attrs["placeholder"] = f"in {TEXT_WINDOW:,} messages a page"
-        for shown in self.fields.values():
+        for name, shown in self.fields.items():
             shown.widget.attrs["class"] = "mcp-input"
+            if name in self.errors:
+                shown.widget.attrs["aria-describedby"] = "mcp-filter-problems"
 
     def clean_q(self) -> str:
         """The search in the language of the console; what it means is beside it."""
@@ -116,11 +119,6 @@ class TimelineForm(forms.Form):
             raise forms.ValidationError(list(search.problems))
         self.cleaned_data["search"] = search if search.terms else None
         return text
-
-    def clean_until(self) -> datetime | None:
-        """To the end of the second, of which the field has no smaller part."""
-        until: datetime | None = self.cleaned_data["until"]
-        return until.replace(microsecond=999_999) if until and not until.microsecond else until
 
 
 class Pane(NamedTuple):
@@ -187,6 +185,15 @@ class Timeline:
     def hits(self) -> str:
         """How many messages fit, as far as they were counted."""
         return str(self.tally) if self.tally and self.filtered else ""
+
+    @property
+    def problems(self) -> str:
+        """What is wrong with the filters, in one line."""
+        return " ".join(
+            f"{self.form.fields[name].label or name.replace('_', ' ').capitalize()}: {each}"
+            for name, found in self.form.errors.items()
+            for each in found
+        )
 
     @property
     def fields(self) -> list[forms.BoundField]:

@@ -29,6 +29,15 @@ get_user_model().objects.filter(username="viewer").update(is_active={})
 """
 HOSTILE_SESSION = f"{9:032x}"
 SLOW = 30_000
+# Whether a choice is as wide as the words in it.
+IS_WHOLE = """field => {
+  const whole = field.cloneNode(true);
+  whole.style.cssText = "flex: none; width: max-content";
+  field.after(whole);
+  const wide = whole.offsetWidth;
+  whole.remove();
+  return field.offsetWidth >= wide;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +94,7 @@ def test_sessions_appear_and_end_in_the_list_by_themselves(
     mine = page.locator(f'tr[data-session="{client.session}"]')
     expect(mine).to_contain_text("raw 1", timeout=SLOW)
     expect(mine.locator('[data-name="protocol"]')).to_have_text("2025-11-25")
+    assert page.locator("#mcp-state").evaluate(IS_WHOLE)
     with closing(server.mcp(1)) as another:
         another.initialize()
         row = page.locator(f'tr[data-session="{another.session}"]')
@@ -92,6 +102,12 @@ def test_sessions_appear_and_end_in_the_list_by_themselves(
         assert page.locator("#mcp-rows tr").first.get_attribute("data-session") == another.session
         with closing(another.via(server.ports[1])) as listening, listening.get_stream():
             expect(row).to_contain_text("1 listening", timeout=SLOW)
+            count = page.locator("#mcp-count")
+            expect(count).not_to_contain_text("of them of sessions")
+            page.fill("#mcp-search", str(client.session))
+            expect(count).to_contain_text("of them of sessions that are not in this list", timeout=SLOW)
+            page.fill("#mcp-search", "")
+            expect(row).to_be_visible(timeout=SLOW)
         # A session that is used again comes first, when the list is read anew.
         _echo(client, "hello")
 

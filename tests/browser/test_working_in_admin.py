@@ -320,3 +320,26 @@ def test_a_word_typed_into_the_search_opens_the_section_of_the_document_that_say
     heading = page.get_by_role("heading", name="Notifications", exact=True)
     expect(heading).to_be_in_viewport()
     assert visitor.trouble == []
+
+
+def test_keys_lead_to_the_search_of_the_log_and_to_its_messages(visit: Visit) -> None:
+    visitor = visit()
+    for address in ("/admin/mcp_app/message/", f"/admin/mcp_app/session/{0:032x}/change/"):
+        page = visitor.goto(address)
+        page.keyboard.press("/")
+        expect(page.locator("[name=q]")).to_be_focused()
+        expect(page.get_by_role("dialog", name="Search for anything")).to_have_count(0)
+        page.locator("[name=q]").blur()
+        page.keyboard.press("m")
+        expect(page.locator(".mcp-message > summary").first).to_be_focused()
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("to the messages of this page")
+    page = visitor.goto("/admin/mcp_app/message/?q=duration:5")
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("There is no key “duration”")
+    width = "part => part.getBoundingClientRect().width"
+    assert problem.evaluate(width) >= page.locator("form.mcp-filters").evaluate(width)
+    since = page.locator("[name=since]")
+    since.fill("2026-11-23 14:05:00")
+    assert since.evaluate("field => field.scrollWidth <= field.clientWidth")
+    assert visitor.trouble == []

@@ -187,7 +187,7 @@ class CallAdmin(LongListAdmin[Call]):
         if wait is None:
             return _length(lasted(call))
         return format_html(
-            '<div>{}<div class="mcp-dim">{} queued</div></div>', _length(lasted(call)), _length(wait)
+            '<div>{}<div class="mcp-dim">{} queued</div></div>', _length(lasted(call)), span(wait)
         )
 
     def shown_outcome(self, call: Call) -> SafeString:

@@ -4,6 +4,7 @@
 (() => {
   if (window.mcpKeys) return; // A page may have this script twice: from the skin and from its own list.
   window.mcpKeys = true;
+  const MESSAGE = ".mcp-timeline .mcp-message > summary";
   const EVERYWHERE = [
     ["Tab, Shift+Tab", "to the next or former link, field or button"],
     ["Enter, Space", "press what is reached"],
@@ -11,6 +12,7 @@
     ["Ctrl K", "search for anything"],
     ["?", "show or close these keys"],
   ];
+  const LOG = [["m", "to the messages of this page"]];
   const CONSOLE = [
     ["↓, ↑", "choose a message, the newest first"],
     ["Enter", "read the chosen message"],
@@ -46,7 +48,8 @@
     close.className = "mcp-button";
     close.textContent = "Close";
     close.addEventListener("click", () => made.close());
-    made.append(title, list(EVERYWHERE));
+    const log = document.querySelector(MESSAGE) ? LOG : [];
+    made.append(title, list([...EVERYWHERE, ...log]));
     if (document.getElementById("mcp-lines")) made.append(list(CONSOLE));
     made.append(close);
     document.body.append(made);
@@ -61,6 +64,8 @@
       const shown = dialog();
       if (shown.open) shown.close();
       else shown.showModal();
+    } else if (event.key === "m") {
+      document.querySelector(MESSAGE)?.focus();
     } else if (event.key === "/" && !event.defaultPrevented) {
       const search = document.querySelector("#searchbar, [role=search] input[type=search]");
       if (search) { event.preventDefault(); search.focus(); }

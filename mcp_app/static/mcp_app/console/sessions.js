@@ -168,8 +168,16 @@ class Sessions {
     // Processes tell of themselves sooner than the database answers: until then nobody knows of any session.
     if (!this.isRead && !this.rows.size) return;
     const open = [...this.rows.values()].filter(({ row }) => !row.ended).length;
-    const streams = [...this.live.values()].reduce((sum, { sessions }) => sum + Object.values(sessions).reduce((all, open) => all + open[1], 0), 0);
-    byId("mcp-count").textContent = `${counted(this.rows.size, "session")}${this.more ? " and more: search for the others" : ""}, ${open} open, ${counted(streams, "event stream")} open`;
+    let [streams, elsewhere] = [0, 0];
+    for (const { sessions } of this.live.values()) {
+      for (const [id, open] of Object.entries(sessions)) {
+        streams += open[1];
+        if (!this.rows.has(id)) elsewhere += open[1];
+      }
+    }
+    // What a search or the state leaves out has streams, too: with these, the rows add up.
+    const others = elsewhere ? `, ${elsewhere} of them of sessions that are not in this list` : "";
+    byId("mcp-count").textContent = `${counted(this.rows.size, "session")}${this.more ? " and more: search for the others" : ""}, ${open} open, ${counted(streams, "event stream")} open${others}`;
     byId("mcp-empty").hidden = this.rows.size > 0;
     const left = byId("mcp-rows").classList.contains("mcp-all") ? 0 : Math.max(0, this.rows.size - AT_FIRST);
     show(byId("mcp-more"), left ? `Show ${left} more` : "");

@@ -1,0 +1,81 @@
+"""The form above the messages: what it says of mistakes and times, and the ways out of its page."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from mcp_app.models import Message
+from tests.admin_seed import Seed, background_call
+from tests.integration.admin.addresses import page
+
+
+def _text(client: Client, address: str) -> str:
+    return client.get(address).content.decode()
+
+
+def test_the_example_of_a_search_has_a_duration_and_finds_what_took_longer(
+    root: Client, seeded: Seed
+) -> None:
+    log = page("message", "changelist")
+    assert "ms:&gt;5000" in _text(root, log)
+    Message.objects.filter(pk=seeded.message.pk).update(duration_ms=126_468.3)
+    rows = root.get(log, {"q": "ms:>5000"}).context["timeline"].rows
+    assert [row.message.pk for row in rows] == [seeded.message.pk]
+    assert '<span class="mcp-time">2 min 06 s</span>' in _text(root, f"{log}?q=ms:>5000")
+    assert '<span class="mcp-time">2 min 06 s</span>' in _text(
+        root, page("message", "change", seeded.message.pk)
+    )
+
+
+def test_a_mistake_is_said_once_below_the_form(root: Client, seeded: Seed) -> None:
+    text = _text(root, page("message", "changelist") + "?q=duration:5&since=sometime")
+    form, _, below = text.partition("data-drop-empty>")[2].partition("</form>")
+    assert "There is no key" not in form
+    assert "errorlist" not in text
+    assert below.count("There is no key “duration”") == 1
+    assert below.count("From: A time is such as 2026-11-23 14:05") == 1
+    assert "No message matches" not in text
+    assert form.count('aria-describedby="mcp-filter-problems"') == 2
+
+
+@pytest.mark.parametrize("written", ["2026-11-20 12:00:55", "2026-11-20T12:00:55", "2026-11-20T12:00:55Z"])
+def test_times_are_entered_as_all_pages_write_them_and_as_a_search_takes_them(
+    written: str, root: Client, seeded: Seed
+) -> None:
+    address = page("session", "change", seeded.session.pk)
+    found = root.get(address, {"since": written, "until": "2026-11-20 12:00"}).context["timeline"]
+    assert len(found.rows) == 5
+    text = _text(root, f"{address}?since={written}")
+    assert re.search(r'<input type="text" name="since" value="2026-11-20 12:00:55"', text)
+    for short in ("2h", "today", "yesterday", "14:05"):
+        assert root.get(address, {"since": short}).context["timeline"].form.errors == {}
+
+
+@pytest.mark.parametrize("model", ["session", "message", "call"])
+def test_all_of_a_list_is_all_of_it_whatever_was_filtered_before(
+    model: str, root: Client, seeded: Seed
+) -> None:
+    row = getattr(seeded, model).pk
+    text = _text(root, page(model, "change", row) + "?_changelist_filters=state%3Dopen%26q%3Dclaude")
+    (link,) = re.findall(r'href="([^"]*)">All (?:sessions|messages|background calls)<', text)
+    assert link == page(model, "changelist")
+
+
+@pytest.mark.parametrize("model", ["session", "message"])
+def test_the_search_of_the_log_is_the_search_of_its_page(model: str, root: Client, seeded: Seed) -> None:
+    address = (
+        page("message", "changelist") if model == "message" else page(model, "change", seeded.session.pk)
+    )
+    search = _text(root, address).partition('role="search"')[2].partition("</form>")[0]
+    assert 'type="search" name="q"' in search
+
+
+def test_how_long_a_call_was_queued_is_one_line_of_words(root: Client, seeded: Seed) -> None:
+    at = timezone.now()
+    background_call("s", 1, accepted_at=at, started_at=at + timedelta(milliseconds=53), finished_at=at)
+    assert '<div class="mcp-dim">53 ms queued</div>' in _text(root, page("call", "changelist"))
