@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,6 +16,7 @@ from django.utils.http import urlencode
 from mcp_app import database_clock
 from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.auth.services import ENDS_SOON, KEY_ENDS_WITHIN, ending_keys
+from mcp_app.catalogue.changing.pending_drafts import KIND_NAMED
 from mcp_app.catalogue.changing.services import may_publish
 from mcp_app.execution.stored.stuck_calls import WAITS_LONG, long_waiting_calls, lost_calls
 from mcp_app.models import Draft, Prompt, Resource, ResourceTemplate, Session, Tool
@@ -50,7 +52,7 @@ class Verdict:
         """The answer to the first question of whoever opens the page."""
         if self.faults:
             return "Degraded"
-        return "Needs you" if self.tasks else "Well"
+        return "The server works." if self.tasks else "Well"
 
     @property
     def sentence(self) -> str:
@@ -58,7 +60,7 @@ class Verdict:
         if self.faults:
             return "The server cannot do all of its work."
         if self.tasks:
-            return "The server works; this waits for somebody:"
+            return _counted(len(self.tasks), "thing waits", "things wait") + " for somebody:"
         return "Nothing is wrong here, and nothing waits for you."
 
     @property
@@ -120,23 +122,31 @@ def _stuck_calls(request: HttpRequest) -> Iterator[Reason]:
 def _new_errors(request: HttpRequest) -> Iterator[Reason]:
     if not request.user.has_perm("mcp_app.view_message"):
         return
-    groups = new_since(database_clock.utcnow() - NEW_ERROR).order_by(*LAST_SEEN)
+    # All of these began since then, so all of their errors did.
+    groups = new_since(database_clock.utcnow() - NEW_ERROR).order_by("-count", *LAST_SEEN)
     shown = list(groups[: NAMED_ERRORS + 1])
     for group in shown[:NAMED_ERRORS]:
         times = "once" if group.count == 1 else f"{group.count:,} times"
         # What one of them said: the words of the group have no values. A group without words has many kinds.
         said = f": {marked(group.example.strip().partition(NEW_LINE)[0])[:SAID]}" if group.words else ""
-        text = f"New error in {marked(group.tool or group.method)}, {times}{said}"
+        text = f"New error in {marked(group.tool or group.method)}, {times} since yesterday{said}"
         yield Reason(text, reverse("admin:mcp_app_message_error", args=[group.pk]))
     if len(shown) > NAMED_ERRORS:
         more = groups[:MOST_COUNTED].count() - NAMED_ERRORS
-        text = _counted(more, "more error is", "more errors are") + " new since yesterday"
-        yield Reason(text, reverse("admin:mcp_app_message_errors"))
+        text = _counted(more, "more error is", "more errors are") + " new since yesterday, none more frequent"
+        yield Reason(text, f"{reverse('admin:mcp_app_message_errors')}?order=count")
 
 
 def _drafts(request: HttpRequest) -> Iterator[Reason]:
-    if may_publish(request.user) and (waiting := Draft.objects.all()[:MOST_COUNTED].count()):
-        yield Reason(_counted(waiting, "draft waits", "drafts wait") + " to be published", _page("draft"))
+    if not may_publish(request.user):
+        return
+    waiting = Counter(Draft.objects.values_list("kind", flat=True)[:MOST_COUNTED])
+    if waiting:
+        named = {name: (str(kind._meta.verbose_name), str(kind._meta.verbose_name_plural))
+                 for name, kind in KIND_NAMED.items()}  # fmt: skip
+        kinds = ", ".join(_counted(waiting[name], *named[name]) for name in named if waiting[name])
+        text = _counted(waiting.total(), "draft waits", "drafts wait") + f" to be published: {kinds}"
+        yield Reason(text, _page("draft"))
 
 
 def _changed_definitions(request: HttpRequest) -> Iterator[Reason]:

@@ -130,7 +130,7 @@ def task(presses: int) -> Callable[[Work], Work]:
 @task(0)
 def see_whether_all_is_well(at: Operator) -> None:
     verdict = at.page.locator("[data-part=verdict]")
-    expect(verdict).to_contain_text("Needs you")
+    expect(verdict).to_contain_text("The server works.")
     expect(verdict).to_contain_text("for approval")
     expect(verdict).to_contain_text("New error in calculate")
 

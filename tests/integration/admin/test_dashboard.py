@@ -379,8 +379,9 @@ def test_an_installation_without_faults_in_which_nothing_waits_is_well(
     with override_settings(MCP={"REDIS_URL": clean_redis}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Well", "good")
         undecided_call("s", 1)
-        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Needs you", "warn")
-        assert "Needs you" in root.get("/admin/").content.decode()
+        assert (shown(root).verdict.word, shown(root).verdict.tone) == ("The server works.", "warn")
+        said = "<b>The server works.</b> 1 thing waits for somebody:"
+        assert said in root.get("/admin/").content.decode()
     with override_settings(MCP={"REDIS_URL": "redis://127.0.0.1:1/0"}):
         assert (shown(root).verdict.word, shown(root).verdict.tone) == ("Degraded", "bad")
 
@@ -389,14 +390,15 @@ def test_everything_that_waits_for_somebody_is_a_link_to_where_it_is_done(root: 
     _nothing_waits(seeded)
     for number in range(2):
         undecided_call("s", number)
-    Draft.objects.create(kind="prompt", key="waits", author=seeded.viewer)
+    for kind, key in (("prompt", "waits"), ("tool", "waits"), ("tool", "too")):
+        Draft.objects.create(kind=kind, key=key, author=seeded.viewer)
     soon = timezone.now() + timedelta(days=3)
     issue_api_key(user=seeded.viewer, name="ends", expires_at=soon)
     Tool.objects.filter(pk=Tool.objects.first().pk).update(reviewed_hash="older", definition_hash="newer")
     found = {reason.text: reason.url for reason in shown(root).verdict.tasks}
     assert found == {
         "2 calls wait for approval": page("approval", "changelist"),
-        "1 draft waits to be published": page("draft", "changelist"),
+        "3 drafts wait to be published: 2 tools, 1 prompt": page("draft", "changelist"),
         "1 tool was changed by code and not reviewed": page("tool", "changelist") + "?drift=yes",
         "1 API key ends within 14 days": page("apikey", "changelist") + "?state=ends+soon",
     }
