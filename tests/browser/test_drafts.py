@@ -73,6 +73,28 @@ def test_no_page_about_drafts_is_broken(scheme: str, width: int, visit: Visit, p
         assert visitor.trouble == [], name
 
 
+def test_a_draft_is_discarded_only_after_a_question_that_names_what_is_lost(
+    visit: Visit, pages: dict[str, str]
+) -> None:
+    visitor = visit()
+    page = visitor.goto(pages["drafts-new"])
+    page.get_by_role("button", name="Discard").click()
+    question = page.get_by_role("alertdialog")
+    expect(question).to_contain_text("Discard the new prompt weekly_report?")
+    picture(page, "drafts-discard-light-1440")
+    question.get_by_role("button", name="Keep it").click()
+    page = visitor.goto(pages["drafts-entry"])
+    page.get_by_role("button", name="Discard").click()
+    expect(question).to_contain_text("what it says of enabled, meta, template is lost for good")
+    question.get_by_role("button", name="Keep it").click()
+    page = visitor.goto(pages["drafts-new"])
+    page.get_by_role("button", name="Discard").click()
+    question.get_by_role("button", name="Discard the draft").click()
+    page.wait_for_url("**/admin/mcp_app/draft/")
+    expect(page.locator("body")).to_contain_text("Discarded the draft of weekly_report.")
+    assert visitor.trouble == []
+
+
 def test_the_key_enter_saves_and_never_publishes_what_waits(visit: Visit, pages: dict[str, str]) -> None:
     visitor = visit()
     page = visitor.goto(pages["drafts-entry"])

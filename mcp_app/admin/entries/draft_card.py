@@ -15,6 +15,7 @@ from mcp_app.catalogue.changing import pending_drafts, revisions
 from mcp_app.catalogue.changing.drafts import check_draft, states_of
 from mcp_app.catalogue.changing.services import may_publish
 from mcp_app.models import CatalogueChange, Draft
+from mcp_app.text import marked
 
 MAX_BETWEEN = 20
 
@@ -46,6 +47,16 @@ class DraftCard:
     def token(self) -> str:
         """Which draft the page shows, for the form that saves it again."""
         return f"{self.draft.pk}:{self.draft.version}"
+
+    @property
+    def loss(self) -> str:
+        """What is asked before it is discarded: what is lost then, for good."""
+        kind, name = marked(self.draft.kind), marked(self.draft.key)
+        if self.draft.entry_id is None:
+            return f"Discard the new {kind} {name}? All that this draft has of it is lost for good."
+        lost = ", ".join(field.name for field in self.fields)
+        what = f"what it says of {lost} is lost for good" if lost else "it is lost for good"
+        return f"Discard the draft of the {kind} {name}? The published entry stays, and {what}."
 
 
 def card_of(request: HttpRequest, draft: Draft, entry: Any) -> DraftCard:
