@@ -115,11 +115,7 @@ class RedisKept:
         self._waiting += size
         if self._waiting > NOTE_BYTES:
             self.tell_notes()
-        else:
-            self._tell_soon()
-
-    def _tell_soon(self) -> None:
-        if self._telling is None:
+        elif self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
 
     def tell_notes(self) -> None:
@@ -139,7 +135,8 @@ class RedisKept:
         self._ended[person] = self._ended.get(person, 0) + 1
         if (told := self._told.get(person)) is not None:
             self._told[person] = told[0], told[1] + TOMBSTONE
-        self._tell_soon()
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(NOTE_SECONDS, self.tell_notes)
 
     def _tell_ended(self) -> None:
         ended, self._ended = self._ended, {}
