@@ -20,6 +20,7 @@ from mcp_app.sessions.counting.figures import Expected, expected
 from mcp_app.sessions.log_pages import ANSWERED, FAILED, TEXT_WINDOW, Tally, find, tally
 from mcp_app.sessions.searching.language import LONGEST, parse, term_of, without
 from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
+from mcp_app.sessions.showing.marks import SHOWN, Mark
 from mcp_app.sessions.showing.summary import summary
 from mcp_app.text import indented_json, visible_block
 
@@ -137,6 +138,11 @@ class Row:
     request: Pane | None
     answer: Pane | None
     said: str
+
+    @property
+    def mark(self) -> Mark | None:
+        """How it is shown if it is no message."""
+        return SHOWN.get(self.message.kind)
 
 
 class FacetValue(NamedTuple):

@@ -19,6 +19,7 @@ from mcp_app.models import ErrorGroup, LogCursor, LogMinute, Message
 from mcp_app.sessions import log_pages
 from mcp_app.sessions.log_pages import Found, find
 from mcp_app.sessions.log_writer import drain_once
+from mcp_app.sessions.message_log import MARKS
 from mcp_app.sessions.searching.language import parse
 from tests.admin_seed import Seed, background_call, call
 from tests.integration.admin.addresses import page
@@ -304,6 +305,17 @@ def test_a_search_that_means_nothing_is_explained_and_shows_nothing(root: Client
     answer = root.get(page("message", "changelist"), {"q": "colour:red"})
     assert answer.context["timeline"].rows == []
     assert "There is no key “colour”" in answer.content.decode()
+
+
+@pytest.mark.parametrize("kind", sorted(MARKS))
+def test_a_mark_is_shown_as_one_and_not_as_a_message(root: Client, kind: str) -> None:
+    store([line("1", kind=kind, outcome="", answer="", ms=None, session=SESSIONS[0])])
+    pk = Message.objects.get(kind=kind).pk
+    for address in (f"{page('message', 'changelist')}?q=kind:{kind}", page("message", "change", pk)):
+        text = root.get(address).content.decode()
+        assert re.search(rf'<span class="mcp-badge [^>]*>{kind}</span>', text)
+        assert re.search(r'<span class="mcp-hidden">mark: [a-z]', text)
+        assert '<span class="mcp-hidden">client' not in text
 
 
 def test_a_row_says_what_its_message_is_about_who_sent_it_and_by_which_client(root: Client) -> None:

@@ -1,7 +1,7 @@
 // The pane beside the list: one message whole, what belongs to it, what can be done.
 
 import { clock, day, zone } from "../times.js";
-import { lineOf, status } from "./line.js";
+import { lineOf, sign, status } from "./line.js";
 import { client, named } from "./names.js";
 import { byId, cancelling, element, fetched, marked, span } from "./text.js";
 
@@ -39,7 +39,7 @@ export class Detail {
 
   draw({ row, blocks, related, request, links }) {
     const head = element("div", "mcp-detail-head");
-    head.append(element("span", "mcp-arrow", row.dir === "in" ? "→" : "←"));
+    head.append(sign(row, "mcp-arrow"));
     head.append(marked(row.method || row.kind, element("strong", "mcp-text")));
     if (row.target) head.append(marked(row.target, element("span", "mcp-text")));
     head.append(element("span", "mcp-spring"));

@@ -4,8 +4,30 @@ import { clock, moment, zone } from "../times.js";
 import { client, named } from "./names.js";
 import { badge, element, marked, span } from "./text.js";
 
-const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", resumed: "warn" };
+const TONES = { ok: "good", tool_error: "bad", error: "bad", cancelled: "warn", asked: "info", running: "info", waiting: "info", resumed: "warn" };
 const WORDS = { tool_error: "tool error" };
+
+// Lines that record a state instead of a message: their sign, and what it means.
+const MARKS = {
+  running: ["⋯", "mark: no answer yet"],
+  waiting: ["⋯", "mark: the call waits, no answer yet"],
+  resumed: ["↻", "mark: the client came back for the rest of a stream"],
+};
+
+// Marks of a request that has no answer yet.
+export function isOpen(row) { return row.kind === "running" || row.kind === "waiting"; }
+
+// The arrow of a message or the sign of a mark, with its meaning in words.
+export function sign(row, name) {
+  const way = row.dir === "in" ? ["→", "client → server"] : ["←", "server → client"];
+  const [shown, said] = MARKS[row.kind] ?? way;
+  const node = element("span", `${name}${MARKS[row.kind] ? " mcp-mark" : ""}`);
+  const drawn = element("span", "", shown);
+  drawn.setAttribute("aria-hidden", "true");
+  node.append(drawn, element("span", "mcp-hidden", said));
+  node.title = said;
+  return node;
+}
 
 // A bar on a scale of powers: a millisecond is hardly seen, a minute fills it.
 function share(ms) {
@@ -13,7 +35,7 @@ function share(ms) {
 }
 
 export function status(row) {
-  const name = row.status || (row.kind === "running" || row.kind === "resumed" ? row.kind : "");
+  const name = row.status || (MARKS[row.kind] ? row.kind : "");
   return name === "" ? null : badge(WORDS[name] ?? name, TONES[name] ?? "plain");
 }
 
@@ -28,8 +50,7 @@ export function lineOf(row, { across = false } = {}) {
   line.dataset.dir = row.dir;
   line.dataset.kind = row.kind;
   if (row.status === "error" || row.status === "tool_error") line.dataset.tone = "bad";
-  const arrow = element("span", "mcp-line-dir", row.dir === "in" ? "→" : "←");
-  arrow.title = row.dir === "in" ? "client → server" : "server → client";
+  const arrow = sign(row, "mcp-line-dir");
   const time = element("time", "", clock(row.at));
   time.dateTime = new Date(row.at).toISOString();
   time.title = `${moment(row.at)} ${zone}`;
@@ -39,7 +60,7 @@ export function lineOf(row, { across = false } = {}) {
   marked(row.summary, words);
   if (row.redacted) words.append(" ", element("span", "mcp-redacted", "redacted"));
   const bar = element("span", "mcp-took");
-  if (row.ms !== null || row.kind === "running") {
+  if (row.ms !== null || isOpen(row)) {
     bar.append(element("i"), element("span"));
     took(bar, row.ms ?? Date.now() - row.at);
   }

@@ -1,7 +1,7 @@
 // The list of messages: each once, in the order they came, and never more than the page can carry.
 
 import { day } from "../times.js";
-import { gap, lineOf, took } from "./line.js";
+import { gap, isOpen, lineOf, took } from "./line.js";
 import { byId, element } from "./text.js";
 
 const MOST = 1000;
@@ -97,8 +97,9 @@ export class List {
     this.rows.set(row.key, row);
     into.append(line);
     const request = `${row.session} ${row.id}`;
-    if (row.kind === "running") {
-      if (Date.now() - row.at < LONGEST_RUN) this.running.set(request, { line, row });
+    if (isOpen(row)) {
+      if (this.running.has(request)) this.over(this.running.get(request).line, "began");
+      if (row.kind === "waiting" || Date.now() - row.at < LONGEST_RUN) this.running.set(request, { line, row });
       else this.over(line, "no answer");
     } else if (row.kind === "request" && row.dir === "in" && this.running.has(request)) {
       this.over(this.running.get(request).line, "answered");
