@@ -293,13 +293,15 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
         asked["session"] = session
     newest_first = asked["order"] != "oldest"
     found = find(asked, before=asked["before"], after=asked["after"], newest_first=newest_first, size=size)
+    # Pages are in the order of arrival, of which a process's turn to hand its lines on is a part.
+    in_time = sorted(found.messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
     first = asked["before"] is None and asked["after"] is None
     counted = tally(asked) if first else None
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
     kept |= {name: in_utc(asked[name]) for name in ("since", "until") if asked[name]}
     return Timeline(
         form,
-        [row(message) for message in (reversed(found.messages) if newest_first else found.messages)],
+        [row(message) for message in in_time],
         newest_first,
         newer=None if found.newer is None else urlencode({**kept, "after": found.newer}),
         older=None if found.older is None else urlencode({**kept, "before": found.older}),

@@ -144,7 +144,9 @@ def lines(request: HttpRequest) -> HttpResponse:
         found = history.before(search, session_id, int(before))
     else:
         found = history.newest(search, session_id)
-    rows = b"[" + b",".join(line.encoded for line in found.lines) + b"]"
+    # They are found in the order of arrival; two processes do not hand their lines on at the same moments.
+    in_time = sorted(found.lines, key=lambda line: line.at)
+    rows = b"[" + b",".join(line.encoded for line in in_time) + b"]"
     asked = {"search": search, "session": session_id}
     newest = not before and not around and search.terms and not search.problems
     answer = {

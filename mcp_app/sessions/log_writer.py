@@ -241,6 +241,9 @@ def _opened(fact: dict[str, Any]) -> None:
     )
     if not is_new:
         _touched({"sessions": [fact["session"]], "at": fact["at"]})
+    elif early := Message.objects.filter(session_id=fact["session"]).count():
+        # Another process was first to hand on what it had of this session.
+        Session.objects.filter(pk=fact["session"]).update(messages_logged=early)
 
 
 def _changed(fact: dict[str, Any]) -> None:

@@ -222,6 +222,25 @@ def test_a_running_call_is_seen_with_its_progress_and_cancelled(open_page: Visit
     assert visitor.trouble == []
 
 
+CAME = """async (times) => {
+  const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
+  const { List } = await import(loaded.find((name) => /console\\/list[^/]*\\.js/.test(name)));
+  const list = new List({ across: false, onScroll() {} });
+  list.clear();
+  const row = (seconds) => ({
+    key: `turn-${seconds}`, at: Date.now() - 60000 + seconds * 1000, dir: "in", kind: "request", skipped: 0,
+    method: "ping", id: String(seconds), target: "", status: "ok", ms: 1, summary: "", session: "s", who: "",
+  });
+  for (const batch of times) list.append(batch.map(row));
+  return [...list.list.querySelectorAll(".mcp-line")].map((line) => line.dataset.key.slice(5)).join("");
+}"""
+
+
+def test_a_line_that_comes_late_goes_where_its_time_is(open_page: Visit, client: Mcp) -> None:
+    page = _watch(open_page(), client)
+    assert page.evaluate(CAME, [[2, 4], [1, 3], [5]]) == "12345"
+
+
 @pytest.mark.parametrize("hands", [Mouse, Keys], ids=lambda hands: hands.name)
 def test_cancelling_beside_a_running_call_asks_and_the_question_stays(
     hands: type[Mouse], open_page: Visit, server: LiveServer, client: Mcp

@@ -269,7 +269,7 @@ def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed
     store(traffic(random.Random(3), 80))
     everything = naive({"search": parse("tool:echo status:error")})
     shown = root.get(page("message", "changelist"), {"q": "tool:echo status:error"}).context["timeline"]
-    assert [row.message.pk for row in shown.rows] == everything[::-1][:50]
+    assert sorted(row.message.pk for row in shown.rows) == everything[-50:]
     assert shown.hits == f"{len(everything)} messages match."
     (status,) = [facet for facet in shown.facets if facet.title == "Status"]
     assert sum(value.number for value in status.values) == len(everything)
@@ -305,6 +305,17 @@ def test_a_search_that_means_nothing_is_explained_and_shows_nothing(root: Client
     answer = root.get(page("message", "changelist"), {"q": "colour:red"})
     assert answer.context["timeline"].rows == []
     assert "There is no key “colour”" in answer.content.decode()
+
+
+def test_a_page_is_in_the_order_of_time_where_processes_handed_their_lines_on_in_turns(root: Client) -> None:
+    # The second process was first to hand on.
+    at = NOON.timestamp()
+    store([line(str(number), at=at + number, session=SESSIONS[0]) for number in (2, 4, 1, 3)])
+    for address in (page("message", "changelist"), page("session", "change", SESSIONS[0])):
+        asked = {"session": SESSIONS[0]} if "message" in address else {}
+        for order, expected in ("", "4321"), ("oldest", "1234"):
+            shown = root.get(address, {**asked, "order": order}).context["timeline"].rows
+            assert "".join(row.message.request_id for row in shown) == expected
 
 
 @pytest.mark.parametrize("kind", sorted(MARKS))

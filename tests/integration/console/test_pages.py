@@ -121,6 +121,15 @@ def test_acting_needs_a_post_with_the_token(seeded: Seed) -> None:
 # What they show
 
 
+def test_lines_come_in_the_order_of_time_where_processes_handed_them_on_in_turns(
+    root: Client, seeded: Seed
+) -> None:
+    for number in (902, 904, 901, 903):
+        call(seeded.session, number)
+    shown = [each for each in _ids(root, session=seeded.session.pk) if each.startswith("90")]
+    assert shown == ["901", "902", "903", "904"]
+
+
 def test_nothing_stored_becomes_markup_or_keeps_hidden_characters(root: Client, seeded: Seed) -> None:
     newest = Message.objects.latest("pk").pk
     call(

@@ -207,6 +207,12 @@ def test_a_session_is_opened_once_however_often_it_is_told() -> None:
     assert (row.client_name, row.principal, row.ended_at) == ("tests", "loopback", None)
 
 
+def test_messages_that_are_stored_before_their_session_is_told_of_are_counted_too() -> None:
+    early = batch(line("2", session=SESSION), line("3", session=SESSION))
+    drain(ListQueue(early, batch(line("1", session=SESSION), line("x"), facts=[opened()])))
+    assert Session.objects.get().messages_logged == 3
+
+
 def test_a_session_of_a_user_deleted_meanwhile_is_stored_without_the_user() -> None:
     user = get_user_model().objects.create_user("ada")
     kept = get_user_model().objects.create_user("bob")

@@ -1,4 +1,4 @@
-// The list of messages: each once, in the order they came, and never more than the page can carry.
+// The list of messages: each once, in the order of time, and never more than the page can carry.
 
 import { day } from "../times.js";
 import { gap, isOpen, lineOf, took } from "./line.js";
@@ -42,7 +42,9 @@ export class List {
       this.day = this.dated(row, this.day, made);
       this.add(row, made);
     }
+    const added = [...made.children];
     this.list.append(made);
+    for (const line of added) this.settle(line);
     this.drop(this.list.children.length - MOST, () => this.list.firstElementChild);
     byId("mcp-empty").hidden = this.list.children.length > 0;
     if (this.following) this.toEnd();
@@ -105,6 +107,14 @@ export class List {
       this.over(this.running.get(request).line, "answered");
       this.running.delete(request);
     }
+  }
+
+  // Processes hand their lines on in turns: one that is older than those before it goes in front of them.
+  settle(line) {
+    const at = (node) => this.rows.get(node?.dataset.key)?.at;
+    let place = line;
+    while (at(place.previousElementSibling) > at(line)) place = place.previousElementSibling;
+    if (place !== line) place.before(line);
   }
 
   over(line, words) {
