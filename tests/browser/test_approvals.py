@@ -120,7 +120,7 @@ def test_a_waiting_call_is_approved_and_its_client_answered(
     assert _wide(page)
     page.fill("#mcp-reason", "asked for on the phone")
     page.get_by_role("button", name="Approve").click()
-    expect(page.locator("body")).to_contain_text("The call was approved.")
+    expect(page.locator("body")).to_contain_text("was approved.")
     assert "counted to 5" in asking.text().lower()
     numbers = [number for number, _ in asking.heard]
     assert numbers == sorted(set(numbers))
@@ -144,13 +144,40 @@ def test_a_refusal_needs_a_reason_which_the_client_reads(
     expect(page.locator("body")).to_contain_text("Give a reason")
     page.fill("#mcp-reason", "Not during <b>stocktaking</b>")
     page.get_by_role("button", name="Refuse").click()
-    expect(page.locator("[data-live-state]")).to_have_text("failed")
+    expect(page.locator("[data-live-state]")).to_have_text("refused")
     assert asking.text() == "count was refused by an operator: Not during <b>stocktaking</b>"
     assert asking.result.is_error
     visitor.drawn()
     picture(page, f"approval-refused-{scheme}-{width}")
     page = visitor.goto(QUEUE + "?decision=refused")
     expect(page.locator("#result_list")).to_contain_text("refused")
+    assert visitor.trouble == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
+def test_a_call_is_refused_in_its_row_whose_columns_stay_as_they_are(
+    scheme: str, width: int, server: LiveServer, open_page: Visit
+) -> None:
+    visitor = open_page(scheme=scheme, width=width)
+    asking = Asking(server.ports[1])
+    page = visitor.goto(QUEUE)
+    columns = "[...document.querySelectorAll('#result_list tr > *')].map((cell) => cell.offsetWidth)"
+    before = page.evaluate(columns)
+    page.get_by_role("button", name="Refuse count").click()
+    asked = page.get_by_role("dialog", name="Refuse count")
+    expect(asked).to_contain_text("Refuse count, asked by")
+    expect(asked.get_by_text("Reason, shown to the caller")).to_be_visible()
+    reason = asked.get_by_label("Reason, shown to the caller")
+    expect(reason).to_be_focused()
+    assert page.evaluate(columns) == before
+    picture(page, f"approvals-refuse-{scheme}-{width}")
+    asked.get_by_role("button", name="Keep it waiting").click()
+    expect(asked).to_be_hidden()
+    page.get_by_role("button", name="Refuse count").click()
+    reason.fill("not today")
+    asked.get_by_role("button", name="Refuse", exact=True).click()
+    expect(page.locator("body")).to_contain_text("The call of count, asked by")
+    assert asking.text() == "count was refused by an operator: not today"
     assert visitor.trouble == []
 
 

@@ -13,6 +13,8 @@ from tests.live import LiveServer
 
 # The width of a small laptop.
 WIDTH: Final = 1280
+# From here on texts have more room in the list with the most columns.
+WIDER: Final = 1440
 LISTS: Final = """
 import json
 from django.contrib import admin
@@ -47,3 +49,8 @@ def test_no_list_of_the_admin_scrolls_sideways_on_a_small_laptop(visit: Visit, l
         if found:
             wrong[address] = found
     assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_the_queue_of_approvals_has_room_for_all_of_its_columns(visit: Visit) -> None:
+    visitor = visit(width=WIDER)
+    assert visitor.goto("/admin/mcp_app/approval/").evaluate(SCROLLING) == []

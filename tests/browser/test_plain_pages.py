@@ -11,6 +11,7 @@ from playwright.sync_api import Browser
 from tests.browser.axe import seen
 from tests.browser.conftest import LOOKS, Visit, opened_pages, picture, sign_in, widen
 from tests.browser.own_pages import every_page
+from tests.browser.test_lists_fit import SCROLLING
 from tests.live import LiveServer
 
 # One of each shape; Django's own pages of people are as Django made them.
@@ -74,3 +75,10 @@ def test_no_page_of_ours_is_broken_without_the_skin(
             if found:
                 wrong[f"{name} at {width}"] = found
     assert not wrong, json.dumps(wrong, indent=1)
+
+
+def test_the_queue_of_approvals_hides_no_column_without_the_skin(
+    visit_plain: Visit, addresses: dict[str, str]
+) -> None:
+    visitor = visit_plain(width=1440)
+    assert visitor.goto(addresses["approval-list"]).evaluate(SCROLLING) == []

@@ -323,7 +323,7 @@ def approve_a_call(at: Operator) -> None:
         at.press(at.link("for approval", exact=False))
         expect(at.page.locator("#result_list")).to_contain_text(f"waits_{at.mine}")
         at.press(at.button(f"Approve waits_{at.mine}"))
-        expect(at.page.locator("body")).to_contain_text("The call was approved.")
+        expect(at.page.locator("body")).to_contain_text("was approved.")
         assert "result" in stream.messages(60)[-1]
 
 

@@ -123,17 +123,23 @@ class ApprovalAdmin(DecidingAdmin):
         return f"{address}{'&' if '?' in address else '?'}from_queue=1"
 
     def _refuse_in_row(self, request: HttpRequest, call: Approval) -> SafeString:
-        # Not a line of input: Enter in one presses the first button of the form, which approves some call.
+        # Above the page, so that no column changes its width. Not a line of input: Enter in one presses the
+        # first button of the form, which approves some call.
         return format_html(
-            '<details class="mcp-refuse"><summary class="mcp-button" aria-label="{}">Refuse…</summary>'
-            '<textarea class="mcp-input" name="{}" rows="2" maxlength="{}" aria-label="{}"></textarea>'
-            '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{}">'
+            '<button class="mcp-button" type="button" popovertarget="{0}" aria-label="{1}">Refuse…</button>'
+            '<div class="mcp-refuse" id="{0}" popover role="dialog" aria-label="{1}">'
+            '<p><strong>{1}</strong>, asked by {2}</p><label for="{3}">Reason, shown to the caller</label>'
+            '<textarea class="mcp-input" id="{3}" name="{3}" rows="2" maxlength="{4}" autofocus></textarea>'
+            '<p class="mcp-buttons">'
+            '<button class="mcp-button mcp-danger" type="submit" formnovalidate formaction="{5}">'
             "Refuse</button>"
-            "</details>",
+            '<button class="mcp-button" type="button" popovertarget="{0}" popovertargetaction="hide">'
+            "Keep it waiting</button></p></div>",
+            f"refuse-{call.pk}",
             f"Refuse {marked(call.tool)}",
+            visible(asked_by(call, getattr(call, "names", {}))),
             reason_field(call),
             LONGEST_REASON,
-            "Reason, shown to the caller",
             self._in_row(request, "refuse", call),
         )
 
@@ -177,7 +183,7 @@ class ApprovalAdmin(DecidingAdmin):
     def before(self, call: Approval) -> str:
         """How often its like was approved and refused before."""
         earlier: Earlier | None = getattr(call, "earlier", None)
-        return (earlier.words(call) if earlier else "") or "first of its tool"
+        return (earlier.words(call) if earlier else "") or "no call of this tool was decided before"
 
     @admin.display(description="asked by", ordering=login_name("user"))
     def asker(self, call: Approval) -> SafeString:
@@ -196,7 +202,9 @@ class ApprovalAdmin(DecidingAdmin):
         if not text:
             return format_html('<span class="mcp-dim">{}</span>', "too long for a list")
         cut = text if len(text) <= LINE_CHARACTERS else text[:LINE_CHARACTERS] + "…"
-        return format_html("<code>{}</code>", visible(cut))
+        # A line ends between the parts of JSON, and within a word only where that is longer than a line.
+        shown = visible(cut).replace(",", ",<wbr>").replace(":", ":<wbr>")
+        return format_html("<code>{}</code>", SafeString(shown))
 
     since = time_column("asked", "accepted_at")
 

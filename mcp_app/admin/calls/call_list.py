@@ -24,7 +24,6 @@ from mcp_app.admin.calls.approval import waiting_count
 from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_with, client_name
 from mcp_app.admin.calls.call_page import (
     AROUND,
-    TONES,
     attempts,
     content,
     is_unsent,
@@ -33,6 +32,7 @@ from mcp_app.admin.calls.call_page import (
     outcome_of,
     request_id_of,
     says_more,
+    state_of,
     stopped_by,
     waited,
 )
@@ -157,7 +157,7 @@ class CallAdmin(LongListAdmin[Call]):
     @admin.display(description="state", ordering="state")
     def state_badge(self, call: Call) -> SafeString:
         """Its state, what came of it where that says more, and whether it was cancelled meanwhile."""
-        said = [badge(shown_state(call.state), TONES.get(call.state, "plain"))]
+        said = [badge(*state_of(call))]
         if call.task_until is not None:
             said.append(badge("task", "plain"))
         if call.cancel_requested_at is not None and not is_terminal(call.state):
@@ -192,8 +192,6 @@ class CallAdmin(LongListAdmin[Call]):
 
     def shown_outcome(self, call: Call) -> SafeString:
         """How it ended."""
-        if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
-            return badge(outcome_of(call), "warn")
         return badge(outcome_of(call), OUTCOMES.get(call.outcome, "plain"))
 
     accepted = time_column("accepted", "accepted_at")

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from mcp_app import database_clock
+from mcp_app.admin.calls.approval import TONES as DECISION_TONES
 from mcp_app.admin.calls.approval import time_left, waited_for_approval
 from mcp_app.admin.markup import span
 from mcp_app.admin.timeline import LONGEST_SHOWN, SHOWN_CHARACTERS, Pane, pane
@@ -69,16 +70,22 @@ def lasted(call: Call) -> timedelta | None:
     return end - call.started_at
 
 
-def outcome_of(call: Call) -> str:
-    """How it ended; what was decided, for a call that was never allowed to begin."""
+def state_of(call: Call) -> tuple[str, str]:
+    """Its state in one word, and the tone of that; what was decided, for a call that never began."""
     if call.decision in (Call.Decision.REFUSED, Call.Decision.EXPIRED):
-        return str(call.get_decision_display())
+        return str(call.decision), DECISION_TONES[call.decision]
+    return shown_state(call.state), TONES.get(call.state, "plain")
+
+
+def outcome_of(call: Call) -> str:
+    """How it ended."""
     return call.outcome.replace("_", " ")
 
 
 def says_more(call: Call) -> bool:
     """Whether the outcome says more than the state."""
-    return outcome_of(call) not in ("", "ok", shown_state(call.state))
+    began = call.decision not in (Call.Decision.REFUSED, Call.Decision.EXPIRED)
+    return began and outcome_of(call) not in ("", "ok", shown_state(call.state))
 
 
 def stopped_by(call: Call) -> str:
@@ -113,9 +120,10 @@ def live(call: Call, after: Position | None = None) -> dict[str, Any]:
         heard, note = said(call.session_id, call.stream, after), ""
     except StreamsUnavailable:
         heard, note = Said(position=after), AWAY
+    state, tone = state_of(call)
     return {
-        "state": shown_state(call.state),
-        "tone": TONES.get(call.state, "plain"),
+        "state": state,
+        "tone": tone,
         "over": is_terminal(call.state),
         "waits": call.state == State.APPROVAL_NEEDED,
         "asked": span(waited_for_approval(call)),

@@ -66,11 +66,13 @@ class DecidingAdmin(RowPageAdmin[Approval]):
         return HttpResponseRedirect(self.call_url(call.pk))
 
     def _consequence(self, verb: str, call: Approval) -> SafeString:
-        """What was done, and the way out while there is one."""
+        """What was done, to which call, and the way out while there is one."""
+        who, tool = marked(asked_by(call, names_of([call]))), marked(call.tool)
         if verb == "refuse":
-            return SafeString("The call was refused.")
-        words = 'The call was approved. <a href="{}">Cancel it</a> there as long as it is not over.'
-        return format_html(words, self.call_url(call.pk))
+            return format_html("The call of {}, asked by {}, was refused.", tool, who)
+        words = "The call of {}, asked by {}, was approved."
+        words += ' <a href="{}">Cancel it</a> there as long as it is not over.'
+        return format_html(words, tool, who, self.call_url(call.pk))
 
     @admin.action(description="Approve selected calls", permissions=["decide"])
     def approve_calls(self, request: HttpRequest, queryset: QuerySet[Approval]) -> HttpResponse | None:

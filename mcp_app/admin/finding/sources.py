@@ -16,12 +16,12 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
 
 from mcp_app import conf
+from mcp_app.admin.calls.call_page import state_of
 from mcp_app.admin.finding import documents
 from mcp_app.admin.markup import written
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import ApiKey, Call, Message, Prompt, Resource, ResourceTemplate, Session, Tool
-from mcp_app.protocol.call_state import shown_state
 from mcp_app.sessions.searching.language import LONGEST
 from mcp_app.sessions.searching.saved import READS, searches_of
 from mcp_app.text import marked
@@ -124,7 +124,7 @@ def _calls(request: HttpRequest, text: str) -> Iterator[Found]:
     except ValueError:
         return
     if call is not None:
-        about = f"{shown_state(call.state)}, {call.pk.hex}"
+        about = f"{state_of(call)[0]}, {call.pk.hex}"
         yield Found(0, "background call", call.tool, about, _row("call", call.pk.hex))
 
 

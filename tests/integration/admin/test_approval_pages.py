@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from html import unescape
 from typing import Any
 from uuid import uuid4
 
@@ -141,7 +142,7 @@ def test_an_approved_call_is_queued_and_both_row_and_audit_say_by_whom(decider: 
     call = seeded.undecided_call
     queued = waiting("celery")
     text = _decide(decider, "approve", call, "  looks right ")
-    assert "The call was approved." in text
+    assert 'The call of discard, asked by root, by the key "laptop", was approved.' in unescape(text)
     call.refresh_from_db()
     assert (call.state, call.decision, call.decision_reason) == ("accepted", "approved", "looks right")
     assert call.decided_by == seeded.viewer
@@ -156,7 +157,7 @@ def test_an_approved_call_is_queued_and_both_row_and_audit_say_by_whom(decider: 
 
 def test_a_row_says_what_was_decided_before_and_is_refused_there(decider: Client, seeded: Seed) -> None:
     call, now = seeded.undecided_call, timezone.now()
-    assert "first of its tool" in _read(decider, QUEUE)
+    assert "no call of this tool was decided before" in _read(decider, QUEUE)
     decided = {"tool": call.tool, "state": "completed", "decided_at": now, "finished_at": now}
     words = {"decision_reason": "like every week", "decided_by": seeded.root}
     undecided_call(call.session_id, 60, user=call.user, decision="approved", **words, **decided)
@@ -198,7 +199,13 @@ def test_the_job_of_an_approved_call_is_queued_after_the_commit(decider: Client,
 
 def test_a_refused_call_ends_with_the_reason_and_without_a_name(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
-    assert "The call was refused." in _decide(decider, "refuse", call, "Dune is not ours")
+    text = _decide(decider, "refuse", call, "Dune is not ours")
+    assert 'The call of discard, asked by root, by the key "laptop", was refused.' in unescape(text)
+    # What became of it is one word, on its page and in the list of calls.
+    listed = decider.get(page("call", "changelist")).content.decode()
+    assert ">refused</span>" in text
+    assert ">refused</span>" in listed
+    assert ">failed</span>" not in text
     call.refresh_from_db()
     assert (call.state, call.outcome, call.decision) == ("failed", "tool_error", "refused")
     result = orjson.loads(call.answer)["result"]
@@ -243,10 +250,10 @@ def test_who_comes_second_is_told_what_happened(
 @pytest.mark.parametrize(
     ("asked", "again", "says"),
     [
-        ("root", None, "The call was approved."),
+        ("root", None, "was approved."),
         ("viewer", None, "You asked for this call yourself"),
         ("root", "viewer", "You had this call made again"),
-        ("root", "root", "The call was approved."),
+        ("root", "root", "was approved."),
         (None, None, "It is not known which user made this call"),
     ],
 )
@@ -258,7 +265,7 @@ def test_four_eyes_are_those_of_two_known_users(
     Call.objects.filter(pk=call.pk).update(four_eyes=True, user=people[asked], retried_by=people[again])
     shown = _read(decider, page("call", "change", call.pk))
     assert says in _decide(decider, "approve", call)
-    approved = says == "The call was approved."
+    approved = says == "was approved."
     assert (says in shown) != approved
     assert Call.objects.get(pk=call.pk).decision == ("approved" if approved else "")
 
@@ -277,12 +284,12 @@ def test_every_page_says_who_asked_as_whom_and_refuses_both(decider: Client, see
 
 def test_without_four_eyes_who_asked_may_approve(decider: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer)
-    assert "The call was approved." in _decide(decider, "approve", seeded.undecided_call)
+    assert "was approved." in _decide(decider, "approve", seeded.undecided_call)
 
 
 def test_who_asked_may_refuse_also_under_four_eyes(decider: Client, seeded: Seed) -> None:
     Call.objects.filter(pk=seeded.undecided_call.pk).update(user=seeded.viewer, four_eyes=True)
-    assert "The call was refused." in _decide(decider, "refuse", seeded.undecided_call, "a mistake")
+    assert "was refused." in _decide(decider, "refuse", seeded.undecided_call, "a mistake")
 
 
 @pytest.mark.parametrize(("verb", "state"), [("approve", "accepted"), ("refuse", "failed")])
