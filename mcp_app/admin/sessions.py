@@ -19,11 +19,12 @@ from mcp_app.admin.dashboard import dashboard, may_see
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
-from mcp_app.admin.long_lists import LongListAdmin, name_callers, name_clients
+from mcp_app.admin.long_lists import MOST_LISTED, LongListAdmin, name_callers, name_clients
 from mcp_app.admin.markup import badge
 from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
+from mcp_app.auth.services import login_name
 from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
@@ -68,8 +69,8 @@ class SessionAdmin(LongListAdmin[Session]):
     list_display = ("client", "who", "state", "seen", "message_count", "created", "where", "protocol")
     list_display_links = ("client",)
     list_filter = (SessionStateFilter, VersionFilter, "created_at")
-    search_fields = ("id", "client_name", "client_version", "principal", "address")
-    search_help_text = "Client, who, address, session id."
+    search_fields = ("id", "client_name", "client_version", "principal", login_name("user"), "address")
+    search_help_text = f"Client, who, address, session id; of the newest {MOST_LISTED:,} sessions."
     newest_by = "created_at"
     actions = ("end_sessions",)
 

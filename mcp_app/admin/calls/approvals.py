@@ -22,6 +22,7 @@ from mcp_app.admin.calls.approval import (
     time_left,
     waited_for_approval,
 )
+from mcp_app.admin.calls.argument_search import HELP, oldest_searched, telling
 from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_by, asked_with, names_of
 from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
@@ -74,7 +75,7 @@ class ApprovalAdmin(DecidingAdmin):
     list_filter = (DecisionFilter, "accepted_at")
     list_select_related = ("user", "decided_by")
     search_fields = ("tool", "principal", login_name("user"), "session_id")
-    search_help_text = "Tool, who or session id."
+    search_help_text = f"Tool, who, session id, {HELP}"
     change_list_template = "mcp_admin/approvals.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Approval]:
@@ -89,6 +90,19 @@ class ApprovalAdmin(DecidingAdmin):
             .annotate(short=Case(is_short, default=Value(""), output_field=TextField()))
             .annotate(client_said=SAID_OF_CLIENT)
         )
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Approval], search_term: str
+    ) -> tuple[QuerySet[Approval], bool]:
+        """By tool, person and session, or by words of the arguments; all that wait, else the newest calls."""
+        decided = bool(request.GET.get("decision"))
+        oldest = oldest_searched(Call.objects.all()) if decided and search_term.strip() else None
+        newest = {} if oldest is None else {"accepted_at__gte": oldest}
+        queryset = queryset.filter(**newest)
+        found, repeats = super().get_search_results(request, queryset, search_term)
+        if search_term.strip() and (also := telling(queryset, search_term)):
+            found = (found | queryset.filter(pk__in=also)).filter(**newest)
+        return found, repeats
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """The columns; of what waits, the second one decides, for who may."""

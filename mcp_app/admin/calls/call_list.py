@@ -21,6 +21,7 @@ from django.utils.safestring import SafeString
 from mcp_app.admin.base import object_button
 from mcp_app.admin.calls.approval import shown as shown_approval
 from mcp_app.admin.calls.approval import waiting_count
+from mcp_app.admin.calls.argument_search import HELP, telling
 from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_with, client_name
 from mcp_app.admin.calls.call_page import (
     AROUND,
@@ -41,6 +42,7 @@ from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.long_lists import LongListAdmin
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.principal_names import principal_names
+from mcp_app.auth.services import login_name
 from mcp_app.execution.call_log import read_position
 from mcp_app.execution.services import RetryRefused, cancel_call, retry_call
 from mcp_app.execution.stored.pending_approvals import LONGEST_REASON
@@ -121,8 +123,8 @@ class CallAdmin(LongListAdmin[Call]):
     )
     list_display_links = ("tool_name",)
     list_filter = (StateFilter, OutcomeFilter, ToolFilter, "accepted_at")
-    search_fields = ("tool", "principal", "session_id", "worker", "id")
-    search_help_text = "Tool, who, call or session id."
+    search_fields = ("tool", "principal", login_name("user"), "session_id", "worker", "id")
+    search_help_text = f"Tool, who, call or session id, {HELP}"
     newest_by = "accepted_at"
     sortable_by = ("tool_name", "who", "client", "accepted")  # what has an index
     actions = ("stop_calls", "retry_calls")
@@ -142,6 +144,10 @@ class CallAdmin(LongListAdmin[Call]):
         except ValueError:
             found = queryset.filter(session_id=term)
             return found if found.exists() else None
+
+    def also_found(self, queryset: QuerySet[Call], term: str) -> list[Any]:
+        """The calls with these words in what they were asked."""
+        return telling(queryset, term)
 
     def get_urls(self) -> list[URLPattern]:
         """The skin's addresses, after that of the live view."""

@@ -10,6 +10,7 @@ from django.template.response import TemplateResponse
 from django.views.decorators.http import require_safe
 
 from mcp_app.admin.finding import documents, markdown
+from mcp_app.admin.finding.promise import bounds, promised
 from mcp_app.admin.finding.sources import find, shown
 
 
@@ -19,9 +20,12 @@ def anything(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")
     found = [shown(each) for each in find(request, text)]
     if request.GET.get("format") == "json":
-        return JsonResponse({"found": found})
+        # The box says what may be found before anything is asked for.
+        about = {} if text else {"promised": promised(request), "bounds": bounds(request)}
+        return JsonResponse({"found": found, **about})
     context: dict[str, Any] = {
         **admin.site.each_context(request), "title": "Search for anything", "q": text, "found": found,
+        "promised": promised(request), "bounds": bounds(request),
     }  # fmt: skip
     return TemplateResponse(request, "mcp_admin/anything.html", context)
 

@@ -68,12 +68,23 @@
     }
   }
 
+  // What this visitor may find is the server's to say.
+  async function promise(input, bounds) {
+    try {
+      const answer = await fetch(`${address}?format=json`);
+      const said = await answer.json();
+      input.placeholder = said.promised;
+      bounds.textContent = said.bounds;
+    } catch {
+      // The field serves without.
+    }
+  }
+
   function build() {
     const dialog = made("dialog", { className: "mcp-anything" }, document.body);
     dialog.setAttribute("aria-label", "Search for anything");
     const input = made("input", {
       type: "search", className: "mcp-input", maxLength: 150, autocomplete: "off", spellcheck: false,
-      placeholder: "a tool, session, call, message, person, key, setting, page or document",
     }, dialog);
     input.setAttribute("aria-label", "Search for anything");
     const status = made("p", { className: "mcp-dim" }, dialog);
@@ -85,6 +96,8 @@
       window.clearTimeout(typing);
       typing = window.setTimeout(search, TYPING);
     });
+    const bounds = made("p", { className: "mcp-dim" }, dialog);
+    promise(input, bounds);
     dialog.addEventListener("keydown", move);
     dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   }

@@ -1,0 +1,54 @@
+"""Owns finding calls by words of their arguments as these are shown: without secrets, in bounded time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Min, Q, QuerySet
+from django.db.models.functions import Length
+
+from mcp_app.execution.call_log import redactor
+from mcp_app.models import Call
+from mcp_app.protocol.call_state import OPEN
+
+# How many calls a list looks through, how many of each open state the box does, and how many are found.
+MOST_CALLS: Final = 10_000
+MOST_OPEN: Final = 500
+MOST_FOUND: Final = 200
+# Longer ones stand on the call's own page only.
+LONGEST: Final = 20_000
+HELP: Final = f"words of the arguments; of the newest {MOST_CALLS:,} calls."
+
+
+def oldest_searched(calls: QuerySet[Any]) -> datetime | None:
+    """When the last of the newest calls that are looked through was accepted."""
+    newest = calls.order_by("-accepted_at").values("accepted_at")[:MOST_CALLS]
+    found: datetime | None = newest.aggregate(at=Min("accepted_at"))["at"]
+    return found
+
+
+def telling(calls: QuerySet[Any], text: str) -> list[UUID]:
+    """Those of these calls whose tool and arguments, as they are shown, have all words of a text."""
+    words = text.lower().split()
+    for word in words:
+        calls = calls.filter(Q(arguments__icontains=word) | Q(tool__icontains=word))
+    short = calls.alias(characters=Length("arguments")).filter(characters__lte=LONGEST)
+    rows = short.order_by("-accepted_at").values_list("pk", "tool", "arguments")
+    clean, found = redactor(), []
+    for pk, tool, arguments in rows[:MOST_FOUND]:
+        shown = clean.message(arguments.encode("utf-8", "replace"), LONGEST * 4)
+        said = f"{tool} {shown}".lower()
+        if all(word in said for word in words):
+            found.append(pk)
+    return found
+
+
+def open_calls() -> Iterator[QuerySet[Call]]:
+    """The calls that wait or run, by state; of each a bounded number, which an index hands out."""
+    for state in OPEN:
+        yield Call.objects.filter(
+            pk__in=Call.objects.filter(state=state).order_by("lease_until").values("pk")[:MOST_OPEN]
+        )

@@ -1,0 +1,37 @@
+"""Owns one thing that was found, and how well its names fit what was asked for."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from django.urls import reverse
+
+# How many of a kind are shown.
+MOST_OF_KIND: Final = 6
+# After all that is named so: what mentions it, then the messages that say it.
+MENTIONS, SAYS = 3, 4
+
+
+class Found(NamedTuple):
+    """One thing with its page; ``rank`` 0 is named exactly so, 1 begins so, 2 has it somewhere, 3 says it."""
+
+    rank: int
+    kind: str
+    title: str
+    note: str
+    url: str
+
+
+def rank_of(text: str, *names: str) -> int | None:
+    """How well the best of the names fits; None where none does."""
+    wanted, lower = text.lower(), [name.lower() for name in names]
+    if wanted in lower:
+        return 0
+    if any(name.startswith(wanted) for name in lower):
+        return 1
+    return 2 if any(wanted in name for name in lower) else None
+
+
+def page_of(model: str, pk: object) -> str:
+    """The page of one row."""
+    return reverse(f"admin:mcp_app_{model}_change", args=[pk])

@@ -1,0 +1,103 @@
+"""Owns finding sessions, background calls and messages: by what names them, and by who is behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+from uuid import UUID
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from mcp_app.admin.calls.argument_search import MOST_OPEN, open_calls, telling
+from mcp_app.admin.calls.call_page import state_of
+from mcp_app.admin.finding.found import MENTIONS, MOST_OF_KIND, SAYS, Found, page_of, rank_of
+from mcp_app.admin.markup import written
+from mcp_app.auth.principal_names import principal_names
+from mcp_app.models import Call, Message, Session
+
+NEWEST_SESSIONS: Final = 1_000
+LARGEST_ID: Final = 2**63 - 1
+# Of a call, for the line that shows it.
+READ: Final = ("tool", "state", "decision", "principal", "accepted_at")
+# Fewer letters are in nearly all arguments.
+LEAST_SAID: Final = 3
+
+
+def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
+    """By id, by client and by who opened them."""
+    if not request.user.has_perm("mcp_app.view_session"):
+        return
+    columns = ("pk", "client_name", "client_version", "principal", "created_at")
+    rows = [*Session.objects.filter(pk=text[:64]).values_list(*columns)]
+    rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
+    names = principal_names({row[3] for row in rows})
+    fit = [
+        (rank, row)
+        for row in dict.fromkeys(rows)
+        if (rank := rank_of(text, row[0], row[1], *_said(names[row[3]]))) is not None
+    ]
+    best = sorted(fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))[:MOST_OF_KIND]
+    for rank, (pk, client, version, principal, created) in best:
+        note = f"{version} {names[principal]}, opened {written(created)}".strip()
+        yield Found(rank, "session", client or pk, note, page_of("session", pk))
+
+
+def _said(name: str) -> tuple[str, str]:
+    """The whole name of a principal, and the person in it."""
+    return name, name.partition(",")[0]
+
+
+def calls(request: HttpRequest, text: str) -> Iterator[Found]:
+    """By id; those that wait or run also by their arguments, and with the newest by who asked."""
+    if not request.user.has_perm("mcp_app.view_call"):
+        return
+    try:
+        call = Call.objects.filter(pk=UUID(text)).first()
+    except ValueError:
+        yield from _calls_with(text)
+        return
+    if call is not None:
+        about = f"{state_of(call)[0]}, {call.pk.hex}"
+        yield Found(0, "background call", call.tool, about, page_of("call", call.pk.hex))
+
+
+def _calls_with(text: str) -> Iterator[Found]:
+    rows = [*Call.objects.only(*READ).order_by("-accepted_at")[:MOST_OPEN]]
+    said: set[UUID] = set()
+    for calls in open_calls():
+        rows += calls.only(*READ)
+        said.update(telling(calls, text) if len(text) >= LEAST_SAID else ())
+    names = principal_names({call.principal for call in rows})
+    for call in sorted(set(rows), key=lambda call: call.accepted_at, reverse=True):
+        who = names[call.principal]
+        # The tool is found as itself: all its calls would hide the others.
+        rank = rank_of(text, *_said(who))
+        if rank is None and call.pk in said:
+            rank = MENTIONS
+        if rank is not None:
+            note = f"{state_of(call)[0]}, asked by {who}, {written(call.accepted_at)}"
+            yield Found(rank, "background call", call.tool, note, page_of("call", call.pk.hex))
+
+
+def messages(request: HttpRequest, text: str) -> Iterator[Found]:
+    """A message by its number or its request's id; words are left to the page that looks for them."""
+    if not request.user.has_perm("mcp_app.view_message"):
+        return
+    named = Message.objects.filter(request_id=text[:120]).order_by("-pk")[:3]
+    rows = [*named]
+    if text.isascii() and text.isdigit() and int(text) <= LARGEST_ID:
+        rows += Message.objects.filter(pk=int(text))
+    for message in dict.fromkeys(rows):
+        title = f"{message.method or message.kind} {message.target}".strip()
+        note = f"id {message.request_id}, {written(message.at)}"
+        yield Found(0, "message", title, note, page_of("message", message.pk))
+    if '"' not in text:
+        log = reverse("admin:mcp_app_message_changelist")
+        words = f"{log}?{urlencode({'q': _words(text)})}"
+        yield Found(SAYS, "messages", f"Messages with “{text}”", "", words)
+
+
+def _words(text: str) -> str:
+    return f'"{text}"'

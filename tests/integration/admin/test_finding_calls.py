@@ -1,0 +1,120 @@
+"""Finding calls by what they were asked, and what belongs to a person by their name (S14, S22)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Permission
+from django.test import Client
+from django.urls import reverse
+
+from mcp_app.admin.calls import argument_search
+from mcp_app.auth.services import issue_api_key
+from mcp_app.models import Call, Session
+from tests.admin_seed import RUNNING, Seed, background_call, undecided_call
+from tests.integration.admin.addresses import page
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+ORDER = json.dumps({"order": 10413, "note": "Gift wrap"})
+
+
+def found(client: Client, text: str) -> list[dict[str, str]]:
+    answer = client.get(reverse("mcp_find"), {"q": text, "format": "json"})
+    listed: list[dict[str, str]] = answer.json()["found"]
+    return listed
+
+
+def listed(client: Client, model: str, text: str, **more: str) -> set[Any]:
+    answer = client.get(page(model, "changelist"), {"q": text, **more})
+    return {call.pk for call in answer.context["cl"].result_list}
+
+
+def operator(*permissions: str) -> Client:
+    user = get_user_model().objects.create_user("operator", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user, "django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+@pytest.mark.parametrize("text", ["10413", "gift wrap", "refund 10413", '"order":'])
+def test_a_call_that_waits_is_found_by_words_of_its_arguments(text: str, root: Client, seeded: Seed) -> None:
+    stored = ORDER.replace(": ", ":")
+    waiting = undecided_call("s", 70, tool="refund", arguments=stored)
+    running = background_call("s", 71, tool="refund", arguments=stored, state="running", **RUNNING)
+    over = background_call("s", 72, tool="refund", arguments=stored)
+    urls = [each["url"] for each in found(root, text) if each["kind"] == "background call"]
+    assert set(urls) == {page("call", "change", call.pk.hex) for call in (waiting, running)}
+    assert listed(root, "call", text) == {waiting.pk, running.pk, over.pk}
+    assert listed(root, "approval", text) == {waiting.pk}
+    assert listed(root, "approval", text, decision="any") == {waiting.pk}
+    assert listed(root, "call", text, state="completed") == {over.pk}
+
+
+def test_what_is_not_shown_of_arguments_is_not_found_by_them(root: Client, seeded: Seed) -> None:
+    undecided_call("s", 70, arguments=json.dumps({"password": "sesame-10413", "shelf": "opened"}))
+    long = undecided_call("s", 71, arguments=json.dumps({"text": "sesame-10413 " * 2_000}))
+    assert len(long.arguments) > argument_search.LONGEST
+    for text in ("sesame-10413", "sesame opened"):
+        assert not [each for each in found(root, text) if each["kind"] == "background call"]
+        assert not listed(root, "call", text)
+        assert not listed(root, "approval", text)
+
+
+def test_a_list_looks_through_the_newest_calls_and_says_so(
+    root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_app.admin.long_lists.MOST_LISTED", 3)
+    monkeypatch.setattr(argument_search, "MOST_CALLS", 3)
+    Call.objects.all().delete()
+    calls = [undecided_call("s", number, arguments=ORDER, decision="refused") for number in range(5)]
+    newest = {call.pk for call in calls[:3]}
+    assert listed(root, "call", "10413") == newest
+    assert listed(root, "approval", "10413", decision="refused") == newest
+    # All that waits is looked through: it is what somebody has to decide.
+    assert listed(root, "approval", "10413") == {call.pk for call in calls}
+    for model in ("call", "approval"):
+        assert "words of the arguments; of the newest 10,000 calls." in (
+            root.get(page(model, "changelist")).content.decode()
+        )
+
+
+def test_what_a_person_has_is_found_by_their_name_without_the_right_to_look_at_people(seeded: Seed) -> None:
+    eve = get_user_model().objects.create_user("eve")
+    key, _ = issue_api_key(user=eve, name="laptop")
+    principal = f"user:{eve.pk}/key:{key.pk}"
+    Session.objects.filter(pk=seeded.session.pk).update(principal=principal, user=eve)
+    call = background_call(seeded.session.pk, 70, principal=principal, user=eve)
+    client = operator("view_session", "view_call", "view_apikey")
+    urls = {each["kind"]: each["url"] for each in found(client, "eve") if each["kind"] != "document"}
+    assert urls == {
+        "session": page("session", "change", seeded.session.pk),
+        "background call": page("call", "change", call.pk.hex),
+        "API key": page("apikey", "change", key.pk),
+    }
+    assert listed(client, "session", "eve") == {seeded.session.pk}
+    assert listed(client, "call", "eve") == {call.pk}
+
+
+def test_a_name_finds_nothing_that_the_visitor_may_not_see(seeded: Seed) -> None:
+    call = background_call(seeded.session.pk, 70, principal=f"user:{seeded.root.pk}/key:1", user=seeded.root)
+    assert call.user == seeded.root
+    assert {each["kind"] for each in found(operator("view_tool"), "root")} <= {"document", "tool", "page"}
+
+
+def test_the_box_promises_only_what_its_visitor_may_find(root: Client, seeded: Seed) -> None:
+    def said(client: Client) -> dict[str, str]:
+        answer: dict[str, str] = client.get(reverse("mcp_find"), {"format": "json"}).json()
+        return answer
+
+    whole = "a tool, prompt, resource, session, call, message, key, setting, person, page or document"
+    assert said(root)["promised"] == whole
+    assert "the newest 1,000 sessions; calls that wait or run, and the newest 500" in said(root)["bounds"]
+    client = operator("view_session")
+    assert said(client)["promised"] == "a session, page or document"
+    assert said(client)["bounds"] == "Looks through the newest 1,000 sessions."
+    assert 'placeholder="a session, page or document"' in client.get(reverse("mcp_find")).content.decode()
