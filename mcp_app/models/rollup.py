@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from django.db import models
 
 from mcp_app.aware_times import AwareDateTimeField
-from mcp_app.observability.counts import BUCKETS
+from mcp_app.observability.rollup_cells import BOUNDS
 
 # One column for each bucket of durations; the last has no upper bound.
-BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BUCKETS) + 1))
+BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BOUNDS) + 1))
+# Those there were from the beginning; in rows that are older than the others these are null.
+FIRST_COLUMNS: Final = 18
 
 
 class Rollup(models.Model):
@@ -71,9 +74,12 @@ class CallerRollup(models.Model):
         return f"{self.at:%Y-%m-%d %H:%M} +{self.span} s {self.kind} {self.name} {self.outcome}"
 
 
-for _column in BUCKET_COLUMNS:
-    Rollup.add_to_class(_column, models.IntegerField(default=0))
-    CallerRollup.add_to_class(_column, models.IntegerField(default=0))
+for _number, _column in enumerate(BUCKET_COLUMNS):
+    for _model in (Rollup, CallerRollup):
+        _is_first = _number < FIRST_COLUMNS
+        _model.add_to_class(
+            _column, models.IntegerField(default=0) if _is_first else models.IntegerField(null=True)
+        )
 
 
 class LogMinute(models.Model):
@@ -88,3 +94,22 @@ class LogMinute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M}: {self.first_id} to {self.last_id}"
+
+
+def added(
+    table: str, keys: Sequence[str], numbers: Sequence[str], buckets: Sequence[int], *, rows: int
+) -> str:
+    """The statement that adds so many rows of counts to those there are, with these buckets of durations."""
+    names = [*keys, *numbers, *(BUCKET_COLUMNS[bucket] for bucket in buckets)]
+    # What is not counted is 0 where it may not be null.
+    zeros = [name for name in BUCKET_COLUMNS[:FIRST_COLUMNS] if name not in names]
+    columns = ", ".join(f'"{name}"' for name in (*names, *zeros))
+    marks = ", ".join((*["%s"] * len(names), *["0"] * len(zeros)))
+    sums = ", ".join(
+        f'"{name}" = COALESCE({table}."{name}", 0) + excluded."{name}"' for name in names[len(keys) :]
+    )
+    target, values = ", ".join(f'"{name}"' for name in keys), ", ".join([f"({marks})"] * rows)
+    return (
+        f"INSERT INTO {table} ({columns}) VALUES {values} "  # noqa: S608 - our own names
+        f"ON CONFLICT ({target}) DO UPDATE SET {sums}"
+    )

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import sqrt
+from operator import add
 from typing import Any, Final
 
-from mcp_app.observability.counts import BUCKETS, METHODS, OTHER
+from mcp_app.observability.counts import METHODS, OTHER
 
 MINUTE: Final = 60
 TOOL_CHARACTERS: Final = 128
+# Upper bounds of the buckets of durations in seconds, from 1 ms to more than an hour; the last bucket has
+# none. Each is 1.2 times the one before: so the middle of a bucket is within 10 % of all that it holds.
+STEP: Final = 1.2
+BOUNDS: Final = tuple(round(0.001 * STEP**number, 9) for number in range(84))
 # A cell's numbers: messages, those of them that are not in the log, milliseconds, one number for each bucket.
 COUNT, SKIPPED, MS, FIRST_BUCKET = 0, 1, 2, 3
-WIDTH: Final = FIRST_BUCKET + len(BUCKETS) + 1
+WIDTH: Final = FIRST_BUCKET + len(BOUNDS) + 1
+# The bounds before these, which rows of an older version have, and tallies of a process that still runs it.
+OLDER: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+OLDER_WIDTH: Final = FIRST_BUCKET + len(OLDER) + 1
 
 # More than a process can have counted at once; what claims more was not written by one.
 MOST_COUNTED: Final = 10_000_000
@@ -45,7 +55,7 @@ class RollupCells:
         cell[SKIPPED] += skipped
         if ms is not None:
             cell[MS] += ms
-            cell[FIRST_BUCKET + bisect_left(BUCKETS, ms / 1000)] += 1
+            cell[FIRST_BUCKET + bucket_of(ms)] += 1
 
     def add_unknown(self, at: float, count: int) -> None:
         """Messages of which only the number is known; they are not in the log."""
@@ -58,8 +68,7 @@ class RollupCells:
         """Add what another tally counted."""
         for key, numbers in cells:
             cell = self._cell(key)
-            for place, number in enumerate(numbers):
-                cell[place] += number
+            cell[:] = map(add, cell, numbers)
 
     def subtract(self, written: list[list[Any]]) -> None:
         """Take away what ``written`` gave, and was handed on."""
@@ -93,7 +102,9 @@ class RollupCells:
 def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
     """Cells as ``RollupCells.written`` gave them; raises ValueError or TypeError for anything else."""
     found: list[tuple[Key, Cell]] = []
-    for minute, method, tool, outcome, *numbers in written:
+    for minute, method, tool, outcome, *told in written:
+        is_older = len(told) == OLDER_WIDTH
+        numbers = [*told[:FIRST_BUCKET], *from_older(told[FIRST_BUCKET:])] if is_older else told
         if len(numbers) != WIDTH or not all(type(name) is str for name in (method, tool, outcome)):
             raise ValueError("This is not a cell of a tally.")
         folded = method if method in METHODS else OTHER
@@ -105,18 +116,39 @@ def read(written: list[list[Any]]) -> list[tuple[Key, Cell]]:
     return found
 
 
+def places_of_older() -> list[int]:
+    """In which bucket the middle of each older one is; of the last, which had no bound, where that began."""
+    edges = [OLDER[0] / 4, *OLDER]
+    middles = [sqrt(lower * upper) for lower, upper in pairwise(edges)]
+    return [bisect_left(BOUNDS, middle) for middle in (*middles, OLDER[-1])]
+
+
+def from_older(counts: Sequence[Any]) -> list[Any]:
+    """Counts by the older bounds, by these."""
+    found: list[Any] = [0] * (len(BOUNDS) + 1)
+    for count, place in zip(counts, places_of_older(), strict=True):
+        found[place] += count
+    return found
+
+
+def bucket_of(ms: float) -> int:
+    """The number of the bucket that a duration belongs to."""
+    return bisect_left(BOUNDS, ms / 1000)
+
+
 def percentile(buckets: Sequence[int], share: float) -> float | None:
     """The seconds that ``share`` of what was timed took at most; None when nothing was.
 
-    Evenly spread within a bucket, so it is as exact as the bucket is narrow; what took longer than the last
-    bound counts as that bound.
+    The middle of the bucket where that is, so within 10 % of the true one from a millisecond on; what took
+    longer than the last bound counts as that bound.
     """
     wanted = sum(buckets) * share
     if not wanted:
         return None
-    below, lower = 0, 0.0
-    for count, upper in zip(buckets, BUCKETS, strict=False):
-        if count and below + count >= wanted:
-            return lower + (upper - lower) * (wanted - below) / count
-        below, lower = below + count, upper
-    return float(BUCKETS[-1])
+    below, lower = 0, BOUNDS[0] / 4
+    for count, upper in zip(buckets, BOUNDS, strict=False):
+        below += count
+        if count and below >= wanted:
+            return sqrt(lower * upper)
+        lower = upper
+    return BOUNDS[-1]

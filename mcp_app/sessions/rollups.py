@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
@@ -15,9 +15,18 @@ from django.db import connection
 from mcp_app import conf, database_clock
 from mcp_app.aware_times import parameter
 from mcp_app.models import LogMinute, Message, Rollup
-from mcp_app.models.rollup import BUCKET_COLUMNS
+from mcp_app.models.rollup import added
 from mcp_app.observability.counts import OTHER
-from mcp_app.observability.rollup_cells import MINUTE, Key, RollupCells
+from mcp_app.observability.rollup_cells import (
+    COUNT,
+    FIRST_BUCKET,
+    MINUTE,
+    MS,
+    SKIPPED,
+    WIDTH,
+    Key,
+    RollupCells,
+)
 
 TEN_MINUTES: Final = 600
 HOUR: Final = 3_600
@@ -42,7 +51,12 @@ def write(tally: RollupCells) -> None:
     for span in SPANS:
         spanned = RollupCells()
         spanned.merge(((key[0] // span * span, *key[1:]), cell) for key, cell in cells)
-        _execute(_add_rollup(), [[span, _at(key[0]), *key[1:], *cell] for key, cell in _ordered(spanned)])
+        ordered = _ordered(spanned)
+        # Of the many buckets only those in use: each column takes time.
+        used = [place for place in range(FIRST_BUCKET, WIDTH) if any(cell[place] for _, cell in ordered)]
+        numbers = (COUNT, SKIPPED, MS, *used)
+        rows = [[span, _at(key[0]), *key[1:], *[cell[place] for place in numbers]] for key, cell in ordered]
+        _execute(_add_rollup(tuple(place - FIRST_BUCKET for place in used)), rows)
 
 
 def note_places(messages: Iterable[Message]) -> None:
@@ -116,15 +130,7 @@ def _execute(sql: str, rows: list[list[Any]]) -> None:
             cursor.executemany(sql, rows)
 
 
-@cache
-def _add_rollup() -> str:
-    keys = ("span", "at", "method", "tool", "outcome")
-    numbers = ("count", "skipped", "ms", *BUCKET_COLUMNS)
-    columns = ", ".join(f'"{name}"' for name in (*keys, *numbers))
-    added = ", ".join(f'"{name}" = mcp_app_rollup."{name}" + excluded."{name}"' for name in numbers)
-    marks = ", ".join(["%s"] * (len(keys) + len(numbers)))
-    target = ", ".join(f'"{name}"' for name in keys)
-    return (
-        f"INSERT INTO mcp_app_rollup ({columns}) VALUES ({marks}) "  # noqa: S608 - our own names
-        f"ON CONFLICT ({target}) DO UPDATE SET {added}"
-    )
+@lru_cache(maxsize=64)
+def _add_rollup(buckets: tuple[int, ...]) -> str:
+    keys, numbers = ("span", "at", "method", "tool", "outcome"), ("count", "skipped", "ms")
+    return added("mcp_app_rollup", keys, numbers, buckets, rows=1)

@@ -81,15 +81,15 @@ class Calls:
         """Seconds that 95 of 100 took at most, about."""
         return percentile(self.buckets, 0.95)
 
-    def add(self, outcome: str, count: int, buckets: Iterable[int]) -> None:
-        """Count more of one outcome."""
+    def add(self, outcome: str, count: int, buckets: Iterable[int | None]) -> None:
+        """Count more of one outcome; a bucket that was never counted is None."""
         if outcome in ERRORS:
             self.failed += count
         elif outcome == Message.Outcome.CANCELLED:
             self.cancelled += count
         else:
             self.ok += count
-        self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, buckets, strict=True)]
+        self.buckets = [mine + (more or 0) for mine, more in zip(self.buckets, buckets, strict=True)]
 
     def include(self, other: Calls) -> None:
         """Count another's calls, too."""

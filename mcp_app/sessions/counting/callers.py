@@ -6,10 +6,9 @@ are not counted.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
@@ -17,8 +16,9 @@ from django.db import connection
 from mcp_app import conf, database_clock
 from mcp_app.aware_times import parameter
 from mcp_app.models import CallerRollup, Message, Session
-from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.counts import BUCKETS, OTHER
+from mcp_app.models.rollup import added
+from mcp_app.observability.counts import OTHER
+from mcp_app.observability.rollup_cells import bucket_of
 from mcp_app.sessions.rollups import HOUR, KEPT, SLICE, TEN_MINUTES
 
 SPANS: Final = (TEN_MINUTES, HOUR)
@@ -26,12 +26,13 @@ SPANS: Final = (TEN_MINUTES, HOUR)
 MOST_NAMES: Final = 250
 # Rows of one statement: its parameters stay below what either database takes.
 ROWS: Final = 200
-FIRST_BUCKET: Final = 1
-WIDTH: Final = FIRST_BUCKET + len(BUCKET_COLUMNS)
+# The numbers of a cell: how many calls, and how many by the bucket of their duration, without zeros.
+COUNT: Final = -1
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
 
 # When ten minutes began (Unix time), principal, session, outcome.
 _Key = tuple[int, str, str | None, str]
+_Numbers = dict[int, int]
 # A span's beginning, kind, name, outcome.
 _Cell = tuple[int, str, str, str]
 
@@ -42,7 +43,7 @@ class Callers:
     __slots__ = ("cells",)
 
     def __init__(self) -> None:
-        self.cells: dict[_Key, list[int]] = {}
+        self.cells: dict[_Key, _Numbers] = {}
 
     def add(self, message: Message, at: float) -> None:
         """Count one message, if it is a tool call that is over."""
@@ -56,10 +57,11 @@ class Callers:
         )
         cell = self.cells.get(key)
         if cell is None:
-            cell = self.cells[key] = [0] * WIDTH
-        cell[0] += 1
+            cell = self.cells[key] = {COUNT: 0}
+        cell[COUNT] += 1
         if message.duration_ms is not None:
-            cell[FIRST_BUCKET + bisect_left(BUCKETS, message.duration_ms / 1000)] += 1
+            bucket = bucket_of(message.duration_ms)
+            cell[bucket] = cell.get(bucket, 0) + 1
 
     def merge(self, other: Callers) -> None:
         """Count what another counted."""
@@ -73,14 +75,19 @@ def write(callers: Callers) -> None:
         return
     named = _named(callers)
     for span in SPANS:
-        spanned: dict[_Cell, list[int]] = {}
+        spanned: dict[_Cell, _Numbers] = {}
         for (at, *names), numbers in named.items():
             _add(spanned, (at // span * span, *names), numbers)
-        rows = [[span, _stored(key[0]), *key[1:], *spanned[key]] for key in sorted(spanned)]
+        # Of the many buckets only those in use: each column takes time.
+        used = tuple(sorted(set().union(*spanned.values())))
+        rows = [
+            [span, _stored(key[0]), *key[1:], *[spanned[key].get(place, 0) for place in used]]
+            for key in sorted(spanned)
+        ]
         for start in range(0, len(rows), ROWS):
             some = rows[start : start + ROWS]
             with connection.cursor() as cursor:
-                cursor.execute(_statement(len(some)), [each for row in some for each in row])
+                cursor.execute(_statement(len(some), used[1:]), [each for row in some for each in row])
 
 
 def purge() -> int:
@@ -94,17 +101,17 @@ def purge() -> int:
     return removed
 
 
-def _add(cells: dict[Any, list[int]], key: Any, numbers: list[int]) -> None:
-    cell = cells.setdefault(key, [0] * WIDTH)
-    for place, number in enumerate(numbers):
-        cell[place] += number
+def _add(cells: dict[Any, _Numbers], key: Any, numbers: _Numbers) -> None:
+    cell = cells.setdefault(key, {})
+    for place, number in numbers.items():
+        cell[place] = cell.get(place, 0) + number
 
 
-def _named(callers: Callers) -> dict[_Cell, list[int]]:
+def _named(callers: Callers) -> dict[_Cell, _Numbers]:
     """By client and by principal, at most MOST_NAMES of each in an hour."""
     clients = _clients({key[2] for key in callers.cells if key[2] is not None})
     known = _known({key[0] // HOUR * HOUR for key in callers.cells})
-    found: dict[_Cell, list[int]] = {}
+    found: dict[_Cell, _Numbers] = {}
     for (at, principal, session, outcome), numbers in callers.cells.items():
         for kind, name in ((CLIENT, clients.get(session or "", "")), (PRINCIPAL, principal)):
             names = known.setdefault((at // HOUR * HOUR, kind), {OTHER})
@@ -141,13 +148,7 @@ def _stored(seconds: int) -> Any:
     return parameter(_moment(seconds), connection)
 
 
-@cache
-def _statement(rows: int) -> str:
-    named = ("span", "at", "kind", "name", "outcome", "count", *BUCKET_COLUMNS)
-    names = [f'"{name}"' for name in named]
-    added = ", ".join(f"{name} = mcp_app_callerrollup.{name} + excluded.{name}" for name in names[5:])
-    marks = ", ".join(["(" + ", ".join(["%s"] * len(names)) + ")"] * rows)
-    return (
-        f"INSERT INTO mcp_app_callerrollup ({', '.join(names)}) VALUES {marks} "  # noqa: S608 - our own names
-        f"ON CONFLICT ({', '.join(names[:5])}) DO UPDATE SET {added}"
-    )
+@lru_cache(maxsize=64)
+def _statement(rows: int, buckets: tuple[int, ...]) -> str:
+    keys = ("span", "at", "kind", "name", "outcome")
+    return added("mcp_app_callerrollup", keys, ("count",), buckets, rows=rows)

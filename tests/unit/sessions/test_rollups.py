@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -14,12 +15,13 @@ from django.test import override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcp_app.models import LogCursor, LogMinute, Message, Rollup, Session
+from mcp_app.models import CallerRollup, LogCursor, LogMinute, Message, Rollup, Session
 from mcp_app.models.rollup import BUCKET_COLUMNS
-from mcp_app.observability.counts import BUCKETS, OTHER
-from mcp_app.observability.rollup_cells import RollupCells
+from mcp_app.observability.counts import OTHER
+from mcp_app.observability.rollup_cells import BOUNDS, OLDER, RollupCells, bucket_of, from_older
 from mcp_app.sessions import rollups
 from mcp_app.sessions.log_writer import drain_once
+from mcp_app.sessions.traffic import Calls
 from tests.unit.sessions.queues import ListQueue, batch, line
 
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
@@ -158,11 +160,31 @@ def test_a_number_that_no_process_can_mean_does_not_stop_the_drain(many: int) ->
 
 
 def test_durations_are_in_the_bucket_that_holds_them() -> None:
-    queue = ListQueue(batch(*[line(str(bound), at=NOON, ms=bound * 1000) for bound in (*BUCKETS, 301)]))
+    queue = ListQueue(batch(*[line(str(bound), at=NOON, ms=bound * 999) for bound in (*BOUNDS, 4_000)]))
     drain_all(queue)
     row = Rollup.objects.get(span=3600, tool="echo")
-    assert [getattr(row, column) for column in BUCKET_COLUMNS] == [1] * (len(BUCKETS) + 1)
-    assert row.ms == pytest.approx(sum((*BUCKETS, 301)) * 1000)
+    assert [getattr(row, column) for column in BUCKET_COLUMNS] == [1] * (len(BOUNDS) + 1)
+    assert row.ms == pytest.approx(sum((*BOUNDS, 4_000)) * 999)
+
+
+def test_counts_of_an_older_version_go_to_the_buckets_of_now() -> None:
+    counts = range(1, len(OLDER) + 2)
+    at = datetime.fromtimestamp(NOON, UTC)
+    older = dict(zip(BUCKET_COLUMNS, counts, strict=False))
+    Rollup.objects.create(span=3600, at=at, method="tools/call", tool="echo", outcome="ok", **older)
+    CallerRollup.objects.create(span=3600, at=at, kind="client", name="c", outcome="ok", **older)
+    with connection.cursor() as cursor:
+        import_module("mcp_app.migrations.0033_finer_durations").move(None, cursor)
+    for model in (Rollup, CallerRollup):
+        (row,) = model.objects.values_list(*BUCKET_COLUMNS)
+        assert [count or 0 for count in row] == from_older(counts)
+    # What comes now is added to them.
+    drain_all(ListQueue(batch(line("1", at=NOON, ms=3_500_000.0), line("2", at=NOON, ms=17_000.0))))
+    found = Calls()
+    (row,) = Rollup.objects.filter(span=3600, tool="echo").values_list(*BUCKET_COLUMNS)
+    found.add("ok", 2, row)
+    assert sum(found.buckets) == sum(counts) + 2
+    assert found.buckets[bucket_of(17_000)] == counts[OLDER.index(30)] + 1
 
 
 def test_tools_after_the_most_that_are_counted_by_name_are_others_within_an_hour() -> None:
