@@ -10,12 +10,13 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.safestring import SafeString
 
 from mcp_app.admin.base import RowPageAdmin, object_button
 from mcp_app.admin.columns import text_column, time_column, who_column
 from mcp_app.admin.dashboard import dashboard, may_see
+from mcp_app.admin.entries.callers import rule_of
 from mcp_app.admin.figures.errors import error_list, error_page
 from mcp_app.admin.figures.page import csv_name, figures
 from mcp_app.admin.figures.table import as_csv
@@ -24,12 +25,13 @@ from mcp_app.admin.markup import badge
 from mcp_app.admin.personal.saved_searches import SavedSearches
 from mcp_app.admin.state_filter import StateFilter
 from mcp_app.admin.timeline import LONGEST_SHOWN, row, timeline, trace_of
+from mcp_app.auth.reasons import obstacle_of
 from mcp_app.auth.services import login_name
 from mcp_app.models import Call, ErrorGroup, Message, Session
 from mcp_app.observability.counts import every_method
 from mcp_app.protocol.versions import SERVED
 from mcp_app.sessions.services import end_session_now, idle_since, session_states
-from mcp_app.sessions.showing.pages import call_page, replay_page, tool_page
+from mcp_app.sessions.showing.pages import call_page, refused_tool, replay_page, tool_page
 from mcp_app.text import json_text, marked, visible, visible_block
 
 
@@ -231,6 +233,7 @@ class MessageAdmin(SavedSearches, RowPageAdmin[Message]):
             "opens_calls": self.may_open(request, Call),
             "address": request.build_absolute_uri(self.page_url("change", message)),
             **_pages_of(message, request.user),
+            **_refused_tool(message, request.user),
         }
         return TemplateResponse(request, "mcp_admin/message.html", context)
 
@@ -252,3 +255,14 @@ def _pages_of(message: Message, user: Any) -> dict[str, str | None]:
         ),
         "tool_url": tool_page(user, method=method, target=target),
     }
+
+
+def _refused_tool(message: Message, user: Any) -> dict[str, str]:
+    """The tool that its sender was told there is none of, if there is: they may not use it, or nobody can."""
+    tool = refused_tool(user, method=message.method, answer=message.answer)
+    if tool is None:
+        return {}
+    obstacle = obstacle_of(tool)
+    why = f"nobody can use it now: {obstacle}" if obstacle else f"it is offered to {rule_of(tool)}"
+    said = f"There is a tool {marked(tool.name)}, which was not offered to this caller; {why}."
+    return {"tool_url": reverse("admin:mcp_app_tool_change", args=[tool.pk]), "refused_tool": said}

@@ -34,8 +34,13 @@ def permissions_of(user: Any) -> Any:
 
 def may_view_people(user: Any) -> bool:
     """Whether a user may look at users, whichever model the project has for them."""
+    return bool(user.has_perm(people_permission()))
+
+
+def people_permission() -> str:
+    """The name of the permission to look at users."""
     people = get_user_model()._meta
-    return bool(user.has_perm(f"{people.app_label}.{get_permission_codename('view', people)}"))
+    return f"{people.app_label}.{get_permission_codename('view', people)}"
 
 
 def holders_of(permission: str, people: Sequence[Any]) -> set[Any]:

@@ -13,7 +13,7 @@ from mcp_app.console.history import related
 from mcp_app.console.line import Line
 from mcp_app.models import Call, Message
 from mcp_app.protocol.call_state import TERMINAL, shown_state
-from mcp_app.sessions.showing.pages import call_page, replay_page, tool_page
+from mcp_app.sessions.showing.pages import call_page, refused_tool, replay_page, tool_page
 from mcp_app.text import code_point, indented_json, marked, replace_hidden
 
 # More than a logged payload can hold once indented.
@@ -45,7 +45,7 @@ def detail(line: Line, user: Any) -> dict[str, Any]:
                 request_id=line.request_id,
             ),
             "replay": replay_page(user, method=line.method, kind=line.kind, target=line.target, pk=line.pk),
-            "tool": tool_page(user, method=line.method, target=line.target),
+            "tool": tool_page(user, method=line.method, target=line.target) or _refused_tool_page(line, user),
         },
     }
 
@@ -76,6 +76,12 @@ def request_of(line: Line) -> str | None:
 
 def _answers(other: Line) -> bool:
     return bool(other.kind == "request" and other.direction == Message.Direction.IN)
+
+
+def _refused_tool_page(line: Line, user: Any) -> str | None:
+    """The tool that a caller was told there is none of, where there is one all the same."""
+    tool = refused_tool(user, method=line.method, answer=line.answer)
+    return reverse("admin:mcp_app_tool_change", args=[tool.pk]) if tool is not None else None
 
 
 def _session_page(line: Line, user: Any) -> str | None:

@@ -73,7 +73,11 @@ class ToolAdmin(TransferPages, EntryAdmin):
         """As of all entries; whether calls wait for approval stands by itself."""
         sets = super().get_fieldsets(request, obj)
         place = [name for name, _ in sets].index("Limits") + 1
-        return [*sets[:place], ("Approval", {"fields": self.approval_fields}), *sets[place:]]
+        return [
+            *sets[:place],
+            ("Approval", {"fields": self.fields_for(request, obj, self.approval_fields)}),
+            *sets[place:],
+        ]
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """What would go; presets keep their tool, and must be deleted first."""

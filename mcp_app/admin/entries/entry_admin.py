@@ -25,10 +25,13 @@ from mcp_app.admin.entries.callers import about_permission, rule_of
 from mcp_app.admin.entries.entry_drafts import DraftPages
 from mcp_app.admin.entries.entry_filters import DraftFilter, DriftFilter, MissingFilter, RestrictedFilter
 from mcp_app.admin.entries.entry_history import HistoryPages
+from mcp_app.admin.entries.read_only import in_force
 from mcp_app.admin.entries.switch import SwitchUndo, as_switched, asks_for_json, switch_button, switched
 from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
+from mcp_app.auth.permissions import people_permission
+from mcp_app.auth.reasons import obstacle_of
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import (
     accept_definition,
@@ -99,12 +102,18 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         sets: list[tuple[str | None, dict[str, Any]]] = []
         if own:
             sets.append((None, {"fields": (self.key_field, *self.own_fields)}))
-        sets.append(("What clients see", {"fields": (*self.dress_fields, *(("meta",) if own else ()))}))
+        dress = (*self.dress_fields, *(("meta",) if own else ()))
+        sets.append(("What clients see", {"fields": self.fields_for(request, obj, dress)}))
         if self.limit_fields:
-            sets.append(("Limits", {"fields": self.limit_fields}))
+            sets.append(("Limits", {"fields": self.fields_for(request, obj, self.limit_fields)}))
         if obj is not None:
             sets.append(("Definition", {"fields": self.definition_fields_of(obj)}))
         return sets
+
+    def fields_for(self, request: HttpRequest, entry: Entry | None, names: tuple[str, ...]) -> Any:
+        """Fields to fill in; for who may only look, what is in force."""
+        looks = entry is not None and not self.has_change_permission(request, entry)
+        return in_force(entry, names) if looks else names
 
     def definition_fields_of(self, entry: Entry) -> tuple[str, ...]:
         """The read-only part of an entry's page."""
@@ -334,6 +343,11 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
         if entry is not None:
             more["try_url"] = self.page_url("try", entry) if self.has_try_permission(request) else None
             more["callers_url"] = self.callers_url(request, entry)
+            more["rule"] = "" if more["callers_url"] else rule_of(entry)
+            more["obstacle"] = obstacle_of(entry)
+            more["view_people"] = people_permission()
+            if not self.has_change_permission(request, entry):
+                more["change_permission"] = f"mcp_app.change_{self.opts.model_name}"
             if preset := self.preset_of(request, entry):
                 fixed = {"preset_of": preset["tool"], "fixed_arguments": json.dumps(preset["fixed"])}
                 more["preset_url"] = f"{preset['url']}?{urlencode(fixed)}"

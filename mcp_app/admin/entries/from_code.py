@@ -17,29 +17,27 @@ from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
 from mcp_app.text import marked, marked_block
 
 Entry = Any
-_SAYS_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
-_ORIGINS: Final = {Source.CODE: "code", Source.UPSTREAM: "its server"}
+SAYS_NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
+ORIGINS: Final = {Source.CODE: "code", Source.UPSTREAM: "its server"}
 
 
 def mark_fields(fields: Mapping[str, Any], entry: Entry, values: Mapping[str, Any]) -> None:
     """Say it beside each field of a form that shows these values; a text in force stands in its place."""
-    if entry.pk is None or entry.source not in _ORIGINS or not isinstance(entry.definition, dict):
-        return
-    for name, stated in _stated(entry).items():
+    for name, stated in stated_of(entry).items():
         field = fields.get(name)
         if field is None or not stated:
             continue
         if name in IN_CODE:
             has_lines = isinstance(field.widget, forms.Textarea)
             field.widget.attrs["placeholder"] = marked_block(stated) if has_lines else marked(stated)
-        said = _said(name, stated, _ORIGINS[entry.source], values.get(name))
+        said = _said(name, stated, ORIGINS[entry.source], values.get(name))
         field.help_text = format_html("{} {}", field.help_text, said)
 
 
 def _said(name: str, stated: Any, origin: str, value: Any) -> SafeString:
     if stated is True:
         return _marked("from code", "Switched on in code, and cannot be switched off here.")
-    overrides = value not in _SAYS_NOTHING
+    overrides = value not in SAYS_NOTHING
     if name in IN_CODE:
         if overrides:
             return _marked(
@@ -56,10 +54,12 @@ def _marked(word: str, sentence: str) -> SafeString:
     return format_html("{} {}", badge(word, "warn" if word == "override" else "plain"), sentence)
 
 
-def _stated(entry: Entry) -> dict[str, Any]:
-    """What the definition says of fields that an administrator may say otherwise."""
+def stated_of(entry: Entry) -> dict[str, Any]:
+    """What the definition says of fields that an administrator may say otherwise; none of one made here."""
     definition = entry.definition
-    said = {name: text for name in IN_CODE if isinstance(text := definition.get(name), str)}
+    if entry.pk is None or entry.source not in ORIGINS or not isinstance(definition, dict):
+        return {}
+    said: dict[str, Any] = {name: text for name in IN_CODE if isinstance(text := definition.get(name), str)}
     said["icons"] = definition.get("icons")
     registered = _registered(entry) if entry.source == Source.CODE else None
     if registered is not None:

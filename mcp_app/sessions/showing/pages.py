@@ -14,6 +14,7 @@ from django.urls import NoReverseMatch, reverse
 from mcp_app.models import Call, Tool
 
 CALLED = "tools/call"
+TOOL_NOT_FOUND = "tool_not_found"
 
 
 def call_page(user: Any, *, method: str, session: str | None, target: str, request_id: str) -> str | None:
@@ -33,6 +34,18 @@ def tool_page(user: Any, *, method: str, target: str) -> str | None:
         return None
     tool = _tool(target)
     return reverse("admin:mcp_app_tool_change", args=[tool]) if tool is not None else None
+
+
+def refused_tool(user: Any, *, method: str, answer: str) -> Tool | None:
+    """The tool that a caller asked for and was told there is none of, where there is one all the same."""
+    if method != CALLED or TOOL_NOT_FOUND not in answer or not user.has_perm("mcp_app.view_tool"):
+        return None
+    try:
+        data = orjson.loads(answer)["error"]["data"]
+        name = data["name"] if data["kind"] == TOOL_NOT_FOUND else None
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return Tool.objects.filter(name=name).first() if isinstance(name, str) else None
 
 
 def replay_page(user: Any, *, method: str, kind: str, target: str, pk: int | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html import unescape
@@ -24,8 +25,9 @@ from mcp_app.catalogue.changing import services
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.execution.decisions import objection_to
 from mcp_app.models import Call, Draft, Prompt, Resource, Tool
-from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed
+from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, call
 from tests.integration.admin.addresses import page
+from tests.integration.admin.conftest import ClientOf
 from tests.integration.admin.test_catalogue_pages import COMMON, LIMITS
 
 pytestmark = pytest.mark.postgres
@@ -182,7 +184,6 @@ def test_only_who_may_see_people_sees_callers_and_hostile_names_stay_text(
     root: Client, viewer: Client, seeded: Seed
 ) -> None:
     assert viewer.get(page("tool", "callers", seeded.echo.pk)).status_code == 403
-    assert "Who can use it" not in viewer.get(page("tool", "change", seeded.echo.pk)).content.decode()
     Group.objects.create(name=ALL_HOSTILE[:150])
     hostile = Tool.objects.get(source="upstream")
     for view in ("callers", "change"):
@@ -301,3 +302,47 @@ def test_a_group_made_beside_the_field_is_chosen_by_its_number(root: Client, see
     refused = _restrict(root, seeded.echo, str(editors.pk), position="much")
     assert refused.context["adminform"].form["permission"].value() == membership_of(editors)
     assert "permission" in _restrict(root, seeded.echo, "999999").context["adminform"].form.errors
+
+
+def test_who_may_only_look_reads_what_is_in_force_who_may_use_it_and_which_rights_there_are(
+    root: Client, viewer: Client, seeded: Seed
+) -> None:
+    group = Group.objects.create(name="Cashiers & co")
+    services.update_entry(entry=seeded.echo, actor=None, permission=membership_of(group))
+    text = viewer.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert "You may look at this tool and not change it." in text
+    assert "<code>mcp_app.change_tool</code>" in text
+    assert "<p>Offered to members of Cashiers &amp; co.</p>" in text
+    assert "<code>auth.view_user</code>" in text
+    assert membership_of(group) not in text
+    # The description in force is the code's: once where clients see it, once in the definition.
+    shown = re.findall(r'<pre class="mcp-pre" tabindex="0">Gives the same text back.</pre>', text)
+    assert len(shown) == 2
+    assert ">from code</span>" in text
+    for name, entry in (("prompt", seeded.code_prompt), ("resource", seeded.own_resource)):
+        text = viewer.get(page(name, "change", entry.pk)).content.decode()
+        assert f"<code>mcp_app.change_{name}</code>" in text
+    text = root.get(page("tool", "change", seeded.echo.pk)).content.decode()
+    assert "You may look" not in text
+    assert "mcp-who-title" not in text
+
+
+def test_a_tool_that_a_caller_was_told_there_is_none_of_is_linked_for_who_may_see_tools(
+    viewer: Client, client_of: ClientOf, seeded: Seed
+) -> None:
+    group = Group.objects.create(name="Cashiers")
+    services.update_entry(entry=seeded.echo, actor=None, permission=membership_of(group))
+
+    def message(name: str) -> str:
+        data = {"kind": "tool_not_found", "name": name}
+        answer = json.dumps({"error": {"code": -32602, "message": f"Unknown tool: {name}", "data": data}})
+        row = call(None, 950, outcome="error", target="", answer=answer)
+        return page("message", "change", row.pk)
+
+    text = viewer.get(message("echo")).content.decode()
+    said = "There is a tool echo, which was not offered to this caller; it is offered to members of Cashiers."
+    assert said in text
+    assert f'href="{page("tool", "change", seeded.echo.pk)}">Its tool</a>' in text
+    assert "There is a tool" not in viewer.get(message("nonsense")).content.decode()
+    seeded.outsider.user_permissions.set(Permission.objects.filter(codename="view_message"))
+    assert "There is a tool" not in client_of("outsider").get(message("echo")).content.decode()

@@ -1,0 +1,43 @@
+"""Owns what visitors who may look at an entry and not change it are shown of its fields: what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from django.contrib import admin
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from mcp_app.admin.entries.callers import rule_of
+from mcp_app.admin.entries.differences import label
+from mcp_app.admin.entries.from_code import ORIGINS, SAYS_NOTHING, stated_of
+from mcp_app.admin.markup import badge, block, json_block
+from mcp_app.text import visible
+
+Entry = Any
+
+
+def in_force(entry: Entry, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The fields by name, and what shows those of which code says something while nobody says otherwise."""
+    stated = stated_of(entry)
+    silent = {name for name in names if stated.get(name) and getattr(entry, name) in SAYS_NOTHING}
+    return tuple(_shown(name) if name in silent or name == "permission" else name for name in names)
+
+
+@cache
+def _shown(name: str) -> Callable[[Entry], SafeString]:
+    def show(entry: Entry) -> SafeString:
+        if name == "permission":
+            return visible(rule_of(entry))
+        stated = stated_of(entry).get(name)
+        if name == "description":
+            value = block(str(stated))
+        else:
+            value = json_block(stated) if isinstance(stated, list | dict) else visible(stated)
+        return format_html("<div>{} {}</div>", value, badge(f"from {ORIGINS[entry.source]}"))
+
+    # The model's words about a field are found by the name of what shows it.
+    show.__name__ = name
+    return admin.display(description=label(name))(show)
