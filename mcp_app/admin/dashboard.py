@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from mcp_app import conf, database_clock
 from mcp_app.admin.calls.queues import AWAY, Box, box
 from mcp_app.admin.charts import Chart, bars, ceiling, line, touches
-from mcp_app.admin.figures.page import NOT_NAMED, UNKNOWN_TOOLS
+from mcp_app.admin.figures.page import NO_TOOL, NOT_NAMED, UNKNOWN_TOOLS
 from mcp_app.admin.figures.period import asked_period, chosen_url, end_of_log, query_of
 from mcp_app.admin.markup import in_utc, number_text, seconds_text, share_text
 from mcp_app.admin.verdict import Reason, Verdict, first_steps, tasks_of
@@ -179,7 +179,7 @@ def _tool_row(found: Traffic, name: str, calls: Calls) -> ToolRow:
         calls.all, share_text(calls.error_rate), seconds_text(calls.p50), seconds_text(calls.p95),
     )  # fmt: skip
     if name == OTHER:
-        return ToolRow(UNKNOWN_TOOLS, "", *figures, note=NOT_NAMED)
+        return ToolRow(UNKNOWN_TOOLS, _messages(found, outcome=ANSWERED, q=NO_TOOL), *figures, note=NOT_NAMED)
     return ToolRow(name, _messages(found, outcome=ANSWERED, target=name), *figures)
 
 

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from mcp_app import database_clock
 from mcp_app.admin.markup import in_utc, written
+from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import Message
 from mcp_app.protocol.messages.trace_context import TraceContext, read
 from mcp_app.sessions.counting.figures import Expected, expected
@@ -34,6 +35,7 @@ FACETS: Final = (
     ("method", "Method", "method", "no method"),
     ("target", "Tool, prompt or resource", "target", "none, or unknown"),
     ("principal", "Who", "user", "nobody"),
+    ("client", "Client", "client", "no name"),
 )
 
 # Fields that are seldom used are folded away; a search has a key for each.
@@ -318,8 +320,9 @@ def _facets(counted: Tally, kept: dict[str, str]) -> list[Facet]:
     """The values of each field that would narrow the search further."""
     found = []
     for name, title, key, missing in FACETS:
+        names = principal_names([value for value, _ in counted.values[name]]) if name == "principal" else {}
         values = [
-            FacetValue(value, count, _narrower(kept, term_of(key, value)))
+            FacetValue(names.get(value, value), count, _narrower(kept, term_of(key, value)))
             for value, count in counted.values[name]
         ]
         rest = zip((missing, "other"), counted.rest[name], strict=True)

@@ -17,6 +17,7 @@ from django.db.models.functions import Coalesce, Concat
 
 from mcp_app.models import LogMinute, Message, Session
 from mcp_app.sessions.searching.language import Search
+from mcp_app.sessions.showing.clients import client_names
 
 # How many messages one page looks at when several filters hold, and when words are looked for in their text.
 WINDOW: Final = 10_000
@@ -129,12 +130,14 @@ def tally(asked: dict[str, Any]) -> Tally:
         candidates = candidates.filter(pk__gte=edge)
     for narrow in rest:
         candidates = narrow(candidates)
-    rows = list(candidates.values_list(*TOLD)[: COUNTED + 1])
+    rows = list(candidates.values_list(*TOLD, "session_id")[: COUNTED + 1])
     hits = min(len(rows), COUNTED)
+    clients = client_names(row[-1] for row in rows[:COUNTED] if row[-1])
     values: dict[str, list[tuple[str, int]]] = {}
     others: dict[str, tuple[int, int]] = {}
-    for place, name in enumerate(TOLD):
-        counts = Counter(row[place] for row in rows[:COUNTED])
+    for place, name in enumerate((*TOLD, "client")):
+        said = (row[place] for row in rows[:COUNTED])
+        counts = Counter(clients.get(value, "") if name == "client" else value for value in said)
         without = counts.pop("", 0)
         values[name] = counts.most_common(MOST_VALUES)
         others[name] = (without, hits - without - sum(count for _, count in values[name]))

@@ -348,6 +348,9 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
             more["view_people"] = people_permission()
             if not self.has_change_permission(request, entry):
                 more["change_permission"] = f"mcp_app.change_{self.opts.model_name}"
+            if self.kind == "tool" and request.user.has_perm("mcp_app.view_message"):
+                asked = urlencode({"tool": entry.name, "range": "week"})
+                more["figures_url"] = f"{reverse('admin:mcp_app_message_figures')}?{asked}"
             if preset := self.preset_of(request, entry):
                 fixed = {"preset_of": preset["tool"], "fixed_arguments": json.dumps(preset["fixed"])}
                 more["preset_url"] = f"{preset['url']}?{urlencode(fixed)}"

@@ -24,12 +24,14 @@ from mcp_app.auth.time_zone import shown_zone
 from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, clients_since, share
 from mcp_app.models import CallerRollup
 from mcp_app.observability.counts import OTHER
-from mcp_app.observability.rollup_cells import MINUTE
+from mcp_app.observability.rollup_cells import MINUTE, TOOL_CHARACTERS
 from mcp_app.sessions import traffic
+from mcp_app.sessions.counting import tool_figures
 from mcp_app.sessions.counting.figures import TOOL, Named, named
 from mcp_app.sessions.log_pages import ANSWERED, FAILED
 from mcp_app.sessions.rollups import MOST_TOOLS
 from mcp_app.sessions.traffic import PERIODS, Period
+from mcp_app.text import marked
 
 TIME: Final = "time"
 CLIENT, PRINCIPAL = CallerRollup.Kind.CLIENT.value, CallerRollup.Kind.PRINCIPAL.value
@@ -41,6 +43,7 @@ BY: Final = {
     TIME: ("From", ""),
 }
 # What the counts call OTHER: the calls of tools that their callers are not offered, too.
+NO_TOOL: Final = 'tool:""'
 UNKNOWN_TOOLS: Final = "unknown tools"
 NOT_NAMED: Final = f"not offered to who called, or beyond {MOST_TOOLS} in an hour"
 # Half of the calls say little about a queue, the slowest of all too much.
@@ -72,6 +75,8 @@ class Figures:
     more: int
     workers: list[WorkerRow]
     counts_callers: bool
+    tool: str
+    whole: bool
 
     @property
     def lines(self) -> list[tuple[Row, list[Cell]]]:
@@ -83,18 +88,18 @@ def figures(request: HttpRequest) -> Figures:
     """What the address asks for."""
     now = database_clock.utcnow()
     period = asked_period(request, now)
-    by = request.GET.get("by", "")
-    by = by if by in BY else TOOL
+    by, tool = asked_view(request)
     order = order_of(request.GET.get("sort", "-name" if by == TIME else ""))
-    query = {**query_of(period), "by": by}
-    begun = _begun(request, period, now)
-    since, rows, more = _over_time(period, now) if by == TIME else _by_name(by, period, now, begun)
-    table = Table(f"Tool calls by {BY[by][0].lower()}" if by != TIME else "Tool calls over time",
-                  _first(by), sorted_rows(rows, order), order)  # fmt: skip
+    limit = {"tool": tool} if tool else {}
+    query = {**query_of(period), "by": by, **limit}
+    begun = [call for call in _begun(request, period, now) if not tool or call.tool == tool]
+    read = _over_time(period, now, tool) if by == TIME else _by_name(by, period, now, begun, tool)
+    since, rows, more, whole = read
+    table = Table(_title(by, tool), _first(by), sorted_rows(rows, order), order)
     return Figures(
         min(period.until or now, now),
         since,
-        _periods(period, by),
+        _periods(period, {"by": by, **limit}),
         [_choice(title, {**query, "by": name}, name == by) for name, title in VIEWS.items()],
         table,
         Paginator(table.rows, PAGE).get_page(request.GET.get("p")),
@@ -103,7 +108,27 @@ def figures(request: HttpRequest) -> Figures:
         more,
         workers(begun) if request.user.has_perm("mcp_app.view_call") else [],
         by in (CLIENT, PRINCIPAL),
+        tool,
+        whole,
     )
+
+
+def asked_view(request: HttpRequest) -> tuple[str, str]:
+    """By what an address asks for the figures, and of which tool; by tool they are those of all tools."""
+    by, tool = request.GET.get("by", ""), request.GET.get("tool", "")[:TOOL_CHARACTERS].replace("\x00", "")
+    by = by if by in BY else CLIENT if tool else TOOL
+    return by, "" if by == TOOL else tool
+
+
+def tool_figures_url(tool: str, **period: str) -> str:
+    """The page of who called one tool."""
+    query = urlencode({**period, "by": CLIENT, "tool": tool})
+    return f"{reverse('admin:mcp_app_message_figures')}?{query}"
+
+
+def _title(by: str, tool: str) -> str:
+    calls = f"Calls of {marked(tool)}" if tool else "Tool calls"
+    return f"{calls} by {BY[by][0].lower()}" if by != TIME else f"{calls} over time"
 
 
 VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TIME: "Over time"}
@@ -118,10 +143,10 @@ def _choice(title: str, query: dict[str, str], chosen: bool) -> Choice:
     return Choice(title, "?" + urlencode(query), chosen)
 
 
-def _periods(period: Period, by: str) -> list[Choice]:
+def _periods(period: Period, query: dict[str, str]) -> list[Choice]:
     """The times that end now, and the one that was chosen on a chart."""
     found = [*PERIODS.values(), *([] if period.until is None else [period])]
-    return [_choice(each.title, {**query_of(each), "by": by}, each == period) for each in found]
+    return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
 
 
 def _begun(request: HttpRequest, period: Period, now: datetime) -> list[BegunCall]:
@@ -131,39 +156,47 @@ def _begun(request: HttpRequest, period: Period, now: datetime) -> list[BegunCal
     return begun_calls(period.starts(now)[0], period.until)
 
 
-def _over_time(period: Period, now: datetime) -> tuple[datetime, list[Row], int]:
-    found = traffic.read(period, now, 0)
+Read = tuple[datetime, list[Row], int, bool]
+
+
+def _over_time(period: Period, now: datetime, tool: str) -> Read:
+    points = tool_figures.over_time(tool, period, now) if tool else traffic.read(period, now, 0).points
+    limit = {"target": tool} if tool else {}
     rows = [
         Row(
             _written(at, period),
             calls,
-            urls=_urls({"since": in_utc(at), "until": in_utc(at + timedelta(seconds=period.span - 1))}),
+            urls=_urls(
+                {"since": in_utc(at), "until": in_utc(at + timedelta(seconds=period.span - 1)), **limit}
+            ),
         )
-        for at, calls in found.points
+        for at, calls in points
         if calls.all
     ]
-    return found.points[0][0], rows, 0
+    return points[0][0], rows, 0, True
 
 
 def _written(at: datetime, period: Period) -> str:
     return timezone.localtime(at).strftime("%H:%M" if period.span == MINUTE else "%Y-%m-%d %H:%M")
 
 
-def _by_name(
-    by: str, period: Period, now: datetime, begun: Iterable[BegunCall]
-) -> tuple[datetime, list[Row], int]:
-    found = named(by, period, now)
+def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall], tool: str) -> Read:
+    found, whole = tool_figures.called_by(by, tool, period, now) if tool else (named(by, period, now), True)
+    limit = {"target": tool} if tool else {}
     waited, notes = _waited(by, begun, found.since), _notes(by, found)
     rows = []
     for name, calls in found.calls:
         # What is counted as others has no name of its own in the log, nor has who gave none.
         is_named = name not in ("", OTHER)
         time = {"since": in_utc(found.since), **end_of_log(found.until)}
-        urls = _urls({BY[by][1]: name, **time}) if is_named else {}
+        urls = _urls({BY[by][1]: name, **limit, **time}) if is_named else {}
+        if name == OTHER and by == TOOL:
+            urls = _urls({"q": NO_TOOL, **time})
         shown, note = _others(by) if name == OTHER else notes.get(name, (name, ""))
         wait = share(waited.get(name, []), WAITED)
-        rows.append(Row(shown or "(no name)", calls, wait, note, urls))
-    return found.since, rows, found.more
+        callers = tool_figures_url(name, **query_of(period)) if by == TOOL and is_named else ""
+        rows.append(Row(shown or "(no name)", calls, wait, note, urls, callers))
+    return found.since, rows, found.more, whole
 
 
 def _others(by: str) -> tuple[str, str]:
@@ -201,6 +234,6 @@ def _urls(narrowed: dict[str, str]) -> dict[str, str]:
 def csv_name(request: HttpRequest) -> str:
     """What a file of this page is called."""
     asked: Any = request.GET
-    by = asked.get("by", TOOL) if asked.get("by") in BY else TOOL
+    by, _ = asked_view(request)
     time = "chosen" if asked.get("since") else asked.get("range") if asked.get("range") in PERIODS else "hour"
     return f"calls-by-{by}-{time}.csv"

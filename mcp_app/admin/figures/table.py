@@ -20,13 +20,14 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was counted of one name; ``urls`` lead to the messages that a number counts."""
+    """What was counted of one name; ``urls`` lead to the messages of each number, ``url`` to who called."""
 
     name: str
     calls: Calls
     waited: float | None = None
     note: str = ""
     urls: dict[str, str] = field(default_factory=dict)
+    url: str = ""
 
 
 class Column(NamedTuple):

@@ -40,7 +40,7 @@ STATUS: Final = {
 DIRECTIONS: Final = {"in": "in", "out": "out"}
 # What each key means, for people.
 KEYS: Final = {
-    "tool": "the tool a call names",
+    "tool": 'the tool a call names; tool:"" names none, or one that is not offered',
     "target": "the tool, prompt or resource named",
     "status": "ok, error (of either kind), tool_error, protocol_error, cancelled, asked (a question)",
     "user": "who: a user name, or what stands beside it, such as user:1/key:2",
@@ -64,6 +64,8 @@ _COLUMNS: Final = {
     "kind": "kind",
     "process": "process",
 }
+# With nothing in quotes they find what names none.
+_MAY_BE_NONE: Final = frozenset({"tool", "target"})
 _LEADING: Final = frozenset({"target", "method", "request_id", "session"})
 # Methods of lines that name a tool: calls, and what is sent on their behalf.
 _OF_TOOLS: Final = ("tools/call", "notifications/")
@@ -205,7 +207,7 @@ def _term(found: re.Match[str]) -> Term:
         made = _words(value)
     elif key.lower() not in KEYS:
         raise _Wrong(f"There is no key “{marked(key)}”. Keys: {', '.join(KEYS)}. Put a text in quotes.")
-    elif not value:
+    elif not value and not (quoted is not None and key.lower() in _MAY_BE_NONE):
         raise _Wrong(f"The key “{marked(key)}” needs a value.")
     else:
         made = _keyed(key.lower(), value)

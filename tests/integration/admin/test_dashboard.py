@@ -425,8 +425,9 @@ def test_many_failed_calls_are_the_first_reason_with_the_tool_that_fails_most(
 
 def test_calls_that_are_not_counted_by_name_are_called_what_they_are(root: Client, empty: Seed) -> None:
     _drain(line("gone", at=time.time() - 60, target="", outcome="tool_error"))
-    (row,) = [tool for tool in shown(root).tools if not tool.url]
+    (row,) = shown(root).tools
     assert (row.name, row.calls) == ("unknown tools", 1)
+    assert len(root.get(row.url).context["timeline"].rows) == 1
     text = root.get("/admin/").content.decode()
     assert "unknown tools" in text
     assert "(not offered to who called, or beyond 100 in an hour)" in text

@@ -18,6 +18,7 @@ from django.utils import timezone
 from mcp_app.admin.figures.page import PAGE, Figures
 from mcp_app.auth.services import issue_api_key
 from mcp_app.models import Call, CallerRollup, LogCursor, Message, Rollup, Session
+from mcp_app.sessions.counting import tool_figures
 from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.blocking.presence import Presence
 from tests.admin_seed import ALL_HOSTILE, RAW_MARKUP, Seed, background_call
@@ -108,7 +109,51 @@ def test_calls_of_tools_that_are_unknown_have_a_line_that_says_so(root: Client, 
     queue: Any = ListQueue(batch(line("1", target="", outcome="error")))
     drain_once(queue)
     (found,) = [row for row in shown(root).table.rows if row.name not in ("echo", "slow")]
-    assert (found.name, found.calls.all, found.urls) == ("unknown tools", 1, {})
+    assert (found.name, found.calls.all) == ("unknown tools", 1)
+    rows = root.get(found.urls["failed"]).context["timeline"].rows
+    assert [row.message.request_id for row in rows] == ["1"]
+
+
+def test_the_figures_of_one_tool_tell_its_clients_people_and_times(root: Client, counted: Seed) -> None:
+    LogCursor.objects.all().delete()
+    queue: Any = ListQueue(batch(line("20", session=VEGA, target="echo", outcome="cancelled", ms=9_000.0)))
+    drain_once(queue)
+    assert numbers(shown(root, tool="echo")) == {"Orion Desktop": (5, 0, 0), "vega": (1, 0, 1)}
+    assert numbers(shown(root, tool="slow", by="client")) == {"vega": (2, 1, 0)}
+    assert numbers(shown(root, tool="slow", by="principal")) == {"loopback": (2, 1, 0)}
+    assert [row.calls.all for row in shown(root, tool="echo", by="time").table.rows] == [6]
+    assert numbers(shown(root, tool="nothing")) == {}
+    orion, vega = shown(root, tool="echo").table.rows
+    assert orion.calls.p50 == pytest.approx(0.004, abs=0.002)
+    assert vega.calls.p50 == pytest.approx(8, abs=3)
+    for by in ("client", "principal", "time"):
+        for row in shown(root, tool="slow", by=by).table.rows:
+            assert len(root.get(row.urls["calls"]).context["timeline"].rows) == row.calls.all
+
+
+def test_the_tool_and_its_row_lead_to_who_called_it(root: Client, viewer: Client, counted: Seed) -> None:
+    (row,) = [row for row in shown(root, range="day").table.rows if row.name == "echo"]
+    found = root.get(row.url).context["figures"]
+    assert (found.tool, found.table.title) == ("echo", "Calls of echo by client")
+    assert {"Last day"} == {choice.title for choice in found.periods if choice.chosen}
+    assert all("tool=echo" in choice.url for choice in (*found.periods, *found.views))
+    address = page("message", "figures")
+    own = root.get(page("tool", "change", counted.echo.pk)).content.decode()
+    assert f'href="{address}?tool=echo&amp;range=week">Who used it</a>' in own
+    counted.viewer.user_permissions.set(counted.viewer.user_permissions.filter(codename="view_tool"))
+    assert "Who used it" not in viewer.get(page("tool", "change", counted.echo.pk)).content.decode()
+
+
+def test_the_figures_of_one_tool_say_when_there_are_more_messages(
+    root: Client, counted: Seed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown(root, tool="echo").whole
+    monkeypatch.setattr(tool_figures, "MOST_READ", 3)
+    assert numbers(shown(root, tool="echo")) == {"Orion Desktop": (3, 0, 0)}
+    assert (
+        "there are more in this time"
+        in root.get(page("message", "figures"), {"tool": "echo"}).content.decode()
+    )
 
 
 def test_the_table_is_sorted_by_any_column_and_says_so(root: Client, counted: Seed) -> None:

@@ -79,3 +79,15 @@ def test_how_long_a_call_was_queued_is_one_line_of_words(root: Client, seeded: S
     at = timezone.now()
     background_call("s", 1, accepted_at=at, started_at=at + timedelta(milliseconds=53), finished_at=at)
     assert '<div class="mcp-dim">53 ms queued</div>' in _text(root, page("call", "changelist"))
+
+
+def test_the_log_is_narrowed_by_the_names_of_people_keys_and_clients(root: Client, seeded: Seed) -> None:
+    principal = f"user:{seeded.root.pk}/key:{seeded.key.pk}"
+    Message.objects.filter(session=seeded.session).update(principal=principal)
+    log = page("message", "changelist")
+    facets = {facet.title: facet.values for facet in root.get(log).context["timeline"].facets}
+    (who,) = [value for value in facets["Who"] if value.title == f'root, by the key "{seeded.key.name}"']
+    (client,) = [value for value in facets["Client"] if value.title == seeded.session.client_name]
+    assert who.number == client.number == 63
+    for value in (who, client):
+        assert root.get(log + value.url).context["timeline"].tally.hits == 63

@@ -116,7 +116,7 @@ def test_a_term_holds_alike_for_a_line_that_comes_and_for_the_same_line_when_it_
         ("until:2026-02-30", "until is a time"),
         ("since:25:00", "since is a time"),
         ("since:999999w", "since is a time"),
-        ('tool:""', "needs a value"),
+        ('user:""', "needs a value"),
         ("\u202ex:1 tool:echo", ""),
         ("x\u202e:1", ""),
         ("x" * (LONGEST + 1), "at most 300 characters"),
