@@ -22,7 +22,7 @@ from mcp_app.admin.calls.approval import (
     time_left,
     waited_for_approval,
 )
-from mcp_app.admin.calls.argument_search import HELP, oldest_searched, telling
+from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, oldest_searched, telling
 from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_by, asked_with, names_of
 from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
@@ -270,5 +270,5 @@ class ApprovalAdmin(DecidingAdmin):
 
 
 def _waiting_ids() -> list[str]:
-    waiting = Call.objects.filter(state=State.APPROVAL_NEEDED).order_by("accepted_at")
+    waiting = Call.objects.filter(state=State.APPROVAL_NEEDED).order_by(*OLDEST_FIRST)
     return [str(pk) for pk in waiting.values_list("pk", flat=True)[:MOST_WATCHED]]

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Min, Q, QuerySet
-from django.db.models.functions import Length
+from django.db.models import F, Min, Q, QuerySet
+from django.db.models.functions import Coalesce, Length
 
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
@@ -20,6 +20,9 @@ MOST_OPEN: Final = 500
 MOST_FOUND: Final = 200
 # Longer ones stand on the call's own page only.
 LONGEST: Final = 20_000
+# No index serves it: SQLite would look through all calls in their order for the few of one state.
+_ACCEPTED: Final = Coalesce(F("accepted_at"), F("accepted_at"))
+OLDEST_FIRST: Final = (_ACCEPTED.asc(),)
 HELP: Final = f"words of the arguments; of the newest {MOST_CALLS:,} calls."
 
 
@@ -36,7 +39,7 @@ def telling(calls: QuerySet[Any], text: str) -> list[UUID]:
     for word in words:
         calls = calls.filter(Q(arguments__icontains=word) | Q(tool__icontains=word))
     short = calls.alias(characters=Length("arguments")).filter(characters__lte=LONGEST)
-    rows = short.order_by("-accepted_at").values_list("pk", "tool", "arguments")
+    rows = short.order_by(_ACCEPTED.desc()).values_list("pk", "tool", "arguments")
     clean, found = redactor(), []
     for pk, tool, arguments in rows[:MOST_FOUND]:
         shown = clean.message(arguments.encode("utf-8", "replace"), LONGEST * 4)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from mcp_app.admin.calls import argument_search
@@ -81,6 +83,15 @@ def test_a_list_looks_through_the_newest_calls_and_says_so(
         assert "words of the arguments; of the newest 10,000 calls." in (
             root.get(page(model, "changelist")).content.decode()
         )
+
+
+def test_no_statement_looks_for_calls_that_wait_in_the_order_of_all_calls(root: Client, seeded: Seed) -> None:
+    undecided_call("s", 70, arguments=ORDER)
+    with CaptureQueriesContext(connection) as captured:
+        assert listed(root, "approval", "10413")
+    waiting = [each["sql"] for each in captured if "approval_needed" in each["sql"]]
+    assert len(waiting) > 3
+    assert not [sql for sql in waiting if 'ORDER BY "mcp_app_call"."accepted_at"' in sql]
 
 
 def test_what_a_person_has_is_found_by_their_name_without_the_right_to_look_at_people(seeded: Seed) -> None:
