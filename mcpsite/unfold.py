@@ -134,7 +134,10 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("mcp_app/icon.svg")}],
     # On the skin's own pages, too: a long word must not push any of them wider than the screen.
     "STYLES": [lambda _: static("mcp_app/admin.css")],
-    "SCRIPTS": [_anything, _zone, _notices, lambda _: static("mcpsite/icons.js")],
+    "SCRIPTS": [
+        *(_anything, _zone, _notices),
+        *(lambda _, name=name: static(f"mcpsite/{name}.js") for name in ("icons", "focus")),
+    ],
     "SITE_URL": None,
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.axe import seen
 from tests.browser.conftest import Visit, picture, type_json
@@ -342,4 +342,21 @@ def test_keys_lead_to_the_search_of_the_log_and_to_its_messages(visit: Visit) ->
     since = page.locator("[name=since]")
     since.fill("2026-11-23 14:05:00")
     assert since.evaluate("field => field.scrollWidth <= field.clientWidth")
+    assert visitor.trouble == []
+
+
+def test_who_comes_to_the_login_types_the_user_name_at_once(chromium: Browser, base: str) -> None:
+    page = chromium.new_page()
+    page.goto(f"{base}/admin/login/")
+    expect(page.locator("#id_username")).to_be_focused()
+    page.close()
+
+
+def test_the_button_that_adds_says_what(visit: Visit) -> None:
+    visitor = visit()
+    page = visitor.goto("/admin/mcp_app/apikey/")
+    picture(page, "apikey-add-button-light-1440")
+    page.get_by_role("link", name="Add API key", exact=True).click()
+    page.wait_for_url("**/apikey/add/")
+    visitor.drawn()
     assert visitor.trouble == []
