@@ -94,6 +94,12 @@ def obstacle_of(entry: Entry) -> str:
     return "what other servers offer is not served" if entry.source == Source.UPSTREAM else ""
 
 
+def permission_of(entry: Entry) -> str:
+    """What an entry asks of its callers: a preset that says nothing asks what its tool does."""
+    base = getattr(entry, "preset_of", None)
+    return str(entry.permission or (base.permission if base is not None else ""))
+
+
 def givers_of(permissions: Collection[str]) -> dict[str, list[Giver]]:
     """The groups that give each of the permissions, by name; asked for once, however many they are."""
     asked = [permission.partition(".") for permission in set(permissions) if permission]
@@ -122,7 +128,7 @@ def verdict(entry: Entry, kind: str, holder: Holder, givers: Sequence[Giver]) ->
     scope = needed(METHODS[kind])
     if holder.scopes is not None and scope not in holder.scopes:
         return Verdict(False, f"the key lacks the scope {scope}")
-    permission = entry.permission
+    permission = permission_of(entry)
     if not permission:
         return Verdict(True, "every caller can")
     if permission in holder.permissions:

@@ -21,7 +21,7 @@ from mcp_app.admin.entries.bench_runs import logged_run, runs, served_template, 
 from mcp_app.admin.entries.callers import CallersPages
 from mcp_app.auth.bench import TRY, TRY_AS_OTHERS, bench_key, issue_bench_token
 from mcp_app.auth.permissions import may_view_people
-from mcp_app.auth.reasons import Giver, givers_of, holder_of, verdict
+from mcp_app.auth.reasons import Giver, givers_of, holder_of, permission_of, verdict
 from mcp_app.connect.address import ENDPOINT, connection_for
 from mcp_app.connect.call_snippets import METHODS, call_snippets
 from mcp_app.models import Message
@@ -118,7 +118,8 @@ class BenchAdmin(CallersPages):
 
     def _givers(self, request: HttpRequest, entry: Entry) -> list[Giver]:
         """The groups to name, for who may see who is in them."""
-        return givers_of([entry.permission])[entry.permission] if may_view_people(request.user) else []
+        permission = permission_of(entry)
+        return givers_of([permission])[permission] if may_view_people(request.user) else []
 
     def snippets_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The lines that make a run again elsewhere; the body is the request's method and params."""
@@ -231,8 +232,9 @@ class BenchAdmin(CallersPages):
             notes.append(
                 "This entry is disabled: no client is offered it, including this page. Enable it first."
             )
-        if entry.permission and not request.user.has_perm(entry.permission):
-            notes.append(f"Callers need the permission {marked(entry.permission)}, which you do not have.")
+        permission = permission_of(entry)
+        if permission and not request.user.has_perm(permission):
+            notes.append(f"Callers need the permission {marked(permission)}, which you do not have.")
         return notes
 
 

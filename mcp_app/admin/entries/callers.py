@@ -22,7 +22,15 @@ from mcp_app.admin.markup import with_window
 from mcp_app.auth.membership import group_of
 from mcp_app.auth.permissions import holders_of, may_view_people
 from mcp_app.auth.principal_names import name_of
-from mcp_app.auth.reasons import Giver, Holder, givers_of, named_after, obstacle_of, verdict
+from mcp_app.auth.reasons import (
+    Giver,
+    Holder,
+    givers_of,
+    named_after,
+    obstacle_of,
+    permission_of,
+    verdict,
+)
 from mcp_app.text import marked
 
 PEOPLE_PER_PAGE: Final = 50
@@ -64,8 +72,9 @@ class CallersPages(ModelAdmin[Any]):
             return self.not_there(request, object_id)
         asked = request.GET.get("q", "").strip()[:150]
         page = Paginator(people_named(asked), PEOPLE_PER_PAGE).get_page(request.GET.get("p"))
-        givers = givers_of([entry.permission])[entry.permission]
-        named = named_after(entry.permission, givers)
+        permission = permission_of(entry)
+        givers = givers_of([permission])[permission]
+        named = named_after(permission, givers)
         context = {
             **self.object_context(request, f"Who can use {marked(getattr(entry, self.key_field))}", entry),
             "entry_url": self.page_url("change", entry),
@@ -81,12 +90,13 @@ class CallersPages(ModelAdmin[Any]):
 
 def rule_of(entry: Entry) -> str:
     """Who may, in words."""
-    if not entry.permission:
+    permission = permission_of(entry)
+    if not permission:
         return "every caller"
-    group = group_of(entry.permission)
+    group = group_of(permission)
     if group is not None:
         return f"members of {marked(group.name)}"
-    return f"those with the permission {marked(entry.permission)}"
+    return f"those with the permission {marked(permission)}"
 
 
 def about_permission(request: HttpRequest) -> SafeString:
@@ -109,7 +119,8 @@ def people_named(asked: str) -> QuerySet[Any]:
 def _callers(people: list[Any], entry: Entry, kind: str, givers: list[Giver]) -> list[Caller]:
     """Each person; what is asked of the database does not grow with them."""
     obstacle = obstacle_of(entry)
-    holders = holders_of(entry.permission, people) if entry.permission and not obstacle else set()
+    permission = permission_of(entry)
+    holders = holders_of(permission, people) if permission and not obstacle else set()
     if holders and givers and hasattr(get_user_model(), "groups"):
         giving = Group.objects.filter(pk__in=[giver.key for giver in givers]).order_by("name")
         prefetch_related_objects(people, Prefetch("groups", giving, to_attr="giving_groups"))
@@ -124,7 +135,7 @@ def _holder(person: Any, entry: Entry, holders: set[Any]) -> Holder:
     """A person, as far as one permission goes."""
     is_superuser = bool(getattr(person, "is_superuser", False))
     return Holder(
-        {entry.permission} if is_superuser or person.pk in holders else (),
+        {permission_of(entry)} if is_superuser or person.pk in holders else (),
         "" if person.is_active else "the account is not active",
         is_superuser,
         groups={group.pk for group in getattr(person, "giving_groups", ())},

@@ -19,6 +19,7 @@ from mcp_app.admin.entries.entry_forms import EntryForm, PromptForm, ResourceFor
 from mcp_app.admin.entries.transfer import TransferPages
 from mcp_app.admin.markup import json_block
 from mcp_app.admin.widgets import ArgumentsWidget, UploadWidget
+from mcp_app.auth.reasons import permission_of
 from mcp_app.catalogue.changing.revisions import LIMITS
 from mcp_app.catalogue.changing.services import save_prompt, save_resource, save_tool_preset
 from mcp_app.catalogue.definitions.registry import registry
@@ -128,7 +129,7 @@ class ToolAdmin(TransferPages, EntryAdmin):
     def shown_callers(self, tool: Tool) -> str:
         """Who may call it; what a view decides about them is known to its code only."""
         exposed = tool.preset_of.name if tool.preset_of else tool.name
-        if tool.permission:
+        if permission_of(tool):
             return visible(rule_of(tool))
         if has_open_view(exposed):
             return "open to every caller: neither this entry nor the view behind it asks for a permission"

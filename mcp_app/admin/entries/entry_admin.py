@@ -31,7 +31,7 @@ from mcp_app.admin.entries.transfer import buttons
 from mcp_app.admin.markup import badge, block, diff, json_block
 from mcp_app.admin.widgets import JsonField, PermissionField
 from mcp_app.auth.permissions import people_permission
-from mcp_app.auth.reasons import obstacle_of
+from mcp_app.auth.reasons import obstacle_of, permission_of
 from mcp_app.catalogue.changing import revisions
 from mcp_app.catalogue.changing.services import (
     accept_definition,
@@ -231,7 +231,7 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     @admin.display(description="permission", ordering="permission")
     def shown_permission(self, entry: Entry) -> SafeString:
         """What a caller needs."""
-        if not entry.permission:
+        if not permission_of(entry):
             return format_html('<span class="mcp-dim">{}</span>', "every caller")
         return visible(rule_of(entry))
 

@@ -18,7 +18,15 @@ from django.views.decorators.http import require_safe
 
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.principal_names import name_of
-from mcp_app.auth.reasons import NOT_PUBLISHED, Holder, givers_of, holder_of, holder_of_key, verdict
+from mcp_app.auth.reasons import (
+    NOT_PUBLISHED,
+    Holder,
+    givers_of,
+    holder_of,
+    holder_of_key,
+    permission_of,
+    verdict,
+)
 from mcp_app.models import ApiKey, Draft, Prompt, Resource, ResourceTemplate, Tool
 from mcp_app.text import marked
 
@@ -94,11 +102,11 @@ def _seen(kind: str, asked: str, holder: Holder) -> Iterator[Seen]:
     rows = model.objects.filter(named)
     if model is Tool:
         rows = rows.select_related("preset_of")
-        columns += [f"preset_of__{name}" for name in ("name", "missing", "enabled")]
+        columns += [f"preset_of__{name}" for name in ("name", "missing", "enabled", "permission")]
     entries = list(rows.only(*columns).order_by(key)[:MOST_READ])
-    givers = givers_of({entry.permission for entry in entries})
+    givers = givers_of({permission_of(entry) for entry in entries})
     for entry in entries:
-        found = verdict(entry, kind, holder, givers.get(entry.permission, ()))
+        found = verdict(entry, kind, holder, givers.get(permission_of(entry), ()))
         url = reverse(f"admin:mcp_app_{model._meta.model_name}_change", args=[entry.pk])
         yield Seen(marked(getattr(entry, key)), url, *found)
     drafts = Draft.objects.filter(kind=kind, entry_id=None, key__icontains=asked).order_by("key")

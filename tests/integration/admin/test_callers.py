@@ -142,6 +142,23 @@ def test_the_page_of_callers_says_who_can_and_why_others_cannot(root: Client, se
     assert ", but nobody can use it now: it is disabled.</p>" in text
 
 
+def test_a_preset_is_for_those_for_whom_its_tool_is(root: Client, seeded: Seed) -> None:
+    editors = Group.objects.create(name="Editors")
+    editors.user_set.add(seeded.viewer)
+    _restrict(root, seeded.echo, membership_of(editors))
+    seeded.echo.refresh_from_db()
+    preset = services.save_tool_preset(
+        actor=None, name="echo_hello", preset_of=seeded.echo, fixed_arguments={"text": "hello"}
+    )
+    text = root.get(page("tool", "callers", preset.pk)).content.decode()
+    assert "<p>Offered to members of Editors.</p>" in text
+    can = {name: can for name, (can, _) in _callers(root, preset).items()}
+    assert can[seeded.viewer.get_username()]
+    assert not can[seeded.outsider.get_username()]
+    seen = root.get(reverse("mcp_person", args=[seeded.outsider.pk]), {"kind": "tool"})
+    assert not next(each for each in seen.context["page"] if each.name == "echo_hello").can
+
+
 def test_many_people_cost_the_page_of_callers_no_more_than_few(root: Client, seeded: Seed) -> None:
     editors, own = Group.objects.create(name="Editors"), "mcp_app.view_session"
     _restrict(root, seeded.echo, membership_of(editors))
