@@ -124,6 +124,7 @@ class Orphans:
     def __init__(self) -> None:
         self._own: set[int] | None = None
         self._looks: dict[tuple[int, str], int] = {}
+        self._has_ended = False
         self._zombies = Zombies()
 
     def end(self, own: Collection[int]) -> list[int]:
@@ -132,11 +133,15 @@ class Orphans:
         # Also a substitute says that a child died: one that lived between two looks only was never seen. But
         # a child seen for several looks was not left by it: this process may have started something itself.
         came = {pid for pid, born in others if self._looks.get((pid, born), 0) < LOOKS}
-        died = self._own is not None and self._own != set(own)
+        # What one of those started while it was being ended is there only now.
+        died = self._has_ended or (self._own is not None and self._own != set(own))
         ended = [each for pid in came for each in end_tree(pid)] if died else []
         begin = LOOKS if self._own is None else 0
-        self._looks = {other: self._looks.get(other, begin) + 1 for other in others if other[0] not in ended}
-        self._own = set(own)
+        # Who was killed may take a moment to die, and is not killed again.
+        self._looks = {
+            other: LOOKS if other[0] in ended else self._looks.get(other, begin) + 1 for other in others
+        }
+        self._own, self._has_ended = set(own), bool(ended)
         self._zombies.collect(own)
         return ended
 

@@ -50,6 +50,17 @@ STORIES = {
         assert orphans.end([first.pid]) == []
         assert orphans.end([first.pid, sleeper().pid]) == [left]
     """,
+    "and what that started while it was ended": """
+        left = orphan()
+        die()
+        own = sleeper()
+        assert orphans.end([own.pid]) == [left]
+        missed = orphan()
+        assert orphans.end([own.pid]) == [missed]
+        assert orphans.end([own.pid]) == []
+        of_the_process_itself = sleeper()
+        assert orphans.end([own.pid]) == []
+    """,
     "but nothing that was there at the beginning": """
         own = sleeper()
         late = Orphans()
