@@ -157,7 +157,8 @@ def _film(chromium: Browser, base: str, cookies: Any, cursor: Mcp) -> None:
         (1.5, lambda: page.locator("#mcp-rows a", has_text="Cursor").first.click()),
         (3.5, calling.start),
         (8.5, lambda: page.locator("#mcp-lines .mcp-line", has_text="running").last.click()),
-        (13.0, lambda: page.locator("#mcp-detail").get_by_role("button", name="Cancel this call").click()),
+        (12.0, lambda: page.locator("#mcp-detail").get_by_role("button", name="Cancel this call").click()),
+        (14.0, lambda: page.get_by_role("alertdialog").get_by_role("button", name="Cancel the call").click()),
     ]
     frames: list[tuple[float, bytes]] = []
     began = time.monotonic()
