@@ -136,7 +136,8 @@ class RequestContext(Asked):
     def note_if_waiting(self, call: CallRecord) -> None:
         """As ``note``, when the background call that it became waits: for approval, or long for a worker."""
         if self.services.log.enabled:
-            self.services.background.waiting.accepted(call, partial(self.note, "waiting", call.tool))
+            note = partial(self.note, "waiting", call.tool)
+            self.services.background.waiting.accepted(call, len(self.payload), note)
 
     def telemetry(self, target: str, meta: dict[str, Any]) -> CallTelemetry:
         """What a call that does not run in this process leaves behind here."""

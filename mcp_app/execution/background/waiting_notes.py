@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 from uuid import UUID
 
-from django.db import DatabaseError
+from django.db import Error as DatabaseFault
 
 from mcp_app.database import aquery
 from mcp_app.execution.stored.call_record import CallRecord
@@ -19,8 +19,10 @@ from mcp_app.protocol.call_state import UNSTARTED
 
 # Most calls begin sooner. Those that do not are found by one query for all of them.
 WAIT_SECONDS = 2.0
-# So many calls at most are asked for at once; a process that accepts more has no time to wait for them.
+# So many calls at most are kept until then, of requests of so many bytes together: a caller must not fill the
+# memory of the process. The others are noted by their workers only.
 MOST = 1_000
+MOST_BYTES = 8 * 1024 * 1024
 
 log = logging.getLogger("mcp.background")
 
@@ -29,24 +31,31 @@ class WaitingNotes:
     """Of one web process, to be used on its event loop."""
 
     def __init__(self) -> None:
-        self._young: dict[UUID, Callable[[], None]] = {}
+        self._young: dict[UUID, tuple[Callable[[], None], int]] = {}
+        self._bytes = 0
         self._looking: asyncio.Task[None] | None = None
 
-    def accepted(self, call: CallRecord, note: Callable[[], None]) -> None:
-        """A call was accepted: ``note`` it when it waits, which is certain of one that needs approval."""
+    def accepted(self, call: CallRecord, size: int, note: Callable[[], None]) -> None:
+        """A call was accepted, by a request of ``size`` bytes, which ``note`` keeps until it is dropped.
+
+        It is noted when it waits, which is certain of a call that needs approval.
+        """
         if call.waits_for_approval:
             note()
-        elif not call.is_over and call.attempt == 0 and len(self._young) < MOST:
-            self._young[call.id] = note
+        elif call.is_over or call.attempt > 0 or call.id in self._young:
+            return  # Of a request that was repeated.
+        elif len(self._young) < MOST and self._bytes + size <= MOST_BYTES:
+            self._young[call.id] = note, size
+            self._bytes += size
             if self._looking is None:
                 self._looking = asyncio.create_task(self._look_again())
 
     async def look(self, call_ids: Collection[UUID]) -> None:
         """Note those of some accepted calls that still wait; the others are left to their workers."""
         for call_id in await aquery(_unstarted, call_ids):
-            self._young[call_id]()
+            self._young[call_id][0]()
         for call_id in call_ids:
-            del self._young[call_id]
+            self._bytes -= self._young.pop(call_id)[1]
 
     async def _look_again(self) -> None:
         try:
@@ -55,9 +64,10 @@ class WaitingNotes:
                 due = list(self._young)
                 await asyncio.sleep(WAIT_SECONDS)
                 await self.look(due)
-        except DatabaseError as error:
+        except DatabaseFault as error:
             log.warning("The message log does not show which calls wait: %s", error)
             self._young.clear()
+            self._bytes = 0
         finally:
             self._looking = None
 

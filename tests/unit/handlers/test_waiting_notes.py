@@ -101,6 +101,22 @@ async def test_a_call_that_began_meanwhile_is_left_to_its_worker(desk: ModernDes
     assert [mark[0] for mark in marks(desk)] == [session]
 
 
+async def test_large_requests_are_not_kept_beyond_a_bound(
+    desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_notes, "MOST_BYTES", len(b'{"id":1}'))
+    session = await legacy(desk, "plain")
+    await legacy(desk, "plain")
+    first = await Call.objects.aget(session_id=session)
+    await desk.process.background.waiting.look([first.pk])
+    assert [mark[0] for mark in marks(desk)] == [session]
+    # What was dropped leaves its place.
+    session = await legacy(desk, "plain")
+    third = await Call.objects.aget(session_id=session)
+    await desk.process.background.waiting.look([third.pk])
+    assert len(marks(desk)) == 2
+
+
 async def test_who_waits_is_looked_for_again_and_again(
     desk: ModernDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
