@@ -50,9 +50,7 @@ class LongListAdmin(RowPageAdmin[M]):
             return super().get_search_results(request, queryset, search_term)
         if (named := self.named(queryset, term)) is not None:
             return named, False
-        times: Any = self.model._default_manager.order_by(f"-{self.newest_by}").values(self.newest_by)
-        oldest = times[:MOST_LISTED].aggregate(at=Min(self.newest_by))["at"]
-        newest = {} if oldest is None else {f"{self.newest_by}__gte": oldest}
+        newest = among_newest(self.model._default_manager.all(), self.newest_by)
         queryset = queryset.filter(**newest)
         found, repeats = super().get_search_results(request, queryset, search_term)
         if also := self.also_found(queryset, term):
@@ -68,6 +66,13 @@ class LongListAdmin(RowPageAdmin[M]):
         """The rows that a search term names exactly; None when it names none."""
         found = queryset.filter(pk=term)
         return found if found.exists() else None
+
+
+def among_newest(rows: QuerySet[Any], newest_by: str) -> dict[str, Any]:
+    """The filter that leaves the newest MOST_LISTED of some rows, by an indexed time; empty without rows."""
+    times = rows.order_by(f"-{newest_by}").values(newest_by)[:MOST_LISTED]
+    oldest = times.aggregate(at=Min(newest_by))["at"]
+    return {} if oldest is None else {f"{newest_by}__gte": oldest}
 
 
 def name_callers(rows: Iterable[Any]) -> None:

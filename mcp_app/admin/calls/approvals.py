@@ -22,10 +22,11 @@ from mcp_app.admin.calls.approval import (
     time_left,
     waited_for_approval,
 )
-from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, oldest_searched, telling
+from mcp_app.admin.calls.argument_search import HELP, OLDEST_FIRST, telling
 from mcp_app.admin.calls.askers import SAID_OF_CLIENT, asked_by, asked_with, names_of
 from mcp_app.admin.calls.deciding import LONGEST_ARGUMENTS, DecidingAdmin, arguments_of, reason_field
 from mcp_app.admin.columns import time_column
+from mcp_app.admin.long_lists import among_newest
 from mcp_app.admin.markup import badge, span
 from mcp_app.auth.services import login_name
 from mcp_app.execution.decisions import objection_to
@@ -96,8 +97,8 @@ class ApprovalAdmin(DecidingAdmin):
     ) -> tuple[QuerySet[Approval], bool]:
         """By tool, person and session, or by words of the arguments; all that wait, else the newest calls."""
         decided = bool(request.GET.get("decision"))
-        oldest = oldest_searched(Call.objects.all()) if decided and search_term.strip() else None
-        newest = {} if oldest is None else {"accepted_at__gte": oldest}
+        searched = decided and search_term.strip()
+        newest = among_newest(Call.objects.all(), "accepted_at") if searched else {}
         queryset = queryset.filter(**newest)
         found, repeats = super().get_search_results(request, queryset, search_term)
         if search_term.strip() and (also := telling(queryset, search_term)):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import F, Min, Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Length
 
+from mcp_app.admin.long_lists import MOST_LISTED
 from mcp_app.execution.call_log import redactor
 from mcp_app.models import Call
 from mcp_app.protocol.call_state import OPEN
 
-# How many calls a list looks through, how many of each open state the box does, and how many are found.
-MOST_CALLS: Final = 10_000
+# How many calls of each open state the box looks through, and how many are found.
 MOST_OPEN: Final = 500
 MOST_FOUND: Final = 200
 # Longer ones stand on the call's own page only.
@@ -23,14 +22,7 @@ LONGEST: Final = 20_000
 # No index serves it: SQLite would look through all calls in their order for the few of one state.
 _ACCEPTED: Final = Coalesce(F("accepted_at"), F("accepted_at"))
 OLDEST_FIRST: Final = (_ACCEPTED.asc(),)
-HELP: Final = f"words of the arguments; of the newest {MOST_CALLS:,} calls."
-
-
-def oldest_searched(calls: QuerySet[Any]) -> datetime | None:
-    """When the last of the newest calls that are looked through was accepted."""
-    newest = calls.order_by("-accepted_at").values("accepted_at")[:MOST_CALLS]
-    found: datetime | None = newest.aggregate(at=Min("accepted_at"))["at"]
-    return found
+HELP: Final = f"words of the arguments; of the newest {MOST_LISTED:,} calls."
 
 
 def telling(calls: QuerySet[Any], text: str) -> list[UUID]:

@@ -71,7 +71,6 @@ def test_a_list_looks_through_the_newest_calls_and_says_so(
     root: Client, seeded: Seed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcp_app.admin.long_lists.MOST_LISTED", 3)
-    monkeypatch.setattr(argument_search, "MOST_CALLS", 3)
     Call.objects.all().delete()
     calls = [undecided_call("s", number, arguments=ORDER, decision="refused") for number in range(5)]
     newest = {call.pk for call in calls[:3]}
