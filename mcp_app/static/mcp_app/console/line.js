@@ -21,7 +21,7 @@ export function isOpen(row) { return row.kind === "running" || row.kind === "wai
 export function sign(row, name) {
   const way = row.dir === "in" ? ["→", "client → server"] : ["←", "server → client"];
   const [shown, said] = MARKS[row.kind] ?? way;
-  const node = element("span", `${name}${MARKS[row.kind] ? " mcp-mark" : ""}`);
+  const node = element("span", `${name}${MARKS[row.kind] ? " mcp-sign" : ""}`);
   const drawn = element("span", "", shown);
   drawn.setAttribute("aria-hidden", "true");
   node.append(drawn, element("span", "mcp-hidden", said));

@@ -119,6 +119,8 @@ export class List {
 
   over(line, words) {
     line.classList.add("mcp-over");
+    // How long it took stands on the line of the answer; this one knew only how long it had waited.
+    line.querySelector(".mcp-took").replaceChildren();
     line.querySelector(".mcp-status").replaceChildren(element("span", "mcp-badge mcp-badge-plain", words));
   }
 
