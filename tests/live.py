@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import shutil
 import signal
@@ -22,8 +23,9 @@ from typing import Self
 from mcpsite.redis_server import RedisServer
 from tests import wire
 from tests.bounds import SLACK
+from tests.live_shell import Shell
 from tests.live_worker import WorkerProcess
-from tests.migrated import migrated
+from tests.migrated import kept, migrated, sources
 from tests.raw_http import Mcp, RawClient
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,9 +83,15 @@ def _listener() -> socket.socket:
 
 @lru_cache(maxsize=8)
 def _prepared_database(root: Path, settings: str, env: tuple[tuple[str, str], ...]) -> bytes:
-    """An SQLite database that is migrated and mirrors the code's catalogue; made once per test process."""
+    """An SQLite database that is migrated and mirrors the code's catalogue; made once for all processes."""
+    decisive = repr((sources(root), settings, env))
+    name = hashlib.sha256(decisive.encode()).hexdigest()[:32]
+    return kept(root, name, lambda: _prepare(root, settings, dict(env)))
+
+
+def _prepare(root: Path, settings: str, env: dict[str, str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="mcp-prepare-") as folder:
-        environment = _environment(settings, Path(folder), dict(env))
+        environment = _environment(settings, Path(folder), env)
         database = Path(folder) / "db.sqlite3"
         database.write_bytes(migrated(root, settings))
         _manage(root, environment, "prepare")
@@ -201,6 +209,7 @@ class LiveServer:
     root: Path = ROOT
     processes: list[WebProcess] = field(default_factory=list, init=False)
     worker_processes: list[WorkerProcess] = field(default_factory=list, init=False)
+    _shell: Shell | None = field(default=None, init=False)
 
     def start(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="mcp-live-"))
@@ -308,8 +317,13 @@ class LiveServer:
         return _manage(self.root, self.environment, *arguments)
 
     def shell(self, code: str) -> str:
-        """Run Python code inside this installation's Django, as another process would (admin, cron)."""
-        return self.manage("shell", "--no-imports", "-c", code)
+        """Run Python code inside this installation's Django, in a process of its own (as admin, cron)."""
+        if self._shell is None:
+            self._shell = Shell(self.root, self.environment)
+        status, output, errors = self._shell.run(code)
+        if status:
+            raise LiveServerError(f"exit status {status}: {output[-1000:]}\n{errors[-3000:]}")
+        return output
 
     def restart(self, number: int, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop one web process and start it again on the same ports."""
@@ -340,6 +354,8 @@ class LiveServer:
         return [line for line in self.logs().splitlines() if any(mark in line for mark in TROUBLE)]
 
     def stop(self) -> None:
+        if self._shell is not None:
+            self._shell.close()
         for worker in self.worker_processes:
             worker.stop()
         for process in self.processes:

@@ -11,8 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+
+KEPT_SECONDS = 3 * 24 * 3600
 
 
 @lru_cache(maxsize=4)
@@ -21,17 +26,32 @@ def migrated(root: Path, settings: str) -> bytes:
 
     The environment of a server may add apps to those: ``manage.py prepare`` applies what is missing.
     """
-    folder = root / ".pytest_cache" / "migrated"
+    return kept(root, _digest(root, settings), lambda: _made(root, settings))
+
+
+def kept(root: Path, name: str, make: Callable[[], bytes]) -> bytes:
+    """What ``make`` returned to the first process that asked for that name; what is days old is removed."""
+    folder = root / ".pytest_cache" / "databases"
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / f"{_digest(root, settings)}.sqlite3"
-    with (folder / "lock").open("w") as lock:
+    file = folder / f"{name}.sqlite3"
+    with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            _make(root, settings, kept)
-    return kept.read_bytes()
+        if not file.exists():
+            part = file.with_suffix(".part")
+            part.write_bytes(make())
+            part.rename(file)
+            _remove_old(folder)
+        return file.read_bytes()
 
 
-def _make(root: Path, settings: str, kept: Path) -> None:
+def _remove_old(folder: Path) -> None:
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if time.time() - file.stat().st_mtime > KEPT_SECONDS:
+                file.unlink()
+
+
+def _made(root: Path, settings: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="mcp-migrate-") as folder:
         inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         here = {"DATA_DIR": folder, "TEST_DATA_DIR": folder, "HOST": "127.0.0.1"}
@@ -46,9 +66,7 @@ def _make(root: Path, settings: str, kept: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        part = kept.with_suffix(".part")
-        part.write_bytes((Path(folder) / "db.sqlite3").read_bytes())
-        part.rename(kept)
+        return (Path(folder) / "db.sqlite3").read_bytes()
 
 
 def _digest(root: Path, settings: str) -> str:
@@ -63,6 +81,17 @@ def _digest(root: Path, settings: str) -> str:
     for path in sorted(decisive):
         digest.update(path.read_bytes() if path.exists() else b"")
     return digest.hexdigest()[:32]
+
+
+def sources(root: Path) -> str:
+    """Changes with every line of a checkout's code."""
+    digest = hashlib.sha256(repr((sys.executable, sys.version)).encode())
+    folders = ("mcp_app", "mcpsite", "tests")
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+        digest.update(path.read_bytes())
+    for path in sorted(root.glob("requirements*.txt")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def migrate() -> None:
