@@ -11,6 +11,7 @@ from django.utils import timezone
 from mcp_app.execution.background import approval
 from mcp_app.execution.background.answer_streams import connected, publish_now
 from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
 from mcp_app.execution.stored.call_record import CallRecord, retriers_of
 from mcp_app.models import Call, audit
@@ -52,7 +53,7 @@ def refuse_call(*, call_id: UUID, actor: Any, reason: str) -> None:
         if not pending_approvals.refuse(call_id, by=_user_id(actor), reason=reason, answer=answer):
             raise DecisionRefused(_what_happened(call_id))
         _audit(actor, "call.refuse", call, reason)
-        transaction.on_commit(lambda: publish_now([call], answer))
+        transaction.on_commit(lambda: publish_now([call], answer, ended_as=CANCELLED))
 
 
 def objection_to(call: CallRecord | Call, actor: Any) -> str:

@@ -20,6 +20,7 @@ from mcp_app.catalogue.serving.current_snapshot import refresh_now
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.execution.background.answer_streams import publish_now
 from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import cancelling, pending_approvals, records, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
 from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, request_key, retriers_of
@@ -82,7 +83,9 @@ def cancel_call(*, call_id: UUID, actor: Any, reason: str = "stopped by an opera
         answer = stored_answers.cancelled(call)
         ended = records.cancel_idle(call, answer)
         _audit(actor, "call.stop", call, {"reason": reason, "was": call.state})
-        transaction.on_commit(lambda: publish_now([call], answer) if ended else _tell_worker(call, reason))
+        transaction.on_commit(
+            lambda: publish_now([call], answer, ended_as=CANCELLED) if ended else _tell_worker(call, reason)
+        )
     return True
 
 
@@ -106,7 +109,7 @@ def _cancel_all(call_ids: list[UUID], actor: Any, reason: str) -> None:
         for call in running:
             transaction.on_commit(partial(_tell_worker, call, reason))
         if ended:
-            transaction.on_commit(lambda: publish_now(ended))
+            transaction.on_commit(lambda: publish_now(ended, ended_as=CANCELLED))
 
 
 def cancel_request(

@@ -80,7 +80,7 @@ class MessageLog:
         principal: str,
         payload: bytes,
         answer: bytes,
-        seconds: float,
+        seconds: float | None,
         outcome: str,
         facts: tuple[str, Any, str],
     ) -> None:

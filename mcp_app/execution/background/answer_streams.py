@@ -14,6 +14,7 @@ from django.db import DatabaseError
 from mcp_app import conf
 from mcp_app.database import aquery
 from mcp_app.execution.background import core_tasks
+from mcp_app.execution.background.ended_notes import hand_on_ended
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.streams.base import StreamFinished, StreamsError
@@ -34,15 +35,19 @@ async def publish(streams: Streams, call: CallRecord, encoded: bytes) -> bool:
     return True
 
 
-def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None) -> int:
+def publish_now(calls: Iterable[CallRecord], answer: bytes | None = None, *, ended_as: str = "") -> int:
     """Publish stored answers from a thread without an event loop; returns how many were. Blocks.
 
+    ``ended_as`` is the outcome of calls that just ended without an attempt: the message log learns it here.
     Without Redis there is nothing to do; while it is away the reaper does it later.
     """
 
     async def published(streams: Streams) -> int:
-        done = [call.id for call in calls if await append_answer(streams, call, answer or call.answer)]
+        answers = [(call, answer or call.answer, ended_as) for call in calls]
+        done = [call.id for call, encoded, _ in answers if await append_answer(streams, call, encoded)]
         await aquery(records.note_published, *done)
+        if ended_as:
+            await hand_on_ended(streams, answers)
         return len(done)
 
     return connected(published) or 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db import transaction
 
 from mcp_app.execution.background.answer_streams import connected, publish
+from mcp_app.execution.background.ended_notes import CANCELLED, Ended, hand_on_ended
 from mcp_app.execution.stored import pending_approvals, records, stored_answers
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.pending_approvals import Waiting
@@ -75,7 +76,7 @@ def sweep() -> int:
     return len(ended)
 
 
-def _expired() -> list[tuple[CallRecord, bytes]]:
+def _expired() -> list[Ended]:
     ended = []
     for call in pending_approvals.overdue():
         encoded = stored_answers.failed(call, f"{call.tool} was not run: the call was not approved in time.")
@@ -87,11 +88,11 @@ def _expired() -> list[tuple[CallRecord, bytes]]:
                 actor=None, action="call.expire", object_kind="call", object_key=str(call.id), detail=detail
             )
         log.warning("Call %s (%s) expired without a decision", call.id, call.tool)
-        ended.append((call, encoded))
+        ended.append((call, encoded, CANCELLED))
     return ended
 
 
-def _orphaned() -> list[tuple[CallRecord, bytes]]:
+def _orphaned() -> list[Ended]:
     ended = []
     for call in pending_approvals.orphaned():
         encoded = stored_answers.cancelled(call)
@@ -99,14 +100,14 @@ def _orphaned() -> list[tuple[CallRecord, bytes]]:
         if records.finish(
             call.id, call.attempt, State.CANCELLED, "cancelled", encoded, statement=FINISH_UNSTARTED
         ):
-            ended.append((call, encoded))
+            ended.append((call, encoded, CANCELLED))
     return ended
 
 
-async def _tell_all(
-    streams: Streams, ended: Iterable[tuple[CallRecord, bytes]], reminded: Iterable[Waiting]
-) -> None:
-    for call, encoded in ended:
+async def _tell_all(streams: Streams, ended: Collection[Ended], reminded: Iterable[Waiting]) -> None:
+    for call, encoded, _ in ended:
         await publish(streams, call, encoded)
+    if ended:
+        await hand_on_ended(streams, ended)
     for waiting in reminded:
         await tell(streams, waiting, pending_approvals.waiting_words(waiting))

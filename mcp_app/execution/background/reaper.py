@@ -17,6 +17,7 @@ from django.db import DatabaseError, close_old_connections
 from mcp_app.execution.background import approval, waiting_line
 from mcp_app.execution.background.answer_streams import fence_off_now, publish_now
 from mcp_app.execution.background.celery import BrokerUnavailable, hand_on, waiting
+from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import records, stored_answers, task_records
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.statements import FINISH_LOST
@@ -136,7 +137,7 @@ def _reap(call: CallRecord) -> int:
         log.warning(
             "Attempt %d of call %s (%s) was lost: it ends as %s", call.attempt, call.id, call.tool, outcome
         )
-        publish_now([call], answer)
+        publish_now([call], answer, ended_as=outcome)
     return int(ended)
 
 
@@ -146,7 +147,7 @@ def _end_outlived(call: CallRecord) -> int:
         return 0
     answer = stored_answers.cancelled(call)
     if records.cancel_idle(call, answer):
-        publish_now([call], answer)
+        publish_now([call], answer, ended_as=CANCELLED)
     log.warning("Task %s (%s) outlived its time and was stopped", call.id, call.tool)
     return 1
 

@@ -19,6 +19,7 @@ from mcp_app.execution.background import approval, core_tasks
 from mcp_app.execution.background.answer_streams import publish, tell_of_task
 from mcp_app.execution.background.backlog import Backlog
 from mcp_app.execution.background.celery import hand_on_new
+from mcp_app.execution.background.ended_notes import CANCELLED, note_ended
 from mcp_app.execution.background.new_jobs import NewJobs
 from mcp_app.execution.background.task_results import TaskResults
 from mcp_app.execution.background.waiting_notes import WaitingNotes
@@ -52,7 +53,7 @@ class Background:
     """Accepts background calls of one web process; holds nothing, everything is stored."""
 
     def __init__(self, streams: Streams, settings: Settings, message_log: MessageLog | None = None) -> None:
-        self._streams = streams
+        self._streams, self._message_log = streams, message_log
         self._most_waiting = settings.max_waiting_approvals_per_principal
         # Without Redis there is no broker and no worker: everything runs in this process.
         self.available = bool(settings.redis_url)
@@ -260,6 +261,8 @@ class Background:
         answer = stored_answers.cancelled(call)
         ended = await aquery(records.cancel_idle, call, answer)
         if ended:
+            if self._message_log is not None:
+                note_ended(self._message_log, [(call, answer, CANCELLED)])
             await publish(self._streams, call, answer)
         return ended
 

@@ -53,6 +53,62 @@ def test_the_request_of_a_waiting_call_is_in_the_message_log_before_it_is_answer
     eventually(lambda: set(live.shell(logged).split()) >= {"waiting", "request"}, 10, "so is its answer")
 
 
+# How a call ends that nobody approves: by an operator in another process, or by time.
+ENDS = {
+    "refused": "decisions.refuse_call(call_id=call.pk, actor=None, reason='closed')",
+    "stopped": "services.cancel_call(call_id=call.pk, actor=None)",
+    "expired": "Call.objects.filter(pk=call.pk).update(approval_until=call.accepted_at); approval.sweep()",
+}
+END = """
+import json
+from mcp_app.execution import decisions, services
+from mcp_app.execution.background import approval
+from mcp_app.models import Call
+call = Call.objects.get(request_id=json.dumps({request_id!r}))
+{end}
+"""
+ANSWERED = """
+import json
+from mcp_app.models import Message
+lines = Message.objects.filter(request_id={request_id!r}, kind="request", direction="in")
+print(json.dumps([[each.outcome, each.payload, each.answer, each.session_id] for each in lines]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("refused", "refused by an operator: closed"),
+        ("expired", "not approved in time"),
+        ("stopped", "cancelled"),
+        ("cancelled by its client", "cancelled"),
+    ],
+)
+def test_the_answer_of_a_call_that_ends_while_it_waits_is_in_the_message_log(
+    live: Installation, client: Mcp, nonce: str, how: str, words: str
+) -> None:
+    found: list[Any] = []
+
+    def logged() -> bool:
+        found[:] = json.loads(live.shell(ANSWERED.format(request_id=nonce)))
+        return bool(found)
+
+    with start_call(client, "approved_quick", nonce=nonce) as stream:
+        stream.message(5)
+        if how in ENDS:
+            live.shell(END.format(request_id=nonce, end=ENDS[how]))
+        else:
+            client.notify("notifications/cancelled", {"requestId": nonce})
+        stream.messages(10)
+    eventually(logged, 10, "the answer is in the log")
+    assert len(found) == 1
+    # Not an error of the tool, which people would have to look at.
+    assert found[0][0] == "cancelled"
+    assert json.loads(found[0][1])["params"] == {"name": "approved_quick", "arguments": {"nonce": nonce}}
+    assert words in found[0][2]
+    assert found[0][3] == client.session
+
+
 def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
     live: Installation, client: Mcp, nonce: str
 ) -> None:
