@@ -29,6 +29,13 @@ def names(client: Mcp) -> set[str]:
     return {tool["name"] for tool in client.call("tools/list")["result"]["tools"]}
 
 
+def is_as_at_first(client: Mcp) -> bool:
+    """Whether a process offers the spare tool, and nothing that a test imported and deleted."""
+    prompts = {prompt["name"] for prompt in client.call("prompts/list")["result"]["prompts"]}
+    imported = {name for name in names(client) | prompts if name.startswith(("spare-", "moved-"))}
+    return "spare" in names(client) and not imported
+
+
 def told(stream: EventStream, seconds: float = 3.0) -> str:
     """The method of the next message."""
     return str(stream.message(seconds)["method"])
@@ -45,11 +52,11 @@ def all_told(stream: EventStream) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def spare_is_on(admin: OtherProcess, open_session: OpenSession) -> None:
-    """Both processes offer it, so that no test meets the notice of this switch."""
+    """Both processes offer it and no more, so that no test meets a notice of what another test changed."""
     admin.switch("spare", on=True)
     for process in (0, 1):
         client = open_session(process=process)
-        eventually(lambda at=client: "spare" in names(at), 2, "the tool is offered")  # type: ignore[misc]
+        eventually(lambda at=client: is_as_at_first(at), 2, "the catalogue is as at first")  # type: ignore[misc]
 
 
 @pytest.mark.requirement("T-GET-03", "SES-11")
