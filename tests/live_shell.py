@@ -62,7 +62,8 @@ class Shell:
         answer = self._process.stdout.readline() if ready else ""
         if not answer:
             self.close()
-            raise AssertionError(f"a piece of code did not end within {RUN_SECONDS:g} s:\n{request['code']}")
+            why = "the process for it ended" if ready else f"it did not end within {RUN_SECONDS:g} s"
+            raise AssertionError(f"code was not run: {why}:\n{request['code']}")
         return int(answer)
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""A migrated SQLite database, made once for all processes of all suites: that takes longer than most tests.
+"""SQLite databases that are made once for all processes of all suites: that takes longer than most tests.
 
-It is kept in pytest's cache, under a name made from what decides about its content.
+They are kept in pytest's cache, under names made from what decides about their content.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def migrated(root: Path, settings: str) -> bytes:
 
 
 def kept(root: Path, name: str, make: Callable[[], bytes]) -> bytes:
-    """What ``make`` returned to the first process that asked for that name; what is days old is removed."""
+    """What ``make`` returned to the first process that asked for that name; old files are removed."""
     folder = root / ".pytest_cache" / "databases"
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.sqlite3"

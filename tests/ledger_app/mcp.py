@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 from django.conf import settings
+from pydantic import Field
 
 from mcp_app import Context, resource, tool
 from tests.ledger_app.ledger import Run
@@ -286,6 +287,15 @@ async def approved_nap(nonce: str, seconds: float) -> str:
 @tool(needs_approval=True)
 async def approved_quick(nonce: str) -> str:
     """Would be answered at once, if it were not for the approval."""
+    with _run(nonce):
+        return nonce
+
+
+@tool(needs_approval=True)
+async def approved_unlock(
+    nonce: str, digits: Annotated[str, Field(json_schema_extra={"writeOnly": True})]
+) -> str:
+    """Is given what nobody may read afterwards."""
     with _run(nonce):
         return nonce
 

@@ -171,6 +171,8 @@ class Background:
         encoded = stored_answers.cancelled(call)
         if not await _stored(aquery_soon(records.end_cancelled, call.id, encoded, reason)):
             return False
+        if _is_idle(call):
+            self._note_cancelled(call, encoded)
         await self._stop_worker(call, reason)
         # What cannot be said now is by a later sweep.
         with suppress(DatabaseError):
@@ -256,15 +258,23 @@ class Background:
 
     async def _end_idle(self, call: CallRecord) -> bool:
         """A call that no worker works on is over at once; its job finds nothing to do."""
-        if call.state not in UNSTARTED and not call.is_suspended:
+        if not _is_idle(call):
             return False
         answer = stored_answers.cancelled(call)
         ended = await aquery(records.cancel_idle, call, answer)
         if ended:
-            if self._message_log is not None:
-                note_ended(self._message_log, [(call, answer, CANCELLED)])
+            self._note_cancelled(call, answer)
             await publish(self._streams, call, answer)
         return ended
+
+    def _note_cancelled(self, call: CallRecord, answer: bytes) -> None:
+        if self._message_log is not None:
+            note_ended(self._message_log, [(call, answer, CANCELLED)])
+
+
+def _is_idle(call: CallRecord) -> bool:
+    """No worker works on the call, so that none would end it and note its end."""
+    return call.state in UNSTARTED or call.is_suspended
 
 
 def _accept(

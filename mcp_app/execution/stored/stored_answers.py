@@ -1,4 +1,7 @@
-"""Answers to background calls that no code gives: in the form of the revision that each was made by."""
+"""Answers to background calls that no code gives, and the request and session that each belongs to.
+
+An answer has the form of the revision that its call was made by.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,22 @@ from mcp_app.execution.running.results import error_result
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.protocol.errors import RequestCancelled, fitted
 from mcp_app.protocol.messages import jsonrpc
-from mcp_app.sessions.exchange import restored
+from mcp_app.sessions.exchange import Exchange, restored
+from mcp_app.sessions.session import Session, TaskSession
+
+
+def request_of(call: CallRecord) -> bytes:
+    """The request that a call was made by, without its ``_meta``."""
+    return jsonrpc.encode_request(
+        call.request_id, "tools/call", {"name": call.tool, "arguments": call.arguments}
+    )
+
+
+def session_of(call: CallRecord) -> Session | Exchange:
+    """The session of a call as it was when the call was accepted."""
+    if call.is_core_task:
+        return TaskSession(call.session_id, call.session_fields, str(call.id))
+    return restored(call.session_id, call.session_fields)
 
 
 def cancelled(call: CallRecord) -> bytes:

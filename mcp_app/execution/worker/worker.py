@@ -40,18 +40,17 @@ from mcp_app.execution.running.runner import Runner
 from mcp_app.execution.stored import call_record
 from mcp_app.execution.stored.call_record import CallRecord
 from mcp_app.execution.stored.next_call import Limits, TooManyRunning, take
+from mcp_app.execution.stored.stored_answers import request_of, session_of
 from mcp_app.execution.worker.attempt_reply import AttemptReply
 from mcp_app.execution.worker.lease_renewer import LeaseRenewer
 from mcp_app.execution.worker.waiting_children import Place, WaitingChildren
 from mcp_app.observability import spans
 from mcp_app.observability.call_telemetry import of_attempt
 from mcp_app.observability.counts import Counts
-from mcp_app.protocol.messages import jsonrpc
 from mcp_app.protocol.messages.progress import check_progress_token
 from mcp_app.sessions.client_requests import ClientRequests
-from mcp_app.sessions.exchange import restored
 from mcp_app.sessions.message_log import MessageLog
-from mcp_app.sessions.session import Session, TaskSession
+from mcp_app.sessions.session import Session
 from mcp_app.streams.base import SessionEnded, StreamsError
 from mcp_app.streams.gateway import Streams
 
@@ -245,24 +244,20 @@ class Worker:
     def _call(
         self, record: CallRecord, principal: Principal, reply: AttemptReply, inputs: Inputs | None
     ) -> Call:
-        token, fields = record.meta.get("progressToken"), record.session_fields
+        token = record.meta.get("progressToken")
         return Call(
             request_id=record.request_id,
             method="tools/call",
             target=record.tool,
             # As it was when the call was accepted.
-            session=TaskSession(record.session_id, fields, str(record.id))
-            if record.is_core_task
-            else restored(record.session_id, fields),
+            session=session_of(record),
             principal=principal,
             reply=reply,
             requests=self._requests,
             settings=self._settings,
             progress_token=None if token is None else check_progress_token(token),
             timeout=record.timeout,
-            payload=jsonrpc.encode_request(
-                record.request_id, "tools/call", {"name": record.tool, "arguments": record.arguments}
-            ),
+            payload=request_of(record),
             meta=record.meta,
             on_timeout=lambda: _timed_out(record),
             telemetry=of_attempt(

@@ -109,6 +109,22 @@ def test_the_answer_of_a_call_that_ends_while_it_waits_is_in_the_message_log(
     assert found[0][3] == client.session
 
 
+@pytest.mark.parametrize("how", sorted(ENDS))
+def test_a_secret_argument_of_a_call_that_ends_while_it_waits_is_not_in_the_message_log(
+    live: Installation, client: Mcp, nonce: str, how: str
+) -> None:
+    """Also where the process that ends it has not read which arguments are secret."""
+    lines = f"Message.objects.filter(request_id={nonce!r}).values_list('payload')"
+    kept = f"from mcp_app.models import Message; print(*{lines})"
+    with start_call(client, "approved_unlock", nonce=nonce, digits="73194682") as stream:
+        stream.message(5)
+        live.shell(END.format(request_id=nonce, end=ENDS[how]))
+        stream.messages(10)
+    eventually(lambda: live.shell(kept).count("digits") == 2, 10, "the mark and the answer are in the log")
+    assert live.shell(kept).count("[redacted]") == 2
+    assert "73194682" not in live.shell(kept)
+
+
 def test_the_client_hears_that_its_call_waits_then_of_the_work_then_the_answer(
     live: Installation, client: Mcp, nonce: str
 ) -> None:

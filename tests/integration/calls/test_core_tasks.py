@@ -167,6 +167,11 @@ def test_a_cancel_ends_a_task_at_once_and_its_work_soon(
     live.started(nonce, "stopped")
     assert live.lines(nonce, "stopped")[-1].at - sent < 2.5 + SLACK
     assert other.call("tasks/cancel", {"taskId": running})["error"]["code"] == -32602
+    waiting = start(client, "approved_quick", nonce=f"{nonce}-waits")
+    assert client.call("tasks/cancel", {"taskId": waiting})["result"]["status"] == "cancelled"
+    lines = f"Message.objects.filter(outcome='cancelled', payload__contains='{nonce}-waits')"
+    logged = f"from mcp_app.models import Message; print({lines}.count())"
+    eventually(lambda: live.shell(logged).strip() == "1", 10, "its end is in the log")
     deaf = start(client, "doze", nonce=f"{nonce}-deaf", seconds=60)
     live.started(f"{nonce}-deaf", "alive")
     assert client.call("tasks/cancel", {"taskId": deaf})["result"]["status"] == "cancelled"
