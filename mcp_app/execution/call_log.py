@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from mcp_app import conf
-from mcp_app.catalogue.serving.current_snapshot import current
+from mcp_app.catalogue.serving.current_snapshot import loaded
 from mcp_app.observability.redaction import Redactor
 from mcp_app.protocol.messages.progress import only_waits
 from mcp_app.streams.base import MESSAGE, Event, Position
@@ -96,7 +96,9 @@ def write_position(position: Position | None) -> str:
 
 def redactor() -> Redactor:
     """What takes secrets out of everything that is shown of a call."""
-    return Redactor((*conf.get().redacted_names, *current().secret_names))
+    # The tasks and commands that send notices serve no requests: they have not read the catalogue, which is
+    # what says which arguments are secret.
+    return Redactor((*conf.get().redacted_names, *loaded().secret_names))
 
 
 @lru_cache(maxsize=2)

@@ -29,6 +29,11 @@ def current() -> Catalogue:
     return _holder.catalogue
 
 
+def loaded() -> Catalogue:
+    """As ``current``, in a process that may not have read the catalogue yet; blocks if it has not."""
+    return refresh_now() if _holder.catalogue is EMPTY else _holder.catalogue
+
+
 def refresh_now(*, force: bool = False) -> Catalogue:
     """Load the stored catalogue if its revision moved (or ``force``), put it in use and return it; blocks."""
     with _loading:

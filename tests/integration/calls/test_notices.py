@@ -61,3 +61,26 @@ def test_a_mail_tells_of_a_waiting_call_and_calls_go_on_while_its_server_is_sile
         [text] = box.texts
         assert "asks for approved_work" in text
         assert "/admin/mcp_app/call/" in text
+
+
+def test_a_mail_shows_no_argument_that_a_tool_marks_as_secret_though_its_process_has_served_no_call(
+    nonce: str,
+) -> None:
+    with mail_server(frozen=False) as box:
+        environment = {
+            "EMAIL_URL": f"smtp://127.0.0.1:{box.port}",
+            "PUBLIC_URL": "",
+            "NOTIFY_ARGUMENTS": "on",
+        }
+        settings = "tests.ledger_app.settings"
+        with Installation(1, settings=settings, env=environment, worker=True, concurrency=1) as server:
+            server.shell(CHOOSE)
+            with closing(server.mcp(0)) as client:
+                client.initialize("2025-11-25", CAPABILITIES)
+                arguments = {"nonce": nonce, "digits": "73194682"}
+                with start_call(client, "approved_unlock", **arguments):
+                    eventually(lambda: box.mails, 40, "the mail")
+        [text] = box.texts
+        assert nonce in text
+        assert "[redacted]" in text
+        assert "73194682" not in text
