@@ -476,12 +476,15 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
     return session, message
 
 
-def count_calls(period: Period) -> None:
-    """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails."""
+def count_calls(period: Period, every: int = 1) -> None:
+    """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails.
+
+    ``every``: at each start of a point of the period, or at every n-th only.
+    """
     tally, called = RollupCells(), callers.Callers()
     chance = random.Random(7)
     tools = {"echo": 0.9, "web_scrape": 420, "count": 2600, "add": 0.6, ALL_HOSTILE[:128]: 12}
-    for moment in period.starts(timezone.now()):
+    for moment in period.starts(timezone.now())[::-every]:
         at = moment.timestamp()
         busy = 4 + 3 * math.sin(at / 86_400 * 2 * math.pi) + chance.random() * 2
         for tool, typical in tools.items():
@@ -546,7 +549,7 @@ def seed() -> Seed:
         end_reason="DELETE",
     )
     message = _traffic(session)
-    count_calls(PERIODS["hour"])
+    count_calls(PERIODS["hour"], every=4)
     Session.objects.filter(pk=session.pk).update(messages_logged=session.messages.count())
     hostile_session, hostile_message = hostile_traffic(root)
     return Seed(
