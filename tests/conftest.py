@@ -21,7 +21,7 @@ from tests import wire
 from tests.migrated import migrated
 
 ROOT = Path(__file__).resolve().parents[1]
-MADE_BY_MIGRATE = {"django_content_type", "auth_permission"}
+MADE_BY_MIGRATE = ("auth_permission", "django_content_type")
 
 # No deadline: on a machine that does other work, an example may take any time.
 hypothesis.settings.register_profile("thorough", deadline=None)
@@ -60,20 +60,26 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> None:
-    """Content types and permissions stay when a test empties the database: making them takes long.
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """The first content types and permissions stay when a test empties the database: making them takes long.
 
     On PostgreSQL it is emptied by DELETE: TRUNCATE makes new files for every table.
     """
     operations = type(connection.ops)
     emptied = operations.sql_flush
 
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        later = []
+        for table in MADE_BY_MIGRATE:
+            cursor.execute(f"SELECT max(id) FROM {table}")
+            later.append(f"DELETE FROM {table} WHERE id > {cursor.fetchone()[0] or 0}")
+
     def sql_flush(self: Any, style: Any, tables: list[str], **options: Any) -> list[str]:
         tables = [table for table in tables if table not in MADE_BY_MIGRATE]
         if connection.vendor == "postgresql":
-            return [f"DELETE FROM {self.quote_name(table)}" for table in tables]
+            return [f"DELETE FROM {self.quote_name(table)}" for table in tables] + later
         statements: list[str] = emptied(self, style, tables, **options)
-        return statements
+        return statements + later
 
     operations.sql_flush = sql_flush  # type: ignore[method-assign, assignment]
     post_migrate.disconnect(create_contenttypes)
