@@ -13,6 +13,7 @@ import pytest
 import redis
 from django.apps import apps
 from django.contrib.contenttypes.management import create_contenttypes
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models.signals import post_migrate
 
@@ -82,8 +83,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         return statements + later
 
     operations.sql_flush = sql_flush  # type: ignore[method-assign, assignment]
+    # Django sends it after each such test as well: then those that are gone must not be remembered.
+    post_migrate.connect(_forget_content_types)
     post_migrate.disconnect(create_contenttypes)
     post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+
+
+def _forget_content_types(**_: Any) -> None:
+    ContentType.objects.clear_cache()
 
 
 @pytest.fixture(scope="session")

@@ -35,8 +35,6 @@ def shop(transactional_db: None, settings: Any) -> Iterator[dict[str, Any]]:
         with connection.schema_editor() as editor:
             for table in reversed(TABLES):
                 editor.delete_model(table)
-        ContentType.objects.filter(app_label=LABEL).delete()
-        ContentType.objects.clear_cache()
 
 
 def _people() -> dict[str, Any]:
