@@ -84,6 +84,9 @@ def test_arguments_are_rows_that_come_with_their_placeholders(scheme: str, width
     page.keyboard.type("tone")
     expect(page.locator("[data-preview-notice]")).to_contain_text("Not declared as arguments: style.")
     picture(page, f"argument-rows-{scheme}-{width}")
+    # The sign that it opens stands before its word, and not at the edge of the form.
+    marks = "node => [getComputedStyle(node).listStyleType, getComputedStyle(node, '::after').content]"
+    assert page.get_by_text("As JSON").evaluate(marks) == ["disclosure-closed", "none"]
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert seen(page) == []
     page.fill("#id_template", "Greet {{who}} in {{language}}, {{tone}}")

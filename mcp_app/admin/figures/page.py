@@ -128,7 +128,7 @@ def tool_figures_url(tool: str, **period: str) -> str:
 
 def _title(by: str, tool: str) -> str:
     calls = f"Calls of {marked(tool)}" if tool else "Tool calls"
-    return f"{calls} by {BY[by][0].lower()}" if by != TIME else f"{calls} over time"
+    return f"{calls} {VIEWS[by].lower()}"
 
 
 VIEWS: Final = {TOOL: "By tool", CLIENT: "By client", PRINCIPAL: "By person", TIME: "Over time"}
