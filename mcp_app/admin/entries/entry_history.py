@@ -165,10 +165,12 @@ class HistoryPages(ModelAdmin[Any]):
             services.check_change(plan.change)
         except ValidationError as error:
             refused = faults(error)
+        restores = plan is not None and plan.before is None
         context = {
-            **self.object_context(request, f"Roll back {marked(change.key)}"),
+            **self.object_context(request, f"{'Restore' if restores else 'Roll back'} {marked(change.key)}"),
             "change": change,
             "plan": plan,
+            "restores": restores,
             "fields": _differences(plan, change) if plan is not None else [],
             "refused": refused,
             "told": [] if refused else told,

@@ -283,6 +283,8 @@ def test_a_deleted_entry_is_found_and_restored(root: Client, seeded: Seed) -> No
     assert page("prompt", "past", change.pk) in listed
     past = root.get(page("prompt", "past", change.pk)).content.decode()
     assert past.count("Restore this…") == 2
+    asked = root.get(page("prompt", "roll_back", change.pk))
+    assert asked.context["title"] == "Restore hello"
     answer = root.post(page("prompt", "roll_back", change.pk), {"why": "by mistake"}, follow=True)
     assert "Rolled back: hello." in answer.content.decode()
     restored = Prompt.objects.get(name="hello")
