@@ -137,10 +137,9 @@ def dashboard(request: HttpRequest) -> Dashboard:
 
 
 def _show_traffic(shown: Dashboard, found: Traffic) -> None:
-    total, minutes = found.total, found.period.span * found.period.points / 60
-    calls = f"{total.all:,} calls"
+    total, calls = found.total, f"{found.total.all:,} calls"
     shown.tiles += [
-        Tile("Calls per minute", number_text(total.all / minutes), calls,
+        Tile("Calls per minute", number_text(total.all / found.minutes), calls,
              url=_messages(found, outcome=ANSWERED)),
         Tile("Error rate", share_text(total.error_rate), f"{total.failed:,} failed",
              "bad" if total.failed else "", _messages(found, outcome=FAILED)),

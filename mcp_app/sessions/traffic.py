@@ -101,9 +101,13 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The tool calls of a period: in all, point by point, and of the busiest tools."""
+    """The tool calls of a period: in all, point by point, and of the busiest tools.
+
+    ``minutes`` is how long of it they were counted: a server that is new has no calls of the time before it.
+    """
 
     period: Period
+    minutes: float
     total: Calls
     points: list[tuple[datetime, Calls]]
     tools: list[tuple[str, Calls]]
@@ -116,7 +120,7 @@ class Traffic:
 
 
 def read(period: Period, now: datetime, most_tools: int) -> Traffic:
-    """What was counted of a period: three queries, however many messages there are."""
+    """What was counted of a period: a few queries, however many messages there are."""
     with by_index():
         return _read(period, now, most_tools)
 
@@ -155,7 +159,15 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     # Their histograms only: adding up those of every tool would take most of the time.
     for tool, outcome, count, *buckets in summed(by_tool.filter(tool__in=list(tools)), "tool"):
         tools[tool].add(outcome, count, buckets)
-    return Traffic(period, total, list(points.items()), list(tools.items()), len(called) - len(tools))
+    minutes = _counted_minutes(period, starts[0], now)
+    more = len(called) - len(tools)
+    return Traffic(period, minutes, total, list(points.items()), list(tools.items()), more)
+
+
+def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
+    first = Rollup.objects.filter(span=period.span).order_by("at").values_list("at", flat=True).first()
+    counted = (period.until or now) - max(starts, first or starts)
+    return max(counted.total_seconds() / MINUTE, 1.0)
 
 
 def summed(rows: QuerySet[Rollup], name: str) -> Iterable[tuple[Any, ...]]:

@@ -68,6 +68,9 @@ class ToolAdmin(TransferPages, EntryAdmin):
         if db_field.name == "preset_of" and field is not None:
             field.required = True
             field.label = "Tool"
+            field.help_text = (
+                "What is added here is a preset: this tool by another name, with some arguments fixed."
+            )
         return field
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:

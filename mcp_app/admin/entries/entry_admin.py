@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ORDER_VAR
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -95,6 +96,20 @@ class EntryAdmin(BenchAdmin, DraftPages, SwitchUndo, HistoryPages):
     def has_copy_permission(self, request: HttpRequest) -> bool:
         """Permissions to add and publish, because a copy is not a draft."""
         return self.has_add_permission(request) and may_publish(request.user)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Who is named exactly comes first, then who begins so, unless an order was chosen."""
+        found, repeats = super().get_search_results(request, queryset, search_term)
+        if (term := search_term.strip()) and ORDER_VAR not in request.GET:
+            named = Case(
+                When(**{f"{self.key_field}__iexact": term}, then=0),
+                When(**{f"{self.key_field}__istartswith": term}, then=1),
+                default=2,
+            )
+            found = found.order_by(named, *found.query.order_by)
+        return found, repeats
 
     def get_fieldsets(self, request: HttpRequest, obj: Entry | None = None) -> Any:
         """What can be edited first; the definition after it."""

@@ -416,3 +416,16 @@ def test_the_script_of_a_switch_is_told_what_it_shows(root: Client, seeded: Seed
     assert told[1]["text"] == "Disabled: echo. Nothing was changed."
     assert told[0]["title"] == "Enable echo"
     assert "Disabled: echo" not in root.get(page("tool", "changelist")).content.decode()
+
+
+def test_a_list_that_is_searched_has_the_exact_name_first_unless_an_order_is_chosen(
+    root: Client, seeded: Seed
+) -> None:
+    for position, name in enumerate(("a_fast_place_order", "place_order_fast", "place_order")):
+        Tool.objects.create(
+            name=name, title=str(position), source="admin", preset_of=seeded.echo, position=position
+        )
+    names = ["place_order", "place_order_fast", "a_fast_place_order"]
+    for order, expected in (({}, names), ({"o": "2"}, names[::-1])):
+        answer = root.get(page("tool", "changelist"), {"q": "PLACE_ORDER", **order})
+        assert [tool.name for tool in answer.context["cl"].result_list] == expected

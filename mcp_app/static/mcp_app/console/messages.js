@@ -14,6 +14,12 @@ const TYPING = 250;
 const LOWEST = 300;
 const BELOW = 34;
 
+// Why a list is empty.
+function nothing(search, problems) {
+  if (problems.length > 0) return "Nothing is looked for: the search has a fault.";
+  return search ? "No message matches." : "No message yet.";
+}
+
 class Messages {
   constructor(root) {
     this.root = root;
@@ -228,6 +234,7 @@ class Messages {
       this.rejoin(data);
     } else {
       this.list.clear();
+      byId("mcp-empty").textContent = nothing(watching, data.problems);
       this.list.append(data.rows);
       this.setOlder(data.older);
       show(byId("mcp-note"), data.note);
