@@ -479,7 +479,7 @@ def hostile_traffic(user: Any) -> tuple[Session, Message]:
 def count_calls(period: Period, every: int = 1) -> None:
     """Calls as the drain counts them: busy days, quiet nights, a slow tool, one that often fails.
 
-    ``every``: at each start of a point of the period, or at every n-th only.
+    ``every``: at each start of a point of the period, or at every n-th only, as many calls in all.
     """
     tally, called = RollupCells(), callers.Callers()
     chance = random.Random(7)
@@ -488,7 +488,7 @@ def count_calls(period: Period, every: int = 1) -> None:
         at = moment.timestamp()
         busy = 4 + 3 * math.sin(at / 86_400 * 2 * math.pi) + chance.random() * 2
         for tool, typical in tools.items():
-            for _ in range(int(busy * chance.random() * (3 if tool == "echo" else 0.6))):
+            for _ in range(every * int(busy * chance.random() * (3 if tool == "echo" else 0.6))):
                 bad = chance.random() < (0.12 if tool == "web_scrape" else 0.01)
                 outcome = "tool_error" if bad else "cancelled" if chance.random() < 0.01 else "ok"
                 took = typical * chance.lognormvariate(0, 0.6)
