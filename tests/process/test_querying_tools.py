@@ -140,7 +140,9 @@ def test_a_pooler_of_transactions_serves_a_thousand_calls_by_fewer_connections_t
     pooled: LiveServer, database: postgres.PostgreSQL
 ) -> None:
     with psycopg.connect(database.url) as observer:
-        row = observer.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = 'mcp'").fetchone()
+        row = observer.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = 'mcp' AND backend_type = 'client backend'"
+        ).fetchone()
     assert row is not None
     with closing(pooled.mcp()) as client:
         client.initialize()

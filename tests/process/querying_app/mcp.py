@@ -25,7 +25,10 @@ def look_up() -> list[int]:
     ContentType.objects.values_list("model", flat=True).get(pk=1)
     return [
         _ask("SELECT pg_backend_pid()"),
-        _ask("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"),
+        _ask(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND backend_type = 'client backend'"
+        ),
     ]
 
 
