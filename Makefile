@@ -41,11 +41,12 @@ SEED ?= 1
 attack: .venv/test.stamp
 	$(BIN)/python -m tests.fuzz.oauth.run --seed $(SEED) $(ARGS)
 
+# PICTURES=<folder> keeps pictures of all pages there, in all looks.
 browser: .venv/test.stamp
 	$(BIN)/python -m pytest -n 3 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)
 
 # Hostile words in every field, read on every page, in all looks and without the skin: many minutes.
-# PICTURES=<folder> keeps pictures; ARGS='-m "not every_look"' takes one look only.
+# PICTURES=<folder> keeps pictures here, too; ARGS='-m "not every_look"' takes one look only.
 corpus: .venv/test.stamp
 	$(BIN)/python -m pytest tests/browser/corpus $(ARGS)
 

@@ -1,4 +1,4 @@
-"""Every admin page, light and dark, wide and narrow: nothing broken, nothing executed; pictures are kept."""
+"""Every admin page, light and dark, wide and narrow: nothing broken, nothing executed."""
 
 from __future__ import annotations
 

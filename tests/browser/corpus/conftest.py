@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -67,8 +66,7 @@ class Walker(Visitor):
             for width in widths:
                 self.page.set_viewport_size({"width": width, "height": 900})
                 found += self.faults(f"{stop.name} at {width}", stop.shows)
-                if "PICTURES" in os.environ:
-                    picture(self.page, f"{stop.name}-{look}-{width}")
+                picture(self.page, f"{stop.name}-{look}-{width}")
         except (AssertionError, Error) as error:
             # All faults of all pages are told at once.
             found = [f"{stop.name}: {str(error)[:500]}", *self.trouble]
