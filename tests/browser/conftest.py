@@ -19,7 +19,7 @@ from tests.admin_seed import PASSWORD
 from tests.live import LiveServer
 
 HERE = Path(__file__).resolve().parent
-# Where pictures of the pages are kept, to be looked at. Without it none are taken: they cost a quarter of the time.
+# Where pictures of the pages are kept, to be looked at. Without it none are taken: they cost time.
 PICTURES = os.environ.get("PICTURES")
 TALLEST_PICTURE = 15_000
 # Both colour schemes and both widths, of pages that are loaded twice.
