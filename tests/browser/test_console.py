@@ -125,6 +125,24 @@ def test_sessions_appear_and_end_in_the_list_by_themselves(
     assert visitor.trouble == []
 
 
+def test_who_stands_at_a_session_by_key_stays_there_while_the_list_is_read_again(
+    open_page: Visit, client: Mcp
+) -> None:
+    page = open_page().goto("/console/")
+    row = page.locator(f'tr[data-session="{client.session}"]')
+    row.get_by_role("link").focus()
+    page.evaluate("window.stood = document.activeElement")
+    page.evaluate("document.getElementById('mcp-note').textContent = 'reading'")
+    page.evaluate("document.getElementById('mcp-search').dispatchEvent(new Event('input'))")
+    expect(page.locator("#mcp-note")).to_be_empty(timeout=SLOW)
+    assert page.evaluate("window.stood === document.activeElement")
+    client.delete()
+    expect(row).to_contain_text("ended", timeout=SLOW)
+    expect(row.get_by_role("link")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/{client.session}/**")
+
+
 def test_messages_of_a_session_at_another_process_come_are_narrowed_paused_and_pinned(
     open_page: Visit, client: Mcp
 ) -> None:

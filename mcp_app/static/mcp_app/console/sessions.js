@@ -115,6 +115,11 @@ class Sessions {
 
   draw(found) {
     const { row } = found;
+    const drawn = JSON.stringify([row.client, row.version, row.who, row.address, row.ended, row.reason]);
+    // A line that is made anew while somebody presses in it, or stands in it with the keys, would lose the press.
+    if (found.drawn === drawn) { this.refresh(found); return; }
+    found.drawn = drawn;
+    const isStoodIn = found.line.contains(document.activeElement);
     const cell = (name, ...content) => {
       const made = element("td");
       made.dataset.name = name;
@@ -132,6 +137,7 @@ class Sessions {
       found.calls, found.streams, found.seen, found.age,
     );
     found.line.classList.toggle("mcp-gone", row.ended !== null);
+    if (isStoodIn) client.focus();
     this.refresh(found);
   }
 
