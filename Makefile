@@ -4,7 +4,8 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run dev test test-system test-postgres chaos attack browser corpus conformance wheel docs bench lint format clean
+.PHONY: run dev test test-system test-postgres chaos attack browser corpus conformance wheel docs bench
+.PHONY: lint types style format clean
 .DELETE_ON_ERROR:
 
 run: .venv/runtime.stamp
@@ -43,7 +44,8 @@ attack: .venv/test.stamp
 
 # PICTURES=<folder> keeps pictures of all pages there, in all looks.
 browser: .venv/test.stamp
-	$(BIN)/python -m pytest -n 3 --dist loadfile tests/browser --ignore=tests/browser/corpus $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/browser \
+	  --ignore=tests/browser/corpus $(ARGS)
 
 # Hostile words in every field, read on every page, in all looks and without the skin: many minutes.
 # PICTURES=<folder> keeps pictures here, too; ARGS='-m "not every_look"' takes one look only.
@@ -70,10 +72,15 @@ docs: .venv-docs/docs.stamp
 bench: .venv/test.stamp
 	$(BIN)/python -m benchmarks.run
 
-# The tests among it look at sizes of files, functions and folders, and for circles of imports.
 lint: .venv/test.stamp
-	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory -j 2 types style
+
+types: .venv/test.stamp
 	$(BIN)/mypy
+
+# The tests among it look at sizes of files, functions and folders, and for circles of imports.
+style: .venv/test.stamp
+	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/architecture/test_source.py \
 	  tests/architecture/test_imports.py::test_no_modules_import_each_other_in_a_circle_hints_included

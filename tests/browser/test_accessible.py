@@ -136,7 +136,7 @@ def test_a_person_can_read_login_question_and_refusal(
     server, rows = identity
     visitor = reader(chromium, server.url.removesuffix("/mcp"), look)
     page = visitor.page
-    asked = question(server)
+    asked = question(server, "http://127.0.0.1:5/callback")
     visitor.goto("login", asked)
     page.get_by_label("User name").fill("root")
     page.get_by_label("Password").fill("wrong")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
+from playwright.sync_api import Browser, Page
 
 from tests.live import LiveServer
 
-CALLBACK = "http://127.0.0.1:33418/callback"
 PERSON = """
 from django.contrib.auth import get_user_model
 get_user_model().objects.create_user("ada", password="a long enough password")
@@ -35,10 +36,35 @@ def tab(chromium: Browser) -> Iterator[Page]:
     context.close()
 
 
-def question(server: LiveServer) -> str:
+class ClientPage(BaseHTTPRequestHandler):
+    """What a client on the person's own machine shows when the browser comes back to it."""
+
+    def do_GET(self) -> None:
+        """Answer with a page."""
+        body = b"The client's own page."
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def callback() -> Iterator[str]:
+    """The address at which a client waits for its answer."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), ClientPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/callback"
+        server.shutdown()
+
+
+def question(server: LiveServer, callback: str) -> str:
     """The address that a client opens which has just registered."""
     base = server.url.removesuffix("/mcp")
-    said = json.dumps({"client_name": "Test client", "redirect_uris": [CALLBACK]}).encode()
+    said = json.dumps({"client_name": "Test client", "redirect_uris": [callback]}).encode()
     request = urllib.request.Request(
         f"{base}/oauth/register", said, {"Content-Type": "application/json"}, method="POST"
     )
@@ -47,7 +73,7 @@ def question(server: LiveServer) -> str:
     asked = {
         "response_type": "code",
         "client_id": client_id,
-        "redirect_uri": CALLBACK,
+        "redirect_uri": callback,
         "code_challenge": "x" * 43,
         "code_challenge_method": "S256",
         "state": "as sent",
@@ -57,18 +83,15 @@ def question(server: LiveServer) -> str:
 
 @pytest.mark.parametrize(("button", "told"), [("Allow", "code"), ("Deny", "error")])
 def test_the_answer_of_a_person_reaches_the_client(
-    oauth_server: LiveServer, tab: Page, button: str, told: str
+    oauth_server: LiveServer, tab: Page, callback: str, button: str, told: str
 ) -> None:
-    def client(route: Route) -> None:
-        route.fulfill(status=200, body="The client's own page.")
-
-    tab.route(f"{CALLBACK}**", client)
-    tab.goto(question(oauth_server))
+    tab.goto(question(oauth_server, callback))
     tab.get_by_label("User name").fill("ada")
     tab.get_by_label("Password").fill("a long enough password")
     tab.get_by_role("button", name="Log in").click()
     tab.get_by_role("button", name=button, exact=True).click()
-    tab.wait_for_url(f"{CALLBACK}**")
+    tab.wait_for_url(f"{callback}?**")
+    assert tab.locator("body").inner_text() == "The client's own page."
     query = parse_qs(urlsplit(tab.url).query)
     assert told in query
     assert query["state"] == ["as sent"]

@@ -53,8 +53,8 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / ".venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     (tmp_path / ".venv" / "bin" / "python").chmod(0o755)
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "chromium").write_text("#!/bin/sh\n")
-    (tmp_path / "bin" / "chromium").chmod(0o755)
+    (tmp_path / "bin" / "chromium-headless-shell").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "chromium-headless-shell").chmod(0o755)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conformance.txt").write_text("conformance: 9 passed, 0 failed\n")
     (tmp_path / "Makefile").write_text(
