@@ -20,7 +20,6 @@ from mcpsite.http.quick import QuickAnswers
 from mcpsite.processes.own_code import load_all
 from mcpsite.supervised import permits, signs_of_life
 
-GC_ALLOCATIONS = 20_000
 BACKLOG = 2048
 MAX_DESCRIPTORS = 65_536
 TCP_USER_TIMEOUT_MS = 30_000
@@ -148,13 +147,9 @@ def allow_many_connections() -> None:
 
 
 def spare_the_collector() -> None:
-    """Keep what was loaded at start out of garbage collections, and collect less often.
-
-    A request leaves hardly any cycles behind; the defaults look for them several times in each millisecond.
-    """
+    """Keep what was loaded at start out of garbage collections."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_ALLOCATIONS, 20, 20)
 
 
 def configuration(settings: environment.Environment) -> uvicorn.Config:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_app.protocol.errors import TooManyRequests
@@ -134,7 +134,7 @@ class Connections:
 
     def announce_catalogue(self) -> None:
         """The catalogue changed: every standalone stream has something to tell."""
-        take_turns([connection.announce for connection in self._all() if connection.standalone])
+        take_turns(_announce, self._all())
 
     def drain(self) -> None:
         """Close everything, also what is still to open; clients resume elsewhere."""
@@ -149,5 +149,10 @@ class Connections:
             if not connection.answering:
                 connection.stop()
 
-    def _all(self) -> Iterable[Connection]:
+    def _all(self) -> list[Connection]:
         return [connection for of_session in self._by_session.values() for connection in of_session]
+
+
+def _announce(connection: Connection) -> None:
+    if connection.standalone:
+        connection.announce()

@@ -33,6 +33,7 @@ from mcp_app.transports.task_news import TaskNews
 from mcp_app.transports.turns import take_turns
 
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
+NOTHING: Final[tuple[Notice, ...]] = ()
 # A member of the filter, and which of the things it names.
 Key = tuple[str, str]
 
@@ -63,31 +64,32 @@ class Subscription:
         self._news: dict[Key, Notice] = {}
         self._wake = wake
 
-    @property
-    def lists(self) -> bool:
-        """Whether it asked for the change of any list."""
-        return bool(self._lists)
-
     def wake(self) -> None:
         """Have its writer look at what is due."""
         self._wake()
+
+    def wake_for_lists(self) -> None:
+        """A list changed."""
+        if self._lists:
+            self._wake()
 
     def hear(self, key: Key, notice: Notice) -> None:
         """Something it named changed."""
         self._news[key] = notice
 
-    def due(self) -> list[Notice]:
+    def due(self) -> tuple[Notice, ...]:
         """Take the pending notifications."""
-        found = []
+        found = NOTHING
         revisions = current().revisions
         if revisions is not self._heard:
             heard, self._heard = self._heard, revisions
-            found += [CHANGED[kind] for kind in self._lists if revisions[kind] != heard[kind]]
+            changed = [kind for kind in self._lists if revisions[kind] != heard[kind]]
+            found = tuple([CHANGED[kind] for kind in changed])
         if self._news:
             news, self._news = self._news, {}
             for (member, name), notice in news.items():
                 if KINDS[member].may_hear(name, self.principal):
-                    found.append(notice)
+                    found = (*found, notice)
         return found
 
 
@@ -142,14 +144,18 @@ class Subscriptions:
 
     def take(self, subscription: Subscription) -> list[bytes]:
         """The notifications that are due now; they count as sent."""
-        messages = []
-        log = self._process.log
-        for notice in subscription.due():
-            message = notice.tagged(subscription.tag)
-            log.single(
-                subscription.id, subscription.principal.key, "out", "notification", message, notice.method
-            )
-            messages.append(message)
+        found = subscription.due()
+        if not found:
+            return []
+        single, id_, key, tag = (
+            self._process.log.single,
+            subscription.id,
+            subscription.principal.key,
+            subscription.tag,
+        )
+        messages = [notice.tagged(tag) for notice in found]
+        for notice, message in zip(found, messages, strict=True):
+            single(id_, key, "out", "notification", message, notice.method)
         return messages
 
     def closing(self, subscription: Subscription) -> bytes:
@@ -186,7 +192,7 @@ class Subscriptions:
         listening = list(self._by_key.get(key, ()))
         for subscription in listening:
             subscription.hear(key, notice)
-        take_turns([subscription.wake for subscription in listening])
+        take_turns(Subscription.wake, listening)
 
     def _named(self, member: str) -> list[str]:
         return [name for present, name in self._by_key if present == member]
@@ -195,7 +201,7 @@ class Subscriptions:
         told, self._revision = self._revision, current().revision
         for uri in current().updated_since(told):
             self._resource_updated({"uri": uri})
-        take_turns([subscription.wake for subscription in self._listening if subscription.lists])
+        take_turns(Subscription.wake_for_lists, list(self._listening))
 
     def _resource_updated(self, payload: dict[str, Any]) -> None:
         uris: Iterable[str] = [payload["uri"]] if "uri" in payload else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -18,6 +19,8 @@ HEADER_FIELDS = 128
 # What is still taken of a request that was answered before its end, so that its sender reads the answer.
 UNREAD_BYTES = 64 * 1024 * 1024
 REQUESTS_AHEAD = 100
+# Where an application finds ``BoundedConnection.writer`` among the extensions of a scope (ASGI).
+WRITER = "mcp.writer"
 
 
 class Refused(Exception):
@@ -61,6 +64,14 @@ class JoinedWrites:
         if self._head:
             head, self._head = self._head, b""
             self._transport.write(head)
+
+    def write_chunk(self, data: bytes) -> bool:
+        """Write a chunk of a body that has begun; False if something waits to be sent, or nothing may be."""
+        transport = self._transport
+        if self._head or self._ending or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
 
     @property
     def ending(self) -> bool:
@@ -172,6 +183,7 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.pipeline) >= REQUESTS_AHEAD:
             self.stop(429)
         cycle = self.cycle
+        self.scope["extensions"] = cast("Any", {WRITER: self.writer})
         super().on_headers_complete()
         if self.cycle is not cycle:
             # An answer that comes before the end of its request is the last one: what follows on the
@@ -180,6 +192,16 @@ class BoundedConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.joined.unread = self.moved = True
             self.since = None
+
+    def writer(self, send: object) -> Callable[[bytes], bool] | None:
+        """What writes a piece of a body that has begun, without the messages of ASGI.
+
+        None if ``send`` is not this server's own: what wraps it would not see what is written.
+        """
+        cycle = getattr(send, "__self__", None)
+        if isinstance(cycle, RequestResponseCycle) and cycle.chunked_encoding:
+            return self.joined.write_chunk
+        return None
 
     def on_chunk_header(self) -> None:
         """From the first chunk on, fields are trailers: the parser tells them like headers."""

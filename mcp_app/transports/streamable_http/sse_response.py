@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ from mcp_app.transports.streamable_http.request_body import Receive
 START_HEADERS = [(b"content-type", b"text/event-stream"), NO_CACHE, (b"x-accel-buffering", b"no")]
 # Marks a scope whose answer has begun.
 STREAMING = "mcp.streaming"
+# An extension of a scope (ASGI): given ``send``, a server says how a piece of a body that has begun is
+# written at once. That returns False, and has written nothing, if the piece would have to wait.
+WRITER = "mcp.writer"
 # How often an open stream counts as a sign of life in the database.
 SEEN_SECONDS = 240.0
 
@@ -51,6 +54,7 @@ class SseResponse:
         "_settings",
         "_task",
         "_unfinished",
+        "_write_piece",
         "_written",
     )
 
@@ -83,6 +87,8 @@ class SseResponse:
         scope[STREAMING] = True
         headers = [*START_HEADERS, *extra]
         await self._in_time(send({"type": "http.response.start", "status": 200, "headers": headers}))
+        writer = scope.get("extensions", {}).get(WRITER)
+        self._write_piece: Callable[[bytes], bool] | None = writer(send) if writer else None
 
     async def _write(self, data: bytes) -> None:
         await self._in_time(self._send_body(data))
@@ -93,6 +99,9 @@ class SseResponse:
 
     def _write_at_once(self, data: bytes) -> bool:
         """Write from a callback, while the stream's task waits for news; False if it has to ``_finish``."""
+        if self._write_piece is not None and self._write_piece(data):
+            self._written = time.monotonic()
+            return True
         sending = self._send({"type": "http.response.body", "body": data, "more_body": True})
         self._written = time.monotonic()
         self._unfinished = first_steps.begin(sending, self._task)
@@ -127,6 +136,8 @@ class SseResponse:
         return due
 
     def _is_check_due(self) -> bool:
+        if self._principal.expires_at is None:
+            return self._checked + self._settings.keep_alive_seconds <= time.monotonic()
         return self._check_due() <= time.monotonic()
 
     def _pause(self) -> float:

@@ -1,0 +1,87 @@
+"""A stream whose pieces are written at once, beside the messages of ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+
+from mcp_app.transports.streamable_http import sse_response
+from mcpsite.http.connection import WRITER, BoundedConnection
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+PATIENCE = 30.0
+# More than a socket's buffers hold.
+LARGE = b"x" * 32 * 1024 * 1024
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+@asynccontextmanager
+async def answer_of(work: Callable[[Any, Send], Awaitable[None]]) -> AsyncIterator[asyncio.StreamReader]:
+    """What a client is sent whose request is answered by ``work``, given the scope's writer and ``send``."""
+
+    async def application(scope: Any, receive: Any, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await work(scope["extensions"][WRITER], send)
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(application, log_config=None)
+    config.load()
+    state, loop = uvicorn.server.ServerState(), asyncio.get_running_loop()
+    server = await loop.create_server(lambda: BoundedConnection(config, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    try:
+        writer.write(REQUEST)
+        async with asyncio.timeout(PATIENCE):
+            yield reader
+    finally:
+        writer.close()
+        server.close()
+
+
+async def test_pieces_come_in_order_between_those_that_are_sent() -> None:
+    async def work(writer: Any, send: Send) -> None:
+        write = writer(send)
+        assert write(b"one")
+        await send({"type": "http.response.body", "body": b"two", "more_body": True})
+        assert write(b"x" * 17)
+
+    async with answer_of(work) as reader:
+        body = (await reader.readuntil(b"\r\n0\r\n\r\n")).partition(b"\r\n\r\n")[2]
+    assert body == b"3\r\none\r\n3\r\ntwo\r\n11\r\n" + b"x" * 17 + b"\r\n0\r\n\r\n"
+
+
+async def test_a_piece_that_would_have_to_wait_is_not_written() -> None:
+    refused: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def work(writer: Any, send: Send) -> None:
+        await send({"type": "http.response.body", "body": LARGE, "more_body": True})
+        refused.set_result(not writer(send)(b"too early"))
+
+    async with answer_of(work) as reader:
+        assert await refused
+        received = b"".join([await reader.read(1024 * 1024) for _ in range(len(LARGE) // 1024 // 1024)])
+        while not received.endswith(b"\r\n0\r\n\r\n"):
+            received += await reader.read(1024 * 1024)
+    assert b"too early" not in received
+
+
+async def test_what_is_sent_through_somebody_else_has_no_writer() -> None:
+    found = []
+
+    async def work(writer: Any, send: Send) -> None:
+        async def compressed(message: dict[str, Any]) -> None:
+            await send(message)
+
+        found.append(writer(compressed))
+
+    async with answer_of(work) as reader:
+        await reader.readuntil(b"0\r\n\r\n")
+    assert found == [None]
+
+
+def test_the_service_looks_where_the_server_says_it() -> None:
+    assert sse_response.WRITER == WRITER
