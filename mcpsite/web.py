@@ -15,7 +15,6 @@ import uvicorn
 from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
-from mcpsite.http.connection import BoundedConnection
 from mcpsite.http.quick import QuickAnswers
 from mcpsite.processes.own_code import load_all
 from mcpsite.supervised import permits, signs_of_life
@@ -109,11 +108,12 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or (self.leaves_by > 0 and self.has_left())
 
     def close_slow_senders(self) -> None:
-        """Close every connection that has been sending headers, or what is as short, for too long (408)."""
+        """Close what has been sending headers, or what is as short, or nothing, for too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, BoundedConnection):
+            if isinstance(connection, QuickAnswers):
                 connection.refuse_if_slow(now)
+                connection.close_if_idle(now)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: event streams are closed first, for an open one would hold the process until the deadline."""

@@ -30,6 +30,14 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     installation.close()
 
 
+@pytest.fixture
+def new_installation(tmp_path: Path) -> Iterator[Installation]:
+    """One in an empty folder."""
+    installation = Installation(tmp_path, from_nothing=True)
+    yield installation
+    installation.close()
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """One healthy installation with two web processes that several tests look at."""
@@ -66,8 +74,9 @@ def opens_a_session(port: int) -> bool:
 
 
 def test_the_first_start_prints_all_a_person_needs_and_a_second_start_keeps_the_secrets_to_itself(
-    installation: Installation,
+    new_installation: Installation,
 ) -> None:
+    installation = new_installation
     block = installation.start_healthy()
     url = f"http://127.0.0.1:{installation.port}"
     assert f"  MCP      {url}/mcp" in block

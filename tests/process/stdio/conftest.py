@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.live import LiveServer
+from tests.migrated import migrated
 from tests.stdio_child import ROOT
 
 
@@ -27,5 +28,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV") if name in os.environ}
     folder = tmp_path_factory.mktemp("alone")
     found = {**kept, "DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "tests.interop.settings"}
+    (folder / "db.sqlite3").write_bytes(migrated(ROOT, "tests.interop.settings"))
     subprocess.run([sys.executable, "manage.py", "prepare"], cwd=ROOT, env=found, check=True)
     return found
