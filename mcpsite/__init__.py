@@ -5,9 +5,8 @@ Whatever runs here, a command and a shell too, hands jobs to the Celery of this 
 
 import gc
 
-# What is loaded is hardly garbage, and a request leaves hardly any cycles behind. The defaults look for them
-# thousands of times during a start, which takes a tenth of its time, and several times in each millisecond
-# later on.
+# Hardly anything that is loaded becomes garbage, and a request leaves hardly any cycles behind. With the
+# default thresholds, Python looks for cycles thousands of times during a start: about a tenth of its time.
 gc.set_threshold(20_000, 20, 20)
 
 from mcpsite.celery import app as celery_app  # noqa: E402

@@ -15,6 +15,7 @@ import uvicorn
 from mcp_app.forking import keep_from_children
 from mcp_app.observability.logs import PROCESS
 from mcpsite import environment
+from mcpsite.http.connection import BoundedConnection
 from mcpsite.http.quick import QuickAnswers
 from mcpsite.processes.own_code import load_all
 from mcpsite.supervised import permits, signs_of_life
@@ -108,10 +109,10 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter) or (self.leaves_by > 0 and self.has_left())
 
     def close_slow_senders(self) -> None:
-        """Close what has been sending headers, or what is as short, or nothing, for too long."""
+        """Close each connection that has been sending headers (408), or no request at all, for too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.server_state.connections):
-            if isinstance(connection, QuickAnswers):
+            if isinstance(connection, BoundedConnection):
                 connection.refuse_if_slow(now)
                 connection.close_if_idle(now)
 

@@ -1,4 +1,4 @@
-"""Servers on loopback that take what notifications send: mails, and POSTs. Each keeps what it was sent."""
+"""Servers on loopback: two keep what notifications send, mails and POSTs; one shows a page."""
 
 from __future__ import annotations
 
@@ -102,5 +102,28 @@ def web_server() -> Iterator[Posts]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield posts
+        finally:
+            server.shutdown()
+
+
+@contextmanager
+def page_server(page: bytes) -> Iterator[str]:
+    """A server that shows one page at every path; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing on the console."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()

@@ -33,7 +33,6 @@ from mcp_app.transports.task_news import TaskNews
 from mcp_app.transports.turns import take_turns
 
 CHANGED: Final = {kind: Notice(method) for kind, method in LIST_CHANGED.items()}
-NOTHING: Final[tuple[Notice, ...]] = ()
 # A member of the filter, and which of the things it names.
 Key = tuple[str, str]
 
@@ -77,19 +76,18 @@ class Subscription:
         """Something it named changed."""
         self._news[key] = notice
 
-    def due(self) -> tuple[Notice, ...]:
+    def due(self) -> list[Notice]:
         """Take the pending notifications."""
-        found = NOTHING
+        found = []
         revisions = current().revisions
         if revisions is not self._heard:
             heard, self._heard = self._heard, revisions
-            changed = [kind for kind in self._lists if revisions[kind] != heard[kind]]
-            found = tuple([CHANGED[kind] for kind in changed])
+            found += [CHANGED[kind] for kind in self._lists if revisions[kind] != heard[kind]]
         if self._news:
             news, self._news = self._news, {}
             for (member, name), notice in news.items():
                 if KINDS[member].may_hear(name, self.principal):
-                    found = (*found, notice)
+                    found.append(notice)
         return found
 
 
@@ -144,18 +142,14 @@ class Subscriptions:
 
     def take(self, subscription: Subscription) -> list[bytes]:
         """The notifications that are due now; they count as sent."""
-        found = subscription.due()
-        if not found:
-            return []
-        single, id_, key, tag = (
-            self._process.log.single,
-            subscription.id,
-            subscription.principal.key,
-            subscription.tag,
-        )
-        messages = [notice.tagged(tag) for notice in found]
-        for notice, message in zip(found, messages, strict=True):
-            single(id_, key, "out", "notification", message, notice.method)
+        messages = []
+        log = self._process.log
+        for notice in subscription.due():
+            message = notice.tagged(subscription.tag)
+            log.single(
+                subscription.id, subscription.principal.key, "out", "notification", message, notice.method
+            )
+            messages.append(message)
         return messages
 
     def closing(self, subscription: Subscription) -> bytes:

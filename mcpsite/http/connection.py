@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -19,7 +20,7 @@ HEADER_FIELDS = 128
 # What is still taken of a request that was answered before its end, so that its sender reads the answer.
 UNREAD_BYTES = 64 * 1024 * 1024
 REQUESTS_AHEAD = 100
-# Where an application finds ``BoundedConnection.writer`` among the extensions of a scope (ASGI).
+# Where an application finds ``writer`` among the extensions of a scope (ASGI).
 WRITER = "mcp.writer"
 
 
@@ -66,7 +67,7 @@ class JoinedWrites:
             self._transport.write(head)
 
     def write_chunk(self, data: bytes) -> bool:
-        """Write a chunk of a body that has begun; False if something waits to be sent, or nothing may be."""
+        """Write a chunk of a body; False if something waits to be sent, or nothing may be sent any more."""
         transport = self._transport
         if self._head or self._ending or transport.is_closing() or transport.get_write_buffer_size():
             return False
@@ -125,13 +126,25 @@ class BoundedConnection(HttpToolsProtocol):
     """
 
     # Uvicorn's own fill the dictionary that Python shares among instances: with ours each would have its own.
-    __slots__ = ("active", "joined", "keep_alive", "leaves_at", "loose", "moved", "since", "unwanted")
+    __slots__ = (
+        "active",
+        "idle_since",
+        "joined",
+        "keep_alive",
+        "leaves_at",
+        "loose",
+        "moved",
+        "since",
+        "unwanted",
+    )
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         # Since when something is incomplete that must not take long, and the bytes it has so far.
         self.since: float | None = None
         self.loose = 0
+        # Since when everything is answered and the next request has not begun.
+        self.idle_since: float | None = None
         # What came of a request after its answer.
         self.unwanted = 0
         # Whether headers ended or body arrived in the bytes that are being parsed.
@@ -172,6 +185,11 @@ class BoundedConnection(HttpToolsProtocol):
         else:
             self._count(len(data) if scope is before else self._begun(data))
 
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self.idle_since = None
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         """Begin a request; raises Refused for one that is not understood or out of bounds."""
         if self.transport.is_closing():
@@ -183,7 +201,7 @@ class BoundedConnection(HttpToolsProtocol):
         if len(self.pipeline) >= REQUESTS_AHEAD:
             self.stop(429)
         cycle = self.cycle
-        self.scope["extensions"] = cast("Any", {WRITER: self.writer})
+        self.scope["extensions"] = cast("Any", {WRITER: writer})
         super().on_headers_complete()
         if self.cycle is not cycle:
             # An answer that comes before the end of its request is the last one: what follows on the
@@ -192,16 +210,6 @@ class BoundedConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
             self.joined.unread = self.moved = True
             self.since = None
-
-    def writer(self, send: object) -> Callable[[bytes], bool] | None:
-        """What writes a piece of a body that has begun, without the messages of ASGI.
-
-        None if ``send`` is not this server's own: what wraps it would not see what is written.
-        """
-        cycle = getattr(send, "__self__", None)
-        if isinstance(cycle, RequestResponseCycle) and cycle.chunked_encoding:
-            return self.joined.write_chunk
-        return None
 
     def on_chunk_header(self) -> None:
         """From the first chunk on, fields are trailers: the parser tells them like headers."""
@@ -234,12 +242,23 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Nothing of an answer stays behind; the rest of its request has a limit of time."""
+        """Nothing of an answer stays behind; the rest of its request, and the next one, have limits of time.
+
+        This replaces uvicorn's own, which sets a timer behind each answer. Any byte cancels that, also one of
+        an empty line, and then nothing ended the connection.
+        """
         self.joined.release()
+        self.server_state.total_requests += 1
         if self.joined.ending:
             self.since = self.loop.time()
             self.flow.resume_reading()
-        super().on_response_complete()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif "method" in self.scope:  # The headers of the next request have not begun: see ``data_received``.
+            self.idle_since = self.loop.time()
 
     def shutdown(self) -> None:
         """The connection ends with the answer, whenever its request does.
@@ -277,6 +296,11 @@ class BoundedConnection(HttpToolsProtocol):
             self.since = now  # The answer broke off.
         if self.since is not None and self.since < now - HEADER_SECONDS:
             self.refuse(408)
+
+    def close_if_idle(self, now: float) -> None:
+        """Close what has waited too long for its next request, in seconds of the loop's clock."""
+        if self.idle_since is not None and self.idle_since < now - self.timeout_keep_alive:
+            self.timeout_keep_alive_handler()
 
     def stop(self, status: int) -> NoReturn:
         """Refuse inside of the parser, which raises ``Refused`` on and parses nothing more."""
@@ -321,6 +345,23 @@ class BoundedConnection(HttpToolsProtocol):
         self.unwanted += size
         if self.unwanted > UNREAD_BYTES:
             self.joined.close()
+
+
+def writer(send: object) -> Callable[[bytes], bool] | None:
+    """What writes a piece of a body that has begun, without a message of ASGI for it.
+
+    It returns False, and has written nothing, if the piece would have to wait or comes too late. None if
+    ``send`` is not this server's own: what wraps that would not see what is written.
+    """
+    cycle = getattr(send, "__self__", None)
+    if isinstance(cycle, RequestResponseCycle) and cycle.chunked_encoding:
+        return partial(_write_piece, cycle, cast("JoinedWrites", cycle.transport))
+    return None
+
+
+def _write_piece(cycle: RequestResponseCycle, joined: JoinedWrites, data: bytes) -> bool:
+    # Behind its end, a piece would be taken for the beginning of the next answer.
+    return not (cycle.response_complete or cycle.disconnected) and joined.write_chunk(data)
 
 
 def _size(fields: Any) -> int:

@@ -51,7 +51,7 @@ class Parsed:
 class QuickAnswers(BoundedConnection):
     """HTTP with a short cut; what it asks is set for the whole process when the service runs."""
 
-    __slots__ = ("_context", "_grace", "begun", "held", "idle_since")
+    __slots__ = ("_context", "_grace", "begun", "held")
 
     quick: Quick | None = None
     quick_delete: QuickDelete | None = None
@@ -62,12 +62,9 @@ class QuickAnswers(BoundedConnection):
         self.held: list[bytes] | None = None
         self.begun: Begun | BegunSession | None = None
         self._grace: asyncio.TimerHandle | None = None
-        # Since when the connection waits for its next request, if its last one took the short cut.
-        self.idle_since: float | None = None
 
     def on_message_begin(self) -> None:
         """A request that was sent ahead of its turn waits behind the one that is held."""
-        self.idle_since = None
         if self.begun is not None:
             self._go_on()
         super().on_message_begin()
@@ -118,14 +115,6 @@ class QuickAnswers(BoundedConnection):
         if self.held is not None:
             with suppress(Refused):
                 self._let_go()
-
-    def close_if_idle(self, now: float) -> None:
-        """Close what has waited too long for its next request, in seconds of the loop's clock.
-
-        Uvicorn sets a timer behind each answer and takes it off again; every request would pay for it.
-        """
-        if self.idle_since is not None and self.idle_since < now - self.timeout_keep_alive:
-            self.timeout_keep_alive_handler()
 
     def shutdown(self) -> None:
         """The connection ends with the answer."""
@@ -208,8 +197,7 @@ class QuickAnswers(BoundedConnection):
             self.joined.plain.write(HEAD % (more, len(answer), answer))
         else:
             self.joined.plain.write(_of_session(answer, more))
-        self.server_state.total_requests += 1
-        self.idle_since = self.loop.time()
+        self.on_response_complete()
 
 
 def _of_session(answer: Answered, more: bytes) -> bytes:

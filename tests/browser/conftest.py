@@ -24,9 +24,9 @@ PICTURES = os.environ.get("PICTURES")
 TALLEST_PICTURE = 15_000
 # Both colour schemes and both widths, of pages that are loaded twice.
 LOOKS = [("light", (1440, 390)), ("dark", (390, 1440))]
-# The one without a window of its own first: the same pages, in half the processor time.
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
-CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+# The one without a window first: it draws the same pages in half the processor time.
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
+CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
 ARGUMENTS = [
     "--headless",
     "--no-sandbox",

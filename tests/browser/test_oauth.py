@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.live import LiveServer
+from tests.sinks import page_server
 
 PERSON = """
 from django.contrib.auth import get_user_model
@@ -36,29 +35,11 @@ def tab(chromium: Browser) -> Iterator[Page]:
     context.close()
 
 
-class ClientPage(BaseHTTPRequestHandler):
-    """What a client on the person's own machine shows when the browser comes back to it."""
-
-    def do_GET(self) -> None:
-        """Answer with a page."""
-        body = b"The client's own page."
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def callback() -> Iterator[str]:
-    """The address at which a client waits for its answer."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), ClientPage) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/callback"
-        server.shutdown()
+    """The address at which a client on the person's own machine waits for its answer."""
+    with page_server(b"The client's own page.") as address:
+        yield f"{address}/callback"
 
 
 def question(server: LiveServer, callback: str) -> str:

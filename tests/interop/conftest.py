@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.interop.walk import PAGE
 from tests.live import LiveServer
-
-
-class _Page(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(PAGE)))
-        self.end_headers()
-        self.wfile.write(PAGE)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: pytest's output is for failures."""
+from tests.sinks import page_server
 
 
 @pytest.fixture(scope="session")
 def page_url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Page)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/page"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with page_server(PAGE) as address:
+        yield f"{address}/page"
 
 
 @pytest.fixture(scope="session")

@@ -136,8 +136,6 @@ class SseResponse:
         return due
 
     def _is_check_due(self) -> bool:
-        if self._principal.expires_at is None:
-            return self._checked + self._settings.keep_alive_seconds <= time.monotonic()
         return self._check_due() <= time.monotonic()
 
     def _pause(self) -> float:

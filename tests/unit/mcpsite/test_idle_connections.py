@@ -1,90 +1,82 @@
-"""A connection whose last request took the short cut is closed when it waits too long for the next one."""
+"""A connection that waits too long for its next request is closed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 
+from mcpsite.http.connection import BoundedConnection
 from mcpsite.http.quick import QuickAnswers
+from tests.unit.mcpsite.one_connection import KEPT_SECONDS, PATIENCE, Client, connected
 
 BODY = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 REQUEST = b"POST /mcp HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
-KEPT_SECONDS = 75
-PATIENCE = 30.0
+TOO_LONG = KEPT_SECONDS + 1
+
+# By the ordinary way, and by the short cut.
+pytestmark = pytest.mark.parametrize("kind", [BoundedConnection, QuickAnswers])
+
+
+@pytest.fixture(autouse=True)
+def _answers_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address: b"pong"))
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Nothing gets as far as this."""
-    raise AssertionError(scope)
+    """Answers everything."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"4")]})
+    await send({"type": "http.response.body", "body": b"pong"})
 
 
-class Client:
-    """One connection, and the server's side of it."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: QuickAnswers) -> None:
-        self.reader, self.writer, self.end = reader, writer, end
-
-    async def ask(self) -> bytes:
-        """Send a request; its answer."""
-        self.writer.write(REQUEST)
-        return await self.reader.readuntil(b"pong")
-
-    async def is_closed(self) -> bool:
-        """Whether nothing more comes, by the end of all patience."""
-        return await self.reader.read() == b""
-
-    def wait(self, seconds: float) -> None:
-        """Have the server look at the connection that much later."""
-        self.end.close_if_idle(asyncio.get_running_loop().time() + seconds)
+def look_later(client: Client, seconds: float) -> None:
+    """Have the server look at the connection that much later."""
+    client.end.close_if_idle(asyncio.get_running_loop().time() + seconds)
 
 
-@asynccontextmanager
-async def connected(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    """A client of a server that answers everything at once."""
-    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address: b"pong"))
-    config = uvicorn.Config(application, log_config=None, timeout_keep_alive=KEPT_SECONDS)
-    config.load()
-    state, loop = uvicorn.server.ServerState(), asyncio.get_running_loop()
-    server = await loop.create_server(lambda: QuickAnswers(config, state, {}), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    async with asyncio.timeout(PATIENCE):
-        while not state.connections:
-            await asyncio.sleep(0)
-        (end,) = state.connections
-        assert isinstance(end, QuickAnswers)
-        yield Client(reader, writer, end)
-    writer.close()
-    server.close()
-
-
-async def test_it_is_closed_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with connected(monkeypatch) as client:
-        await client.ask()
-        client.wait(KEPT_SECONDS - 1)
-        await client.ask()
-        client.wait(KEPT_SECONDS + 1)
+async def test_it_is_closed_after_its_time(kind: type[BoundedConnection]) -> None:
+    async with connected(application, kind) as client:
+        await client.answer(REQUEST, b"pong")
+        look_later(client, KEPT_SECONDS - 1)
+        await client.answer(REQUEST, b"pong")
+        look_later(client, TOO_LONG)
         assert await client.is_closed()
 
 
-async def test_what_is_no_request_does_not_keep_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with connected(monkeypatch) as client:
-        await client.ask()
+async def test_what_is_no_request_does_not_keep_it_open(kind: type[BoundedConnection]) -> None:
+    async with connected(application, kind) as client:
+        await client.answer(REQUEST, b"pong")
         client.end.data_received(b"\r\n")
-        client.wait(KEPT_SECONDS + 1)
+        look_later(client, TOO_LONG)
         assert await client.is_closed()
 
 
-async def test_one_whose_next_request_has_begun_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with connected(monkeypatch) as client:
-        await client.ask()
-        client.writer.write(REQUEST[:10])
-        while client.end.idle_since is not None:
-            await asyncio.sleep(0)
-        client.wait(KEPT_SECONDS + 1)
-        client.writer.write(REQUEST[10:])
-        assert await client.reader.readuntil(b"pong")
+async def test_one_whose_next_request_has_begun_is_not_idle(kind: type[BoundedConnection]) -> None:
+    async with connected(application, kind) as client:
+        await client.answer(REQUEST, b"pong")
+        client.end.data_received(REQUEST[:10])
+        look_later(client, TOO_LONG)
+        assert await client.answer(REQUEST[10:], b"pong")
+
+
+async def test_one_whose_next_request_began_before_the_answer_is_not_idle(
+    kind: type[BoundedConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QuickAnswers, "quick", staticmethod(lambda headers, body, address: None))
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        begun.set()
+        await go_on.wait()
+        await application(scope, receive, send)
+
+    async with connected(slow, kind) as client:
+        client.writer.write(REQUEST)
+        async with asyncio.timeout(PATIENCE):
+            await begun.wait()
+        client.end.data_received(REQUEST[:10])
+        go_on.set()
+        await client.answer(b"", b"pong")
+        look_later(client, TOO_LONG)
+        assert await client.answer(REQUEST[10:], b"pong")

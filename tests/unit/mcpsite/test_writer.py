@@ -7,13 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import uvicorn
-
 from mcp_app.transports.streamable_http import sse_response
-from mcpsite.http.connection import WRITER, BoundedConnection
+from mcpsite.http.connection import WRITER
+from tests.unit.mcpsite.one_connection import PATIENCE, connected
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
-PATIENCE = 30.0
 # More than a socket's buffers hold.
 LARGE = b"x" * 32 * 1024 * 1024
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -28,18 +26,9 @@ async def answer_of(work: Callable[[Any, Send], Awaitable[None]]) -> AsyncIterat
         await work(scope["extensions"][WRITER], send)
         await send({"type": "http.response.body", "body": b""})
 
-    config = uvicorn.Config(application, log_config=None)
-    config.load()
-    state, loop = uvicorn.server.ServerState(), asyncio.get_running_loop()
-    server = await loop.create_server(lambda: BoundedConnection(config, state, {}), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-    try:
-        writer.write(REQUEST)
-        async with asyncio.timeout(PATIENCE):
-            yield reader
-    finally:
-        writer.close()
-        server.close()
+    async with connected(application) as client, asyncio.timeout(PATIENCE):
+        client.writer.write(REQUEST)
+        yield client.reader
 
 
 async def test_pieces_come_in_order_between_those_that_are_sent() -> None:
@@ -67,6 +56,18 @@ async def test_a_piece_that_would_have_to_wait_is_not_written() -> None:
         while not received.endswith(b"\r\n0\r\n\r\n"):
             received += await reader.read(1024 * 1024)
     assert b"too early" not in received
+
+
+async def test_a_piece_that_comes_behind_the_end_is_not_written() -> None:
+    writers = []
+
+    async def work(writer: Any, send: Send) -> None:
+        writers.append(writer(send))
+        await send({"type": "http.response.body", "body": b"all", "more_body": True})
+
+    async with answer_of(work) as reader:
+        assert (await reader.readuntil(b"\r\n0\r\n\r\n")).endswith(b"\r\n\r\n3\r\nall\r\n0\r\n\r\n")
+        assert not writers[0](b"too late")
 
 
 async def test_what_is_sent_through_somebody_else_has_no_writer() -> None:

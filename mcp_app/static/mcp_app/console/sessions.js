@@ -116,10 +116,10 @@ class Sessions {
   draw(found) {
     const { row } = found;
     const drawn = JSON.stringify([row.client, row.version, row.who, row.address, row.ended, row.reason]);
-    // A line that is made anew while somebody presses in it, or stands in it with the keys, would lose the press.
+    // A row that is made anew while somebody clicks in it, or has its focus there, loses the click and the focus.
     if (found.drawn === drawn) { this.refresh(found); return; }
     found.drawn = drawn;
-    const isStoodIn = found.line.contains(document.activeElement);
+    const hadFocus = found.line.contains(document.activeElement);
     const cell = (name, ...content) => {
       const made = element("td");
       made.dataset.name = name;
@@ -137,7 +137,7 @@ class Sessions {
       found.calls, found.streams, found.seen, found.age,
     );
     found.line.classList.toggle("mcp-gone", row.ended !== null);
-    if (isStoodIn) client.focus();
+    if (hadFocus) client.focus();
     this.refresh(found);
   }
 
