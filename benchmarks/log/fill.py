@@ -217,7 +217,7 @@ def _calls(words: Words, count: int, begun: int, now: int) -> None:
 def _rollups(words: Words, now: int) -> None:
     """Every tool in every row of every span: the most that the first page can meet."""
     every = f"n % {TOOLS * 3 + 3}"  # three outcomes of each tool, then of all
-    for span, seconds in ((60, 6 * 3_600), (600, 2 * 86_400), (3_600, 20 * 86_400)):
+    for span, seconds in ((60, 6 * 3_600), (600, 2 * 86_400), (3_600, 20 * 86_400), (86_400, 20 * 86_400)):
         rows = seconds // span
         first = now // span * span - (rows - 1) * span
         outcome = "CASE n % 3 WHEN 0 THEN 'ok' WHEN 1 THEN 'tool_error' ELSE 'error' END"
@@ -233,9 +233,9 @@ def _rollups(words: Words, now: int) -> None:
 
 
 def _caller_rollups(words: Words, now: int) -> None:
-    """As many clients and principals as are counted by name, in every row of both spans."""
+    """As many clients and principals as are counted by name, in every row of each span."""
     names = MOST_NAMES * 2
-    for span, seconds in ((600, 8 * 86_400), (3_600, 20 * 86_400)):
+    for span, seconds in ((600, 8 * 86_400), (3_600, 20 * 86_400), (86_400, 20 * 86_400)):
         rows = seconds // span
         first = now // span * span - (rows - 1) * span
         buckets = ", ".join(str(1 + place % 4) for place in range(len(BUCKET_COLUMNS)))

@@ -14,7 +14,7 @@ from django.db import connection
 
 from mcp_app import conf, database_clock
 from mcp_app.aware_times import parameter
-from mcp_app.models import LogMinute, Message, Rollup
+from mcp_app.models import CallerRollup, LogMinute, Message, Rollup
 from mcp_app.models.rollup import added
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import (
@@ -30,9 +30,10 @@ from mcp_app.observability.rollup_cells import (
 
 TEN_MINUTES: Final = 600
 HOUR: Final = 3_600
-# How long rows of a span are kept: what the first page shows of it and some more. Hours: ROLLUP_DAYS.
+DAY: Final = 86_400
+# How long rows of a span are kept: what the first page shows of it and some more. Longer spans: ROLLUP_DAYS.
 KEPT: Final = {MINUTE: timedelta(days=2), TEN_MINUTES: timedelta(days=8)}
-SPANS: Final = (*KEPT, HOUR)
+SPANS: Final = (*KEPT, HOUR, DAY)
 # Tools counted by name within an hour; the others are OTHER.
 MOST_TOOLS: Final = 100
 SLICE: Final = 2_000
@@ -71,17 +72,26 @@ def note_places(messages: Iterable[Message]) -> None:
 
 def purge() -> int:
     """Delete rows that are older than their span is kept; returns how many."""
-    now = database_clock.read()
-    kept = {**KEPT, HOUR: timedelta(days=conf.get().rollup_days)}
-    removed = 0
-    for span, time in kept.items():
-        old = Rollup.objects.filter(span=span, at__lt=now - time).order_by("at")
-        while ids := list(old.values_list("pk", flat=True)[:SLICE]):
-            removed += Rollup.objects.filter(pk__in=ids).delete()[0]
+    removed = purge_of(Rollup, SPANS)
     oldest = Message.objects.order_by("pk").values_list("pk", flat=True).first()
     gone = LogMinute.objects.all() if oldest is None else LogMinute.objects.filter(last_id__lt=oldest)
     gone.delete()
     return removed
+
+
+def purge_of(model: type[Rollup | CallerRollup], spans: Iterable[int]) -> int:
+    """Delete the rows of these spans that are older than they are kept; returns how many."""
+    now, removed = database_clock.read(), 0
+    for span in spans:
+        old = model.objects.filter(span=span, at__lt=now - time_kept(span)).order_by("at")
+        while ids := list(old.values_list("pk", flat=True)[:SLICE]):
+            removed += model.objects.filter(pk__in=ids).delete()[0]
+    return removed
+
+
+def time_kept(span: int) -> timedelta:
+    """How long rows of a span are kept."""
+    return KEPT.get(span) or timedelta(days=conf.get().rollup_days)
 
 
 def _bounded(tally: RollupCells) -> list[tuple[Key, list[Any]]]:

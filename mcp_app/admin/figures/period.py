@@ -9,9 +9,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from mcp_app import conf
 from mcp_app.admin.markup import in_utc
-from mcp_app.sessions.rollups import HOUR, KEPT
+from mcp_app.sessions.rollups import HOUR, KEPT, time_kept
 from mcp_app.sessions.searching.times import NotATime, begin_of, end_of
 from mcp_app.sessions.traffic import PERIODS, Period, between
 
@@ -51,9 +50,8 @@ def _chosen(since: str, until: str, now: datetime) -> Period | None:
         begin, end = begin_of(since), min(end_of(until), now + timedelta(minutes=1)) + _SECOND / 1_000_000
     except NotATime:
         return None
-    kept = {**KEPT, HOUR: timedelta(days=conf.get().rollup_days)}
-    for span, time in kept.items():
-        if now - time < begin < end and (end - begin).total_seconds() <= span * MOST_POINTS:
+    for span in (*KEPT, HOUR):
+        if now - time_kept(span) < begin < end and (end - begin).total_seconds() <= span * MOST_POINTS:
             found = between(begin, end, span)
             return Period("", _title(found, now), found.span, found.points, found.until)
     return None

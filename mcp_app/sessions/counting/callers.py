@@ -7,21 +7,20 @@ are not counted.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from django.db import connection
 
-from mcp_app import conf, database_clock
 from mcp_app.aware_times import parameter
 from mcp_app.models import CallerRollup, Message, Session
 from mcp_app.models.rollup import added
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import bucket_of
-from mcp_app.sessions.rollups import HOUR, KEPT, SLICE, TEN_MINUTES
+from mcp_app.sessions.rollups import DAY, HOUR, SLICE, TEN_MINUTES, purge_of
 
-SPANS: Final = (TEN_MINUTES, HOUR)
+SPANS: Final = (TEN_MINUTES, HOUR, DAY)
 # Names counted within an hour; the others are OTHER.
 MOST_NAMES: Final = 250
 # Rows of one statement: its parameters stay below what either database takes.
@@ -92,13 +91,7 @@ def write(callers: Callers) -> None:
 
 def purge() -> int:
     """Delete rows that are older than their span is kept; returns how many."""
-    now, removed = database_clock.read(), 0
-    kept = {TEN_MINUTES: KEPT[TEN_MINUTES], HOUR: timedelta(days=conf.get().rollup_days)}
-    for span, time in kept.items():
-        old = CallerRollup.objects.filter(span=span, at__lt=now - time).order_by("at")
-        while ids := list(old.values_list("pk", flat=True)[:SLICE]):
-            removed += CallerRollup.objects.filter(pk__in=ids).delete()[0]
-    return removed
+    return purge_of(CallerRollup, SPANS)
 
 
 def _add(cells: dict[Any, _Numbers], key: Any, numbers: _Numbers) -> None:

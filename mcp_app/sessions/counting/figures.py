@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Final
 
 from django.db.models import QuerySet, Sum
 
-from mcp_app import conf
 from mcp_app.models import CallerRollup, Rollup
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions.log_pages import ANSWERED, ERRORS, FAILED
-from mcp_app.sessions.rollups import HOUR, KEPT, TEN_MINUTES
+from mcp_app.sessions.rollups import DAY, HOUR, TEN_MINUTES, time_kept
 from mcp_app.sessions.traffic import Calls, Period, between, by_index, summed
 
 # Names are shown up to here; the sum of the calls of the others is not lost, it is in the calls over time.
@@ -39,12 +39,12 @@ def named(by: str, period: Period, now: datetime) -> Named:
         # Callers are counted in ten minutes.
         period = _in_ten_minutes(period)
     starts = period.starts(now)
-    column, rows = _rows(by, period.span)
-    rows = rows.filter(at__gte=starts[0], at__lte=starts[-1])
     found: dict[str, Calls] = {}
     with by_index():
-        for name, outcome, count, *buckets in summed(rows, column):
-            found.setdefault(name, Calls()).add(outcome, count, buckets)
+        for span, cells in _fewest_cells(by, period.span, starts[0], starts[-1]).items():
+            column, rows = _rows(by, span)
+            for name, outcome, count, *buckets in summed(rows.filter(at__in=cells), column):
+                found.setdefault(name, Calls()).add(outcome, count, buckets)
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
     return Named(starts[0], period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
 
@@ -53,6 +53,29 @@ def _in_ten_minutes(period: Period) -> Period:
     if period.until is not None:
         return between(period.until - timedelta(seconds=period.points * MINUTE), period.until, TEN_MINUTES)
     return replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
+
+
+def _fewest_cells(by: str, shortest: int, first: datetime, last: datetime) -> dict[int, list[datetime]]:
+    """When the cells begin, by span, that are together the time until the ``shortest`` at ``last`` ends.
+
+    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up.
+    """
+    model = Rollup if by == TOOL else CallerRollup
+    since = {span: _whole_since(model, span) for span in (DAY, HOUR, TEN_MINUTES) if span > shortest}
+    found: dict[int, list[datetime]] = {}
+    at, end = int(first.timestamp()), int(last.timestamp()) + shortest
+    while at < end:
+        fits = (span for span in since if at % span == 0 and since[span] <= at <= end - span)
+        span = next(fits, shortest)
+        found.setdefault(span, []).append(datetime.fromtimestamp(at, UTC))
+        at += span
+    return found
+
+
+def _whole_since(model: type[Rollup | CallerRollup], span: int) -> float:
+    """From when on (Unix time) a span has all calls: its first cell may have some of them only."""
+    first = model.objects.filter(span=span).order_by("at").values_list("at", flat=True).first()
+    return inf if first is None else first.timestamp() + span
 
 
 def _rows(by: str, span: int) -> tuple[str, QuerySet[Any]]:
@@ -104,11 +127,8 @@ def _ended(rows: QuerySet[Any], outcome: str) -> QuerySet[Any]:
 
 def _span(by: str, since: datetime, until: datetime | None, now: datetime) -> int | None:
     """The longest span whose cells begin and end with the time asked for, and are kept that long."""
-    kept = {HOUR: timedelta(days=conf.get().rollup_days), TEN_MINUTES: KEPT[TEN_MINUTES]}
-    if by == TOOL:
-        kept[MINUTE] = KEPT[MINUTE]
-    for span, time in kept.items():
-        edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
-        if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time:
+    edges = [since] if until is None else [since, until + timedelta(microseconds=1)]
+    for span in (HOUR, TEN_MINUTES, MINUTE) if by == TOOL else (HOUR, TEN_MINUTES):
+        if all(edge.timestamp() % span == 0 for edge in edges) and since > now - time_kept(span):
             return span
     return None

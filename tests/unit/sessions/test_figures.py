@@ -1,0 +1,89 @@
+"""Figures by name are the same, whichever cells they are added up from, and take few of these."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mcp_app.models import CallerRollup, Rollup
+from mcp_app.observability.rollup_cells import MINUTE
+from mcp_app.sessions.counting.figures import named
+from mcp_app.sessions.rollups import DAY, HOUR, TEN_MINUTES
+from mcp_app.sessions.traffic import PERIODS, Period, between
+
+pytestmark = [pytest.mark.postgres, pytest.mark.django_db]
+
+BEGAN = datetime(2026, 11, 9, 13, 20, tzinfo=UTC)
+NOW = datetime(2026, 11, 18, 14, 37, 12, tzinfo=UTC)
+
+
+def on(day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+
+
+ASKED = {
+    "the last hour": PERIODS["hour"],
+    "the last day": PERIODS["day"],
+    "the last week": PERIODS["week"],
+    "ten minutes": between(on(17, 5, 10), on(17, 5, 20), TEN_MINUTES),
+    "a whole hour": between(on(17, 5), on(17, 6), TEN_MINUTES),
+    "midnight to midnight": between(on(16, 0), on(17, 0), TEN_MINUTES),
+    "over midnight": between(on(16, 23, 50), on(17, 0, 10), TEN_MINUTES),
+    "a day and its edges": between(on(15, 23, 30), on(17, 1, 40), TEN_MINUTES),
+    "hours of three days": between(on(14, 22), on(17, 2), HOUR),
+    "from before counting began": between(on(9, 12), on(11, 2), HOUR),
+}
+
+
+@pytest.fixture
+def calls() -> list[tuple[datetime, str]]:
+    """One call every 7 to 90 minutes since counting began, by one of three names; all are counted."""
+    chance, found, at = random.Random(7), [], BEGAN
+    while at < NOW:
+        found.append((at, f"name {len(found) % 3}"))
+        at += timedelta(minutes=chance.randint(7, 90))
+    counts: dict[tuple[int, datetime, str], int] = {}
+    for at, name in found:
+        for span in (MINUTE, TEN_MINUTES, HOUR, DAY):
+            cell = (span, datetime.fromtimestamp(at.timestamp() // span * span, UTC), name)
+            counts[cell] = counts.get(cell, 0) + 1
+    for (span, at, name), count in counts.items():
+        cells = {"span": span, "at": at, "outcome": "ok", "count": count, "b05": count}
+        Rollup.objects.create(method="tools/call", tool=name, **cells)
+        CallerRollup.objects.create(kind="client", name=name, **cells)
+    return found
+
+
+def shown(by: str, period: Period) -> dict[str, tuple[int, int]]:
+    return {name: (calls.ok, calls.buckets[5]) for name, calls in named(by, period, NOW).calls}
+
+
+@pytest.mark.parametrize("by", ["tool", "client"])
+@pytest.mark.parametrize("asked", list(ASKED))
+def test_every_call_of_a_time_is_counted_once(by: str, asked: str, calls: list[tuple[datetime, str]]) -> None:
+    period = ASKED[asked]
+    found = named(by, period, NOW)
+    expected: dict[str, int] = {}
+    for at, name in calls:
+        if found.since <= at and (period.until is None or at < period.until):
+            expected[name] = expected.get(name, 0) + 1
+    assert shown(by, period) == {name: (count, count) for name, count in expected.items()}
+
+
+def test_a_day_of_which_only_a_part_was_counted_by_days_is_added_up_from_its_hours(
+    calls: list[tuple[datetime, str]],
+) -> None:
+    week = shown("client", PERIODS["week"])
+    # As after an upgrade at noon: the days before have no cells, that day has some of its calls.
+    days = CallerRollup.objects.filter(span=DAY)
+    days.filter(at__lt=on(15, 0)).delete()
+    days.filter(at=on(15, 0)).update(count=1, b05=1)
+    assert shown("client", PERIODS["week"]) == week
+
+
+def test_a_week_is_added_up_from_days_where_it_has_whole_ones(calls: list[tuple[datetime, str]]) -> None:
+    CallerRollup.objects.filter(span=HOUR, at__gte=on(12, 0), at__lt=on(18, 0)).delete()
+    week = shown("client", PERIODS["week"])
+    assert sum(count for count, _ in week.values()) == sum(at >= on(11, 15) for at, _ in calls)
