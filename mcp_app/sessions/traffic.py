@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import QuerySet, Sum
+from django.db.models import Field, QuerySet, Sum
 
-from mcp_app.models import Message, Rollup
+from mcp_app.models import CallerRollup, Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.rollup_cells import MINUTE, percentile
 from mcp_app.sessions.log_pages import ERRORS
-from mcp_app.sessions.rollups import HOUR, TEN_MINUTES
+from mcp_app.sessions.rollups import DAY, HOUR, TEN_MINUTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,27 +143,71 @@ def by_index() -> Iterator[None]:
 
 
 def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
-    starts = period.starts(now)
-    # Not after the last point: a clock that is ahead has counted for later.
-    rows = Rollup.objects.filter(
-        span=period.span, at__gte=starts[0], at__lte=starts[-1], method="tools/call"
-    ).exclude(outcome="")
-    points = {at: Calls() for at in starts}
-    for at, outcome, count, *buckets in summed(rows.filter(tool=""), "at"):
-        points[at].add(outcome, count, buckets)
+    points = _points(period, now, "")
+    starts = [at for at, _ in points]
     total = Calls()
-    for calls in points.values():
+    for _, calls in points:
         total.include(calls)
-    by_tool = rows.exclude(tool="")
-    counted = by_tool.order_by().values_list("tool").annotate(number=Sum("count")).order_by("-number", "tool")
-    called = [tool for tool, _ in counted]
-    tools = {tool: Calls() for tool in called[:most_tools]}
+    cells = [
+        calls_of(span).exclude(tool="").filter(at__in=begin)
+        for span, begin in fewest_cells(Rollup, period.span, starts[0], starts[-1]).items()
+    ]
+    called: Counter[str] = Counter()
+    for rows in cells:
+        called.update(dict(rows.order_by().values_list("tool").annotate(number=Sum("count"))))
+    ordered = sorted(called, key=lambda tool: (-called[tool], tool))
+    tools = {tool: Calls() for tool in ordered[:most_tools]}
     # Their histograms only: adding up those of every tool would take most of the time.
-    for tool, outcome, count, *buckets in summed(by_tool.filter(tool__in=list(tools)), "tool"):
-        tools[tool].add(outcome, count, buckets)
+    for rows in cells:
+        for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
+            tools[tool].add(outcome, count, buckets)
     minutes = _counted_minutes(period, starts[0], now)
-    more = len(called) - len(tools)
-    return Traffic(period, minutes, total, list(points.items()), list(tools.items()), more)
+    return Traffic(period, minutes, total, points, list(tools.items()), len(called) - len(tools))
+
+
+def over_time(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Calls]]:
+    """The calls in each point of a period: those of one tool, or with an empty name all of them."""
+    with by_index():
+        return _points(period, now, tool)
+
+
+def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Calls]]:
+    points = {at: Calls() for at in period.starts(now)}
+    first, *_, last = points
+    # Not after the last point: a clock that is ahead has counted for later.
+    rows = calls_of(period.span).filter(tool=tool, at__gte=first, at__lte=last)
+    for at, outcome, count, *buckets in summed(rows, "at"):
+        points[at].add(outcome, count, buckets)
+    return list(points.items())
+
+
+def calls_of(span: int) -> QuerySet[Rollup]:
+    """What was counted of tool calls in cells of a span."""
+    return Rollup.objects.filter(span=span, method="tools/call").exclude(outcome="")
+
+
+def fewest_cells(
+    model: type[Rollup | CallerRollup], shortest: int, first: datetime, last: datetime
+) -> dict[int, list[datetime]]:
+    """When the cells begin, by span, that are together the time until the ``shortest`` at ``last`` ends.
+
+    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up.
+    """
+    since = {span: _whole_since(model, span) for span in (DAY, HOUR, TEN_MINUTES) if span > shortest}
+    found: dict[int, list[datetime]] = {}
+    at, end = int(first.timestamp()), int(last.timestamp()) + shortest
+    while at < end:
+        fits = (span for span in since if at % span == 0 and since[span] <= at <= end - span)
+        span = next(fits, shortest)
+        found.setdefault(span, []).append(datetime.fromtimestamp(at, UTC))
+        at += span
+    return found
+
+
+def _whole_since(model: type[Rollup | CallerRollup], span: int) -> float:
+    """From when on (Unix time) a span has all calls: its first cell may have some of them only."""
+    first = model.objects.filter(span=span).order_by("at").values_list("at", flat=True).first()
+    return inf if first is None else first.timestamp() + span
 
 
 def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
@@ -170,9 +216,12 @@ def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
     return max(counted.total_seconds() / MINUTE, 1.0)
 
 
-def summed(rows: QuerySet[Rollup], name: str) -> Iterable[tuple[Any, ...]]:
-    sums = {f"sum_{column}": Sum(column) for column in ("count", *BUCKET_COLUMNS)}
-    return rows.order_by().values_list(name, "outcome").annotate(**sums)
+def summed(rows: QuerySet[Any], name: str) -> Iterable[tuple[Any, ...]]:
+    """By a column and the outcome, how many calls there were, and how many in each bucket."""
+    # A field of no kind: there is nothing to convert, and 86 numbers in each row.
+    sums = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
+    found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**sums)
+    return found
 
 
 def began(now: datetime) -> bool:

@@ -160,7 +160,7 @@ Read = tuple[datetime, list[Row], int, bool]
 
 
 def _over_time(period: Period, now: datetime, tool: str) -> Read:
-    points = tool_figures.over_time(tool, period, now) if tool else traffic.read(period, now, 0).points
+    points = traffic.over_time(period, now, tool)
     limit = {"target": tool} if tool else {}
     rows = [
         Row(
@@ -223,12 +223,9 @@ def _waited(by: str, begun: Iterable[BegunCall], since: datetime) -> dict[str, l
 
 
 def _urls(narrowed: dict[str, str]) -> dict[str, str]:
-    page = reverse("admin:mcp_app_message_changelist")
+    page = f"{reverse('admin:mcp_app_message_changelist')}?{urlencode({'method': 'tools/call', **narrowed})}"
     outcomes = {"calls": ANSWERED, "failed": FAILED, "rate": FAILED, "cancelled": "cancelled"}
-    return {
-        key: f"{page}?{urlencode({'method': 'tools/call', 'outcome': outcome, **narrowed})}"
-        for key, outcome in outcomes.items()
-    }
+    return {key: f"{page}&outcome={outcome}" for key, outcome in outcomes.items()}
 
 
 def csv_name(request: HttpRequest) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from django.urls import reverse
+from django.urls import reverse_lazy
+from django.utils.functional import Promise
 
 # How many of a kind are shown.
 MOST_OF_KIND: Final = 6
@@ -19,7 +20,7 @@ class Found(NamedTuple):
     kind: str
     title: str
     note: str
-    url: str
+    url: str | Promise  # written out when it is shown: of what is found, most is not
 
 
 def rank_of(text: str, *names: str) -> int | None:
@@ -32,6 +33,6 @@ def rank_of(text: str, *names: str) -> int | None:
     return 2 if any(wanted in name for name in lower) else None
 
 
-def page_of(model: str, pk: object) -> str:
+def page_of(model: str, pk: object) -> Promise:
     """The page of one row."""
-    return reverse(f"admin:mcp_app_{model}_change", args=[pk])
+    return reverse_lazy(f"admin:mcp_app_{model}_change", args=[pk])

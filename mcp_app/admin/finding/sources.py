@@ -11,7 +11,7 @@ from django.contrib import admin
 from django.contrib.auth import get_user_model
 from django.db.models import Q
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import NoReverseMatch, reverse, reverse_lazy
 
 from mcp_app import conf
 from mcp_app.admin.finding import documents, traffic
@@ -81,7 +81,7 @@ def _searches(request: HttpRequest, text: str) -> Iterator[Found]:
     rows = searches_of(request.user).filter(name__icontains=text).order_by("name")
     for pk, name, search in rows.values_list("pk", "name", "text")[:MOST_READ]:
         if (rank := rank_of(text, name)) is not None:
-            url = reverse("admin:mcp_app_message_search", args=[pk])
+            url = reverse_lazy("admin:mcp_app_message_search", args=[pk])
             yield Found(rank, "saved search", name, search[:SAID], url)
 
 
@@ -99,7 +99,7 @@ def _people(request: HttpRequest, text: str) -> Iterator[Found]:
     rows = model._default_manager.filter(**{f"{name}__icontains": text}).order_by(name)
     for pk, username in rows.values_list("pk", name)[:MOST_READ]:
         if (rank := rank_of(text, username)) is not None:
-            yield Found(rank, "person", username, "", reverse(f"admin:{app}_{named}_change", args=[pk]))
+            yield Found(rank, "person", username, "", reverse_lazy(f"admin:{app}_{named}_change", args=[pk]))
 
 
 def _keys(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -149,7 +149,7 @@ def _clients(request: HttpRequest, text: str) -> Iterator[Found]:
     rows = rows.filter(Q(name__icontains=text) | Q(client_id__icontains=text)).order_by("-pk")
     for pk, name, client_id in rows.values_list("pk", "name", "client_id")[:MOST_READ]:
         if (rank := rank_of(text, name, client_id)) is not None:
-            url = reverse("admin:mcp_oauth_client_change", args=[pk])
+            url = reverse_lazy("admin:mcp_oauth_client_change", args=[pk])
             yield Found(rank, "OAuth client", name or client_id, client_id, url)
 
 
@@ -178,4 +178,9 @@ SOURCES: Final[tuple[Source, ...]] = (
 
 def shown(found: Found) -> dict[str, str]:
     """As the box takes it; every text has its hidden characters marked (S11)."""
-    return {"kind": found.kind, "title": marked(found.title), "note": marked(found.note), "url": found.url}
+    return {
+        "kind": found.kind,
+        "title": marked(found.title),
+        "note": marked(found.note),
+        "url": str(found.url),
+    }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from math import inf
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import QuerySet, Sum
@@ -12,8 +11,8 @@ from django.db.models import QuerySet, Sum
 from mcp_app.models import CallerRollup, Rollup
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions.log_pages import ANSWERED, ERRORS, FAILED
-from mcp_app.sessions.rollups import DAY, HOUR, TEN_MINUTES, time_kept
-from mcp_app.sessions.traffic import Calls, Period, between, by_index, summed
+from mcp_app.sessions.rollups import HOUR, TEN_MINUTES, time_kept
+from mcp_app.sessions.traffic import Calls, Period, between, by_index, calls_of, fewest_cells, summed
 
 # Names are shown up to here; the sum of the calls of the others is not lost, it is in the calls over time.
 MOST_NAMED: Final = 500
@@ -41,7 +40,8 @@ def named(by: str, period: Period, now: datetime) -> Named:
     starts = period.starts(now)
     found: dict[str, Calls] = {}
     with by_index():
-        for span, cells in _fewest_cells(by, period.span, starts[0], starts[-1]).items():
+        model = Rollup if by == TOOL else CallerRollup
+        for span, cells in fewest_cells(model, period.span, starts[0], starts[-1]).items():
             column, rows = _rows(by, span)
             for name, outcome, count, *buckets in summed(rows.filter(at__in=cells), column):
                 found.setdefault(name, Calls()).add(outcome, count, buckets)
@@ -55,33 +55,9 @@ def _in_ten_minutes(period: Period) -> Period:
     return replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
 
 
-def _fewest_cells(by: str, shortest: int, first: datetime, last: datetime) -> dict[int, list[datetime]]:
-    """When the cells begin, by span, that are together the time until the ``shortest`` at ``last`` ends.
-
-    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up.
-    """
-    model = Rollup if by == TOOL else CallerRollup
-    since = {span: _whole_since(model, span) for span in (DAY, HOUR, TEN_MINUTES) if span > shortest}
-    found: dict[int, list[datetime]] = {}
-    at, end = int(first.timestamp()), int(last.timestamp()) + shortest
-    while at < end:
-        fits = (span for span in since if at % span == 0 and since[span] <= at <= end - span)
-        span = next(fits, shortest)
-        found.setdefault(span, []).append(datetime.fromtimestamp(at, UTC))
-        at += span
-    return found
-
-
-def _whole_since(model: type[Rollup | CallerRollup], span: int) -> float:
-    """From when on (Unix time) a span has all calls: its first cell may have some of them only."""
-    first = model.objects.filter(span=span).order_by("at").values_list("at", flat=True).first()
-    return inf if first is None else first.timestamp() + span
-
-
 def _rows(by: str, span: int) -> tuple[str, QuerySet[Any]]:
     if by == TOOL:
-        calls = Rollup.objects.filter(span=span, method="tools/call")
-        return "tool", calls.exclude(outcome="").exclude(tool="")
+        return "tool", calls_of(span).exclude(tool="")
     return "name", CallerRollup.objects.filter(span=span, kind=by)
 
 
@@ -110,10 +86,8 @@ def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
     span = _span(by, asked["since"], asked.get("until"), now)
     if span is None:
         return None
-    _, rows = _rows(by, span)
-    rows = Rollup.objects.filter(span=span, method="tools/call", tool="") if not name else rows
-    if name:
-        rows = rows.filter(**{"tool" if by == TOOL else "name": name})
+    # An empty name is that of all calls.
+    rows = _rows(by, span)[1].filter(name=name) if by != TOOL else calls_of(span).filter(tool=name)
     rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
     sums = rows.aggregate(calls=Sum("count"), **({"left": Sum("skipped")} if by == TOOL else {}))
     return Expected(sums["calls"] or 0, sums.get("left") or 0)

@@ -1,4 +1,4 @@
-"""Counts the calls of one tool: by caller from its newest messages, over time from what was counted."""
+"""Counts the calls of one tool by caller, from its newest messages."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from mcp_app.models import CallerRollup, Message, Rollup
+from mcp_app.models import CallerRollup, Message
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.rollup_cells import bucket_of
 from mcp_app.sessions.counting.figures import MOST_NAMED, Named
 from mcp_app.sessions.log_pages import between
 from mcp_app.sessions.showing.clients import client_names
-from mcp_app.sessions.traffic import Calls, Period, by_index, summed
+from mcp_app.sessions.traffic import Calls, Period
 
 # Callers are not counted by tool: their calls are read in the log, at most so many.
 MOST_READ: Final = 10_000
@@ -47,19 +47,6 @@ def called_by(kind: str, tool: str, period: Period, now: datetime) -> tuple[Name
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
     named = Named(since, period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
     return named, len(rows) <= MOST_READ
-
-
-def over_time(tool: str, period: Period, now: datetime) -> list[tuple[datetime, Calls]]:
-    """The calls of a tool in each point of a period."""
-    points = {at: Calls() for at in period.starts(now)}
-    first, *_, last = points
-    rows = Rollup.objects.filter(
-        span=period.span, at__gte=first, at__lte=last, method="tools/call", tool=tool
-    )
-    with by_index():
-        for at, outcome, count, *buckets in summed(rows.exclude(outcome=""), "at"):
-            points[at].add(outcome, count, buckets)
-    return list(points.items())
 
 
 def _is_counted(row: _Answered, since: datetime, until: datetime | None) -> bool:
