@@ -22,7 +22,7 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
     users = {name: found[1] for name in principals if (found := _USER.match(name))}
     actors = {name: person_of(name).partition(":")[2] for name in users if actor_of(name)}
     people = _usernames({*users.values(), *actors.values()})
-    labels = dict(ApiKey.objects.filter(pk__in=keys.values()).values_list("pk", "name"))
+    labels = dict(ApiKey.objects.filter(pk__in=set(keys.values())).values_list("pk", "name"))
     shown = {}
     for name in principals:
         said = people.get(users.get(name, ""), name)
