@@ -47,8 +47,8 @@ def name_of(user: Any) -> str:
     return _name(user.get_username(), hasattr(user, "mcp_service_user"))
 
 
-def _name(username: str, is_service: bool) -> str:
-    return f"{username} (service user)" if is_service else username
+def _name(username: object, is_service: bool) -> str:
+    return f"{username}{' (service user)' if is_service else ''}"
 
 
 def _is_key(model: type[Any], text: str) -> bool:

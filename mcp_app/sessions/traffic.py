@@ -7,17 +7,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from math import inf
 from typing import Any, Final
 
 from django.db import connection, transaction
 from django.db.models import Field, QuerySet, Sum
 
-from mcp_app.models import CallerRollup, Message, Rollup
+from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
 from mcp_app.observability.rollup_cells import MINUTE, percentile
 from mcp_app.sessions.log_pages import ERRORS
-from mcp_app.sessions.rollups import DAY, HOUR, TEN_MINUTES
+from mcp_app.sessions.rollups import DAY, HOUR, TEN_MINUTES, time_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +143,13 @@ def by_index() -> Iterator[None]:
 
 def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     points = _points(period, now, "")
-    starts = [at for at, _ in points]
+    first, last = points[0][0], points[-1][0]
     total = Calls()
     for _, calls in points:
         total.include(calls)
     cells = [
         calls_of(span).exclude(tool="").filter(at__in=begin)
-        for span, begin in fewest_cells(Rollup, period.span, starts[0], starts[-1]).items()
+        for span, begin in fewest_cells(period.span, first, last, now).items()
     ]
     called: Counter[str] = Counter()
     for rows in cells:
@@ -161,7 +160,7 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     for rows in cells:
         for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
             tools[tool].add(outcome, count, buckets)
-    minutes = _counted_minutes(period, starts[0], now)
+    minutes = _counted_minutes(period, first, now)
     return Traffic(period, minutes, total, points, list(tools.items()), len(called) - len(tools))
 
 
@@ -186,28 +185,23 @@ def calls_of(span: int) -> QuerySet[Rollup]:
     return Rollup.objects.filter(span=span, method="tools/call").exclude(outcome="")
 
 
-def fewest_cells(
-    model: type[Rollup | CallerRollup], shortest: int, first: datetime, last: datetime
-) -> dict[int, list[datetime]]:
+def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> dict[int, list[datetime]]:
     """When the cells begin, by span, that are together the time until the ``shortest`` at ``last`` ends.
 
-    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up.
+    A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells that are still kept
+    are named; of the longer spans the settings say how long that is.
     """
-    since = {span: _whole_since(model, span) for span in (DAY, HOUR, TEN_MINUTES) if span > shortest}
+    since = {
+        span: (now - time_kept(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
+    }
     found: dict[int, list[datetime]] = {}
     at, end = int(first.timestamp()), int(last.timestamp()) + shortest
     while at < end:
-        fits = (span for span in since if at % span == 0 and since[span] <= at <= end - span)
+        fits = (span for span in since if at % span == 0 and since[span] < at <= end - span)
         span = next(fits, shortest)
         found.setdefault(span, []).append(datetime.fromtimestamp(at, UTC))
         at += span
     return found
-
-
-def _whole_since(model: type[Rollup | CallerRollup], span: int) -> float:
-    """From when on (Unix time) a span has all calls: its first cell may have some of them only."""
-    first = model.objects.filter(span=span).order_by("at").values_list("at", flat=True).first()
-    return inf if first is None else first.timestamp() + span
 
 
 def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.db.models import QuerySet, Sum
 
-from mcp_app.models import CallerRollup, Rollup
+from mcp_app.models import CallerRollup
 from mcp_app.observability.rollup_cells import MINUTE
 from mcp_app.sessions.log_pages import ANSWERED, ERRORS, FAILED
 from mcp_app.sessions.rollups import HOUR, TEN_MINUTES, time_kept
@@ -40,8 +40,7 @@ def named(by: str, period: Period, now: datetime) -> Named:
     starts = period.starts(now)
     found: dict[str, Calls] = {}
     with by_index():
-        model = Rollup if by == TOOL else CallerRollup
-        for span, cells in fewest_cells(model, period.span, starts[0], starts[-1]).items():
+        for span, cells in fewest_cells(period.span, starts[0], starts[-1], now).items():
             column, rows = _rows(by, span)
             for name, outcome, count, *buckets in summed(rows.filter(at__in=cells), column):
                 found.setdefault(name, Calls()).add(outcome, count, buckets)
@@ -87,7 +86,7 @@ def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
     if span is None:
         return None
     # An empty name is that of all calls.
-    rows = _rows(by, span)[1].filter(name=name) if by != TOOL else calls_of(span).filter(tool=name)
+    rows = calls_of(span).filter(tool=name) if by == TOOL else _rows(by, span)[1].filter(name=name)
     rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
     sums = rows.aggregate(calls=Sum("count"), **({"left": Sum("skipped")} if by == TOOL else {}))
     return Expected(sums["calls"] or 0, sums.get("left") or 0)

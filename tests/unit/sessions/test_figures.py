@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
+from django.db import connection
+from django.test import override_settings
 
 from mcp_app.models import CallerRollup, Rollup
 from mcp_app.observability.rollup_cells import MINUTE
@@ -72,15 +76,32 @@ def test_every_call_of_a_time_is_counted_once(by: str, asked: str, calls: list[t
     assert shown(by, period) == {name: (count, count) for name, count in expected.items()}
 
 
-def test_a_day_of_which_only_a_part_was_counted_by_days_is_added_up_from_its_hours(
+def test_days_and_hours_that_are_not_kept_any_more_are_not_asked_for(
     calls: list[tuple[datetime, str]],
 ) -> None:
     week = shown("client", PERIODS["week"])
-    # As after an upgrade at noon: the days before have no cells, that day has some of its calls.
-    days = CallerRollup.objects.filter(span=DAY)
-    days.filter(at__lt=on(15, 0)).delete()
-    days.filter(at=on(15, 0)).update(count=1, b05=1)
-    assert shown("client", PERIODS["week"]) == week
+    day = ASKED["midnight to midnight"]
+    two_days_ago = shown("client", day)
+    with override_settings(MCP={"ROLLUP_DAYS": 1}):
+        CallerRollup.objects.filter(span__in=(HOUR, DAY), at__lt=NOW - timedelta(days=1)).delete()
+        assert shown("client", day) == two_days_ago
+    assert shown("client", PERIODS["week"]) != week
+
+
+@pytest.mark.parametrize("model", [Rollup, CallerRollup])
+def test_the_migration_makes_the_days_there_would_be(
+    model: type[Rollup | CallerRollup], calls: list[tuple[datetime, str]]
+) -> None:
+    key = "tool" if model is Rollup else "name"
+    rows = model.objects.filter(span=DAY).order_by("at", key)
+    columns = ("at", key, "outcome", "count", "b05", "b00")
+    days = list(rows.values_list(*columns))
+    migration = import_module("mcp_app.migrations.0034_rollups_of_days")
+    editor = connection.schema_editor()
+    migration.remove_days(apps, editor)
+    assert not rows.exists()
+    migration.add_days(apps, editor)
+    assert list(rows.values_list(*columns)) == days
 
 
 def test_a_week_is_added_up_from_days_where_it_has_whole_ones(calls: list[tuple[datetime, str]]) -> None:
