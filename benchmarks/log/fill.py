@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.contrib.auth import get_user_model
 from django.db import connection
@@ -55,7 +55,9 @@ class Words:
         """The moment that is so many seconds after 1970."""
         if self.postgres:
             return f"to_timestamp({seconds})"
-        return f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch') || '000'"
+        # As Django writes it: without a fraction at a full second, else equal times would not be equal texts.
+        exact = f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch') || '000'"
+        return f"replace({exact}, '.000000', '')"
 
     def literal(self, value: object) -> str:
         """A value of Python: text, a number, yes or no, or JSON."""
@@ -230,6 +232,7 @@ def _rollups(words: Words, now: int) -> None:
             {outcome}, 30, 0, 900.0, {buckets}""",
             rows * (TOOLS * 3 + 3),
         )  # fmt: skip
+        assert Rollup.objects.filter(span=span, at=datetime.fromtimestamp(first, UTC)).exists()
 
 
 def _caller_rollups(words: Words, now: int) -> None:
@@ -249,6 +252,7 @@ def _caller_rollups(words: Words, now: int) -> None:
             'ok', 30, {buckets}""",
             rows * names,
         )  # fmt: skip
+        assert CallerRollup.objects.filter(span=span, at=datetime.fromtimestamp(first, UTC)).exists()
 
 
 def _errors(words: Words, messages: int, now: int) -> None:
