@@ -69,9 +69,10 @@ class Modern:
         """The result, or the error, of one request."""
         answer = self.post(method, params)
         self.status = answer.status
-        messages = [answer.json()]
         if is_stream(answer):
             messages = [json.loads(event.data) for event in events_of(answer.body) if event.data]
+        else:
+            messages = [answer.json()]
         self.received = messages[:-1]
         found: Wire = messages[-1].get("result") or messages[-1]["error"]
         return found

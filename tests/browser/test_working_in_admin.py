@@ -120,7 +120,8 @@ def test_the_switch_in_the_list_works_at_one_click_and_keeps_the_filter(visit: V
     switch.click()
     expect(page.locator("body")).to_contain_text("Disabled: add. Clients are notified now.")
     expect(switch).to_have_attribute("aria-checked", "false")
-    assert switch.bounding_box() == place
+    # The time of its row has changed, and with it the width of a column, by a part of a pixel.
+    assert switch.bounding_box() == pytest.approx(place, abs=2.0)
     assert page.evaluate("window.isSamePage")
     page.reload()
     expect(switch).to_have_attribute("aria-checked", "false")
