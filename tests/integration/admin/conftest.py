@@ -7,15 +7,12 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from tests.admin_seed import Seed, seed
+from tests.admin_seed import Seed
+from tests.seeded import seeded, seeded_anew, seeded_once
+
+__all__ = ["ClientOf", "client_of", "root", "seeded", "seeded_anew", "seeded_once", "viewer"]
 
 ClientOf = Callable[[str], Client]
-
-
-@pytest.fixture
-def seeded(db: None) -> Seed:
-    """Realistic and hostile rows."""
-    return seed()
 
 
 @pytest.fixture

@@ -191,13 +191,6 @@ def test_a_decision_about_many_says_its_consequences_first(decider: Client, seed
     assert "2 calls will end with an error" in looked_at
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_job_of_an_approved_call_is_queued_after_the_commit(decider: Client, seeded: Seed) -> None:
-    queued = waiting("celery")
-    _decide(decider, "approve", seeded.undecided_call)
-    assert waiting("celery") == queued + 1
-
-
 def test_a_refused_call_ends_with_the_reason_and_without_a_name(decider: Client, seeded: Seed) -> None:
     call = seeded.undecided_call
     text = _decide(decider, "refuse", call, "Dune is not ours")

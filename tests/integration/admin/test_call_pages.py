@@ -349,26 +349,6 @@ def test_a_waiting_call_is_over_at_once_and_its_client_is_answered(operator: Cli
     assert orjson.loads(call.answer)["error"]["code"] == -32800
 
 
-@pytest.mark.django_db(transaction=True)
-def test_the_answer_to_a_stopped_call_reaches_its_stream(
-    operator: Client, seeded: Seed, with_redis: str
-) -> None:
-    call = seeded.waiting_call
-    operator.post(page("call", "stop", call.pk))
-
-    async def final() -> list[bytes]:
-        streams = Streams.connect(with_redis)
-        await streams.start()
-        head = await streams.log.head(call.session_id, call.stream)
-        assert head is not None
-        shown = await streams.log.read(call.session_id, call.stream, head.epoch, 0)
-        await streams.close()
-        return [event.data for event in shown.events if event.kind == "final"]
-
-    assert asyncio.run(final()) == [Call.objects.get(pk=call.pk).answer.encode()]
-    assert Call.objects.get(pk=call.pk).published
-
-
 def test_a_cancelled_call_says_so_once_and_by_whom_to_operators(
     operator: Client, client_of: ClientOf, seeded: Seed
 ) -> None:

@@ -26,6 +26,11 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 ADDRESS = "/admin/mcp_app/doctor/"
 
 
+@pytest.fixture
+def seeded(seeded_anew: Seed) -> Seed:
+    return seeded_anew
+
+
 @pytest.fixture(autouse=True)
 def _no_address(settings: DjangoSettings) -> None:
     """Nobody is asked over the network."""

@@ -13,7 +13,10 @@ from django.test import Client
 from mcp_app.auth.roles import make_roles
 from mcp_app.auth.services import issue_api_key
 from mcp_app.streams.blocking import counting
-from tests.admin_seed import PASSWORD, Seed, seed
+from tests.admin_seed import PASSWORD, Seed
+from tests.seeded import seeded, seeded_anew, seeded_once
+
+__all__ = ["ClientOf", "client_of", "root", "seeded", "seeded_anew", "seeded_once", "send", "user_of"]
 
 ClientOf = Callable[..., Client]
 
@@ -22,12 +25,6 @@ ClientOf = Callable[..., Client]
 def _fresh_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test begins a new minute."""
     monkeypatch.setattr(counting, "_own", counting.OwnCounts())
-
-
-@pytest.fixture
-def seeded(db: None) -> Seed:
-    """Realistic and hostile rows."""
-    return seed()
 
 
 @pytest.fixture

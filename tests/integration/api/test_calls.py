@@ -36,6 +36,11 @@ COUNT = {"tool": "count", "arguments": {"to": 3}}
 
 
 @pytest.fixture
+def seeded(seeded_anew: Seed) -> Seed:
+    return seeded_anew
+
+
+@pytest.fixture
 def queued(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of calls whose job was handed to the broker, which is another program."""
     jobs: list[str] = []

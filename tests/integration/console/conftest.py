@@ -16,6 +16,9 @@ from mcp_app import database
 from mcp_app.console.routing import Console
 from mcp_app.streams import Streams
 from tests.admin_seed import people
+from tests.seeded import seeded, seeded_anew, seeded_once
+
+__all__ = ["OpenPage", "Page", "seeded", "seeded_anew", "seeded_once"]
 
 ORIGIN = "http://testserver"
 

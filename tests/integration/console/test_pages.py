@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import pytest
 import redis
-from django.test import AsyncClient, Client, override_settings
+from django.test import Client, override_settings
 from django.urls import reverse
 
 from mcp_app.console import history
@@ -18,16 +17,11 @@ from mcp_app.models import AuditEvent, Call, LogCursor, Message, Session
 from mcp_app.sessions.log_writer import drain_once
 from mcp_app.streams.connections.keys import MESSAGES
 from mcp_app.streams.stores.message_queue import SyncMessageQueue
-from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call, seed
+from tests.admin_seed import ALL_HOSTILE, HOSTILE, RAW_HIDDEN, RAW_MARKUP, Seed, background_call, call
 from tests.unit.console.lines import encoded, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
 LINES, ONE, DOWNLOAD = (reverse(f"mcp_console:{name}") for name in ("lines", "message", "download"))
-
-
-@pytest.fixture
-def seeded(db: None) -> Seed:
-    return seed()
 
 
 @pytest.fixture
@@ -310,34 +304,6 @@ def test_the_same_microsecond_is_meant_by_the_log_and_by_the_database(
 
 
 # Downloads
-
-
-async def _downloaded(user: Any, **query: str) -> bytes:
-    client = AsyncClient()
-    await client.aforce_login(user, "django.contrib.auth.backends.ModelBackend")
-    answer: Any = await client.get(DOWNLOAD, query)
-    assert answer.status_code == 200, answer.content
-    assert answer["Content-Disposition"] == f'attachment; filename="mcp-messages.{query["form"]}"'
-    return b"".join([part async for part in answer.streaming_content])
-
-
-@pytest.mark.django_db(transaction=True)
-async def test_messages_are_taken_home_as_lines_of_json_and_as_an_archive() -> None:
-    from asgiref.sync import sync_to_async
-
-    found = await sync_to_async(seed)()
-    session = found.session.pk
-    lines = (await _downloaded(found.root, form="jsonl", session=session)).splitlines()
-    assert len(lines) == 63
-    newest = orjson.loads(lines[0])
-    assert (newest["request_id"], newest["method"], newest["status"]) == ("63", "tools/call", "ok")
-    archive = orjson.loads(await _downloaded(found.root, form="har", session=session, search="status:error"))
-    entries = archive["log"]["entries"]
-    assert [entry["_mcp"]["request_id"] for entry in entries] == ["61", "60"]
-    assert entries[0]["request"]["postData"]["text"].startswith("{")
-    assert {"startedDateTime", "time", "request", "response", "cache", "timings"} <= entries[0].keys()
-    empty = orjson.loads(await _downloaded(found.root, form="har", search="absolutely-nothing"))
-    assert empty["log"]["entries"] == []
 
 
 def test_a_download_of_another_form_or_of_a_wrong_search_is_refused(root: Client) -> None:

@@ -1,5 +1,5 @@
 """The seeded rows of the admin's tests; calls that wait are told of."""
 
-from tests.integration.admin.conftest import client_of, root, seeded, viewer
+from tests.integration.admin.conftest import client_of, root, seeded, seeded_once, viewer
 
-__all__ = ["client_of", "root", "seeded", "viewer"]
+__all__ = ["client_of", "root", "seeded", "seeded_once", "viewer"]
