@@ -298,7 +298,7 @@ def timeline(query: Any, *, session: str = "", size: int = PAGE_SIZE) -> Timelin
     # Pages are in the order of arrival, of which a process's turn to hand its lines on is a part.
     in_time = sorted(found.messages, key=lambda message: (message.at, message.pk), reverse=newest_first)
     first = asked["before"] is None and asked["after"] is None
-    counted = tally(asked) if first else None
+    counted = tally(asked, found if newest_first else None) if first else None
     kept = {name: query[name] for name in form.fields if name not in ("before", "after") and query.get(name)}
     kept |= {name: in_utc(asked[name]) for name in ("since", "until") if asked[name]}
     return Timeline(

@@ -164,6 +164,17 @@ class Call(models.Model):
             models.Index(
                 fields=["task_until"], name="call_task_until", condition=models.Q(task_until__isnull=False)
             ),
+            # What was decided: the lists of it, and how often calls of a tool were approved before.
+            models.Index(
+                fields=["decision", "accepted_at"],
+                name="call_decided",
+                condition=models.Q(approval_until__isnull=False),
+            ),
+            models.Index(
+                fields=["tool", "decision", "user"],
+                name="call_decided_of_tool",
+                condition=models.Q(approval_until__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

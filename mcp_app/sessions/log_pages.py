@@ -121,16 +121,12 @@ class Tally:
         return "1 message matches." if self.hits == 1 else f"{self.hits:,} messages match."
 
 
-def tally(asked: dict[str, Any]) -> Tally:
-    """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are."""
-    candidates, rest = _narrowed(asked)
-    candidates = candidates.order_by("-pk")
-    edge = _edge(candidates, _window(asked), upwards=False) if rest else None
-    if edge is not None:
-        candidates = candidates.filter(pk__gte=edge)
-    for narrow in rest:
-        candidates = narrow(candidates)
-    rows = list(candidates.values_list(*TOLD, "session_id")[: COUNTED + 1])
+def tally(asked: dict[str, Any], newest: Found | None = None) -> Tally:
+    """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are.
+
+    ``newest`` is the page of the newest ones, where it was read: if it is empty, nothing is looked for again.
+    """
+    rows, whole = _told(asked) if newest is None or newest.messages else ([], not newest.looked_at)
     hits = min(len(rows), COUNTED)
     clients = client_names(row[-1] for row in rows[:COUNTED] if row[-1])
     values: dict[str, list[tuple[str, int]]] = {}
@@ -141,7 +137,20 @@ def tally(asked: dict[str, Any]) -> Tally:
         without = counts.pop("", 0)
         values[name] = counts.most_common(MOST_VALUES)
         others[name] = (without, hits - without - sum(count for _, count in values[name]))
-    return Tally(hits, edge is None and len(rows) <= COUNTED, values, others)
+    return Tally(hits, whole, values, others)
+
+
+def _told(asked: dict[str, Any]) -> tuple[list[Any], bool]:
+    """What is counted, of one message more than COUNTED at most; and whether these are all that fit."""
+    candidates, rest = _narrowed(asked)
+    candidates = candidates.order_by("-pk")
+    edge = _edge(candidates, _window(asked), upwards=False) if rest else None
+    if edge is not None:
+        candidates = candidates.filter(pk__gte=edge)
+    for narrow in rest:
+        candidates = narrow(candidates)
+    rows = list(candidates.values_list(*TOLD, "session_id")[: COUNTED + 1])
+    return rows, edge is None and len(rows) <= COUNTED
 
 
 Narrow = Callable[[QuerySet[Message]], QuerySet[Message]]

@@ -128,7 +128,8 @@ class Earlier:
     """How often calls of the same tools were approved and refused, in all and by user; one query."""
 
     def __init__(self, calls: Iterable[Call]) -> None:
-        decided = Call.objects.filter(tool__in={call.tool for call in calls}, decision__in=DECIDED)
+        tools = {call.tool for call in calls}
+        decided = Call.objects.filter(approval_until__isnull=False, tool__in=tools, decision__in=DECIDED)
         rows = decided.order_by().values_list("tool", "user_id", "decision").annotate(number=Count("pk"))
         self._of_user: Counter[tuple[str, Any, str]] = Counter()
         self._of_tool: Counter[tuple[str, str]] = Counter()

@@ -85,7 +85,7 @@ class ApprovalAdmin(DecidingAdmin):
         return (
             super()
             .get_queryset(request)
-            .exclude(approval_until=None)
+            .filter(approval_until__isnull=False)
             .defer("arguments", "answer", "meta", "session_fields")
             .annotate(stored_length=Length("arguments"))
             .annotate(short=Case(is_short, default=Value(""), output_field=TextField()))

@@ -21,7 +21,7 @@ from mcp_app.admin.figures.workers import WorkerRow, workers
 from mcp_app.admin.markup import in_utc
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.auth.time_zone import shown_zone
-from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, clients_since, share
+from mcp_app.execution.stored.waiting_times import BegunCall, begun_calls, share
 from mcp_app.models import CallerRollup
 from mcp_app.observability.counts import OTHER
 from mcp_app.observability.rollup_cells import MINUTE, TOOL_CHARACTERS
@@ -92,7 +92,7 @@ def figures(request: HttpRequest) -> Figures:
     order = order_of(request.GET.get("sort", "-name" if by == TIME else ""))
     limit = {"tool": tool} if tool else {}
     query = {**query_of(period), "by": by, **limit}
-    begun = [call for call in _begun(request, period, now) if not tool or call.tool == tool]
+    begun = [call for call in _begun(request, by, period, now) if not tool or call.tool == tool]
     read = _over_time(period, now, tool) if by == TIME else _by_name(by, period, now, begun, tool)
     since, rows, more, whole = read
     table = Table(_title(by, tool), _first(by), sorted_rows(rows, order), order)
@@ -149,11 +149,11 @@ def _periods(period: Period, query: dict[str, str]) -> list[Choice]:
     return [_choice(each.title, {**query_of(each), **query}, each == period) for each in found]
 
 
-def _begun(request: HttpRequest, period: Period, now: datetime) -> list[BegunCall]:
+def _begun(request: HttpRequest, by: str, period: Period, now: datetime) -> list[BegunCall]:
     """What is known of background calls, for who may look at them."""
     if not request.user.has_perm("mcp_app.view_call"):
         return []
-    return begun_calls(period.starts(now)[0], period.until)
+    return begun_calls(period.starts(now)[0], period.until, clients=by == CLIENT)
 
 
 Read = tuple[datetime, list[Row], int, bool]
@@ -183,7 +183,7 @@ def _written(at: datetime, period: Period) -> str:
 def _by_name(by: str, period: Period, now: datetime, begun: Iterable[BegunCall], tool: str) -> Read:
     found, whole = tool_figures.called_by(by, tool, period, now) if tool else (named(by, period, now), True)
     limit = {"target": tool} if tool else {}
-    waited, notes = _waited(by, begun, found.since), _notes(by, found)
+    waited, notes = _waited(by, begun), _notes(by, found)
     rows = []
     for name, calls in found.calls:
         # What is counted as others has no name of its own in the log, nor has who gave none.
@@ -212,13 +212,11 @@ def _notes(by: str, found: Named) -> dict[str, tuple[str, str]]:
     return {name: (shown, name if shown != name else "") for name, shown in known.items()}
 
 
-def _waited(by: str, begun: Iterable[BegunCall], since: datetime) -> dict[str, list[float]]:
+def _waited(by: str, begun: Iterable[BegunCall]) -> dict[str, list[float]]:
     """How long the background calls of each name waited for a worker."""
-    names = clients_since(since) if by == CLIENT else {}
     found: dict[str, list[float]] = defaultdict(list)
     for call in begun:
-        key = {TOOL: call.tool, PRINCIPAL: call.principal}.get(by) or names.get(call.session, "")
-        found[key].append(call.waited)
+        found[{TOOL: call.tool, PRINCIPAL: call.principal}.get(by, call.client)].append(call.waited)
     return found
 
 

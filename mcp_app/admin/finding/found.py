@@ -25,12 +25,24 @@ class Found(NamedTuple):
 
 def rank_of(text: str, *names: str) -> int | None:
     """How well the best of the names fits; None where none does."""
-    wanted, lower = text.lower(), [name.lower() for name in names]
-    if wanted in lower:
-        return 0
-    if any(name.startswith(wanted) for name in lower):
-        return 1
-    return 2 if any(wanted in name for name in lower) else None
+    wanted, best = text.lower(), None
+    for name in names:
+        lower = name.lower()
+        if lower == wanted:
+            return 0
+        if (at := lower.find(wanted)) >= 0:
+            best = better(best, 2 if at else 1)
+    return best
+
+
+def better(first: int | None, second: int | None) -> int | None:
+    """The better of two ranks; None where there is neither."""
+    return min((rank for rank in (first, second) if rank is not None), default=None)
+
+
+def place(rank: int, title: str) -> tuple[int, int]:
+    """The shortest name has least beside what was asked for; what only mentions it stays in its order."""
+    return rank, len(title) if rank < MENTIONS else 0
 
 
 def page_of(model: str, pk: object) -> Promise:

@@ -12,10 +12,11 @@ from django.contrib.auth import get_user_model
 from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse, reverse_lazy
+from django.utils.text import format_lazy
 
 from mcp_app import conf
 from mcp_app.admin.finding import documents, traffic
-from mcp_app.admin.finding.found import MENTIONS, MOST_OF_KIND, Found, page_of, rank_of
+from mcp_app.admin.finding.found import MENTIONS, MOST_OF_KIND, Found, page_of, place, rank_of
 from mcp_app.auth.permissions import may_view_people
 from mcp_app.auth.services import login_name
 from mcp_app.models import ApiKey, Prompt, Resource, ResourceTemplate, Tool
@@ -48,14 +49,9 @@ def find(request: HttpRequest, text: str) -> list[Found]:
         return []
     found: list[Found] = []
     for source in SOURCES:
-        of_kind = sorted(source(request, text), key=_place)
+        of_kind = sorted(source(request, text), key=lambda each: place(each.rank, each.title))
         found += of_kind[:MOST_OF_KIND]
     return sorted(found, key=lambda each: each.rank)
-
-
-def _place(found: Found) -> tuple[int, int]:
-    """The shortest name has least beside what was asked for; what only mentions it stays in its order."""
-    return found.rank, len(found.title) if found.rank < MENTIONS else 0
 
 
 def _entries(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -165,7 +161,7 @@ def _documents(request: HttpRequest, text: str) -> Iterator[Found]:
 
 
 def _section(rank: int, section: documents.Section) -> Found:
-    url = f"{reverse('mcp_document', args=section.page.split('/'))}#{section.anchor}"
+    url = format_lazy("{}#{}", reverse_lazy("mcp_document", args=section.page.split("/")), section.anchor)
     note = section.title if section.title != section.heading else ""
     return Found(rank, "document", section.heading, note, url)
 

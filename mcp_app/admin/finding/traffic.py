@@ -12,15 +12,24 @@ from django.utils.http import urlencode
 
 from mcp_app.admin.calls.argument_search import MOST_OPEN, open_calls, telling
 from mcp_app.admin.calls.call_page import state_of
-from mcp_app.admin.finding.found import MENTIONS, MOST_OF_KIND, SAYS, Found, page_of, rank_of
+from mcp_app.admin.finding.found import (
+    MENTIONS,
+    MOST_OF_KIND,
+    SAYS,
+    Found,
+    better,
+    page_of,
+    place,
+    rank_of,
+)
 from mcp_app.admin.markup import written
 from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import Call, Message, Session
 
 NEWEST_SESSIONS: Final = 1_000
 LARGEST_ID: Final = 2**63 - 1
-# Of a call, for the line that shows it.
-READ: Final = ("tool", "state", "decision", "principal", "accepted_at")
+# Of each call that is looked at; the rest is read of those that are shown.
+READ: Final = ("pk", "principal", "tool", "accepted_at")
 # Fewer letters are in nearly all arguments.
 LEAST_SAID: Final = 3
 
@@ -32,11 +41,12 @@ def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
     columns = ("pk", "client_name", "client_version", "principal")
     rows = [*Session.objects.filter(pk=text[:64]).values_list(*columns)]
     rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
-    names = principal_names({row[3] for row in rows})
+    names = _names(request, {row[3] for row in rows})
+    of_person = _ranks(text, names)
     fit = [
         (rank, row)
         for row in dict.fromkeys(rows)
-        if (rank := rank_of(text, row[0], row[1], *_said(names[row[3]]))) is not None
+        if (rank := better(rank_of(text, row[0], row[1]), of_person[row[3]])) is not None
     ]
     best = sorted(fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))[:MOST_OF_KIND]
     # Only of these: the times of a thousand sessions take longer to read than the rest of them.
@@ -48,9 +58,16 @@ def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
         yield Found(rank, "session", client or pk, note, page_of("session", pk))
 
 
-def _said(name: str) -> tuple[str, str]:
-    """The whole name of a principal, and the person in it."""
-    return name, name.partition(",")[0]
+def _names(request: HttpRequest, principals: set[str]) -> dict[str, str]:
+    """Their names; sessions and calls have mostly the same, so a request reads them once."""
+    known: dict[str, str] = vars(request).setdefault("names_of_principals", {})
+    known.update(principal_names(principals - known.keys()))
+    return {principal: known[principal] for principal in principals}
+
+
+def _ranks(text: str, names: dict[str, str]) -> dict[str, int | None]:
+    """How well each principal fits: its whole name, or the person in it."""
+    return {principal: rank_of(text, name, name.partition(",")[0]) for principal, name in names.items()}
 
 
 def calls(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -60,29 +77,34 @@ def calls(request: HttpRequest, text: str) -> Iterator[Found]:
     try:
         call = Call.objects.filter(pk=UUID(text)).first()
     except ValueError:
-        yield from _calls_with(text)
+        yield from _calls_with(request, text)
         return
     if call is not None:
         about = f"{state_of(call)[0]}, {call.pk.hex}"
         yield Found(0, "background call", call.tool, about, page_of("call", call.pk.hex))
 
 
-def _calls_with(text: str) -> Iterator[Found]:
-    rows = [*Call.objects.only(*READ).order_by("-accepted_at")[:MOST_OPEN]]
+def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
+    rows = [*Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]]
     said: set[UUID] = set()
     for calls in open_calls():
-        rows += calls.only(*READ)
+        rows += calls.values_list(*READ)
         said.update(telling(calls, text) if len(text) >= LEAST_SAID else ())
-    names = principal_names({call.principal for call in rows})
-    for call in sorted(set(rows), key=lambda call: call.accepted_at, reverse=True):
-        who = names[call.principal]
-        # The tool is found as itself: all its calls would hide the others.
-        rank = rank_of(text, *_said(who))
-        if rank is None and call.pk in said:
-            rank = MENTIONS
-        if rank is not None:
-            note = f"{state_of(call)[0]}, asked by {who}, {written(call.accepted_at)}"
-            yield Found(rank, "background call", call.tool, note, page_of("call", call.pk.hex))
+    names = _names(request, {principal for _, principal, _, _ in rows})
+    of_person = _ranks(text, names)
+    # The tool is found as itself: all its calls would hide the others.
+    fit = [
+        (rank, row)
+        for row in dict.fromkeys(rows)
+        if (rank := better(of_person[row[1]], MENTIONS if row[0] in said else None)) is not None
+    ]
+    fit.sort(key=lambda each: each[1][3], reverse=True)
+    best = sorted(fit, key=lambda each: place(each[0], each[1][2]))[:MOST_OF_KIND]
+    found = Call.objects.only("state", "decision").in_bulk([pk for _, (pk, *_) in best])
+    for rank, (pk, principal, tool, accepted_at) in best:
+        if pk in found:  # It was not removed meanwhile.
+            note = f"{state_of(found[pk])[0]}, asked by {names[principal]}, {written(accepted_at)}"
+            yield Found(rank, "background call", tool, note, page_of("call", pk.hex))
 
 
 def messages(request: HttpRequest, text: str) -> Iterator[Found]:

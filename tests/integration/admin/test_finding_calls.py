@@ -94,6 +94,24 @@ def test_no_statement_looks_for_calls_that_wait_in_the_order_of_all_calls(root: 
     assert not [sql for sql in waiting if 'ORDER BY "mcp_app_call"."accepted_at"' in sql]
 
 
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole")
+def test_lists_of_decided_calls_and_what_was_decided_before_are_served_by_indexes(
+    root: Client, seeded: Seed
+) -> None:
+    undecided_call("s", 70, state="cancelled", decision="refused")
+    with CaptureQueriesContext(connection) as captured:
+        for decision in ("approved", "refused", "expired"):
+            root.get(page("approval", "changelist"), {"decision": decision})
+    asked = [each["sql"] for each in captured if '"mcp_app_call"."decision"' in each["sql"]]
+    assert len(asked) > 3
+    with connection.cursor() as cursor:
+        for sql in asked:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+            plan = "; ".join(row[3] for row in cursor)
+            assert "SCAN mcp_app_call" not in plan
+            assert "USING INDEX call_decided" in plan or "USING COVERING INDEX call_decided" in plan, plan
+
+
 def test_what_a_person_has_is_found_by_their_name_without_the_right_to_look_at_people(seeded: Seed) -> None:
     eve = get_user_model().objects.create_user("eve")
     key, _ = issue_api_key(user=eve, name="laptop")

@@ -265,6 +265,17 @@ def test_times_are_turned_into_ids_so_that_no_page_looks_through_other_times() -
     assert all(f"<= {last}" in sql for sql in pages)
 
 
+@pytest.mark.parametrize(("order", "looks"), [("", 1), ("oldest", 2)])
+def test_what_no_message_fits_is_looked_for_once_where_the_newest_are_first(
+    order: str, looks: int, root: Client
+) -> None:
+    address = page("message", "changelist")
+    with CaptureQueriesContext(connection) as captured:
+        shown = root.get(address, {"method": "ping", "outcome": "error", "order": order}).context["timeline"]
+    assert (shown.rows, shown.hits, shown.tally.whole) == ([], "0 messages match.", True)
+    assert sum("'ping'" in each["sql"] and "'error'" in each["sql"] for each in captured) == looks
+
+
 def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed(root: Client) -> None:
     store(traffic(random.Random(3), 80))
     everything = naive({"search": parse("tool:echo status:error")})
