@@ -26,6 +26,7 @@ LARGEST_ID: Final = 2**63 - 1
 # How many messages that fit are counted, and of which fields their values are told, the most frequent ones.
 COUNTED: Final = 2_000
 TOLD: Final = ("outcome", "method", "target", "principal")
+COUNTS: Final = (*TOLD, "session_id")
 MOST_VALUES: Final = 6
 # The fields that have an index, the most telling ones first.
 LEADING: Final = ("session", "request_id", "target", "principal", "outcome", "method")
@@ -124,9 +125,13 @@ class Tally:
 def tally(asked: dict[str, Any], newest: Found | None = None) -> Tally:
     """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are.
 
-    ``newest`` is the page of the newest ones, where it was read: if it is empty, nothing is looked for again.
+    ``newest`` is the page of the newest ones, where it was read: if it has all, none is looked for again.
     """
-    rows, whole = _told(asked) if newest is None or newest.messages else ([], not newest.looked_at)
+    if newest is not None and (newest.older is None or newest.looked_at):
+        rows = [tuple(getattr(message, name) for name in COUNTS) for message in reversed(newest.messages)]
+        whole = not newest.looked_at
+    else:
+        rows, whole = _told(asked)
     hits = min(len(rows), COUNTED)
     clients = client_names(row[-1] for row in rows[:COUNTED] if row[-1])
     values: dict[str, list[tuple[str, int]]] = {}
@@ -149,7 +154,7 @@ def _told(asked: dict[str, Any]) -> tuple[list[Any], bool]:
         candidates = candidates.filter(pk__gte=edge)
     for narrow in rest:
         candidates = narrow(candidates)
-    rows = list(candidates.values_list(*TOLD, "session_id")[: COUNTED + 1])
+    rows = list(candidates.values_list(*COUNTS)[: COUNTED + 1])
     return rows, edge is None and len(rows) <= COUNTED
 
 

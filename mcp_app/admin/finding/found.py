@@ -37,7 +37,9 @@ def rank_of(text: str, *names: str) -> int | None:
 
 def better(first: int | None, second: int | None) -> int | None:
     """The better of two ranks; None where there is neither."""
-    return min((rank for rank in (first, second) if rank is not None), default=None)
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)
 
 
 def place(rank: int, title: str) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from mcp_app.catalogue.transfer import notation as notations
 from mcp_app.catalogue.transfer.field_defaults import Untouched
 from mcp_app.catalogue.transfer.fields import SECTIONS, SOURCES, same, values_of, written
 from mcp_app.catalogue.transfer.problems import Problem, TransferRefused
-from mcp_app.models import Source
+from mcp_app.models import Source, Tool
 
 FORMAT: Final = "django-mcp-catalogue"
 VERSION: Final = 1
@@ -35,7 +35,9 @@ def document() -> dict[str, Any]:
         revisions.lock()
         untouched = Untouched()
         for section, kind in SECTIONS.items():
-            rows = [row for row in kind._default_manager.filter(source__in=SOURCES) if not row.missing]
+            stored = kind._default_manager.filter(source__in=SOURCES, missing=False)
+            # A preset is written with the name of its tool.
+            rows = list(stored.select_related("preset_of") if kind is Tool else stored)
             rows.sort(key=revisions.key_of)
             entries = [_entry(row, untouched, problems) for row in rows]
             result[section] = [entry for entry in entries if entry is not None]

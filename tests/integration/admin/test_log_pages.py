@@ -265,15 +265,20 @@ def test_times_are_turned_into_ids_so_that_no_page_looks_through_other_times() -
     assert all(f"<= {last}" in sql for sql in pages)
 
 
-@pytest.mark.parametrize(("order", "looks"), [("", 1), ("oldest", 2)])
-def test_what_no_message_fits_is_looked_for_once_where_the_newest_are_first(
-    order: str, looks: int, root: Client
+@pytest.mark.parametrize(
+    ("method", "order", "hits", "looks"),
+    [("ping", "", 0, 1), ("initialize", "", 1, 1), ("initialize", "oldest", 1, 2), ("tools/call", "", 61, 2)],
+)
+def test_what_fits_on_the_page_of_the_newest_messages_is_looked_for_once(
+    method: str, order: str, hits: int, looks: int, root: Client, seeded: Seed
 ) -> None:
-    address = page("message", "changelist")
+    asked = {"session": seeded.session.pk, "method": method, "direction": "in", "order": order}
     with CaptureQueriesContext(connection) as captured:
-        shown = root.get(address, {"method": "ping", "outcome": "error", "order": order}).context["timeline"]
-    assert (shown.rows, shown.hits, shown.tally.whole) == ([], "0 messages match.", True)
-    assert sum("'ping'" in each["sql"] and "'error'" in each["sql"] for each in captured) == looks
+        shown = root.get(page("message", "changelist"), asked).context["timeline"]
+    assert (len(shown.rows), shown.tally.hits, shown.tally.whole) == (min(hits, 50), hits, True)
+    values = dict(shown.tally.values["method"])
+    assert values == ({method: hits} if hits else {})
+    assert sum(f"'{method}'" in each["sql"] for each in captured) == looks
 
 
 def test_the_log_is_searched_in_the_language_of_the_console_counted_and_narrowed(root: Client) -> None:
