@@ -12,14 +12,11 @@ HEIGHT: Final = 100.0
 STEPS: Final = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
-class Bar(NamedTuple):
-    """A rectangle; its numbers are written as SVG wants them in any language."""
+class Bars(NamedTuple):
+    """The bars of one series as one path: a page has hundreds of them. Numbers are as SVG wants them."""
 
     tone: str
-    x: str
-    y: str
-    width: str
-    height: str
+    path: str
 
 
 class Line(NamedTuple):
@@ -30,10 +27,9 @@ class Line(NamedTuple):
 
 
 class Touch(NamedTuple):
-    """An invisible column over one point, with what to tell of it."""
+    """An invisible column over one point, as wide as the chart says, with what to tell of it."""
 
     x: str
-    width: str
     text: str
 
 
@@ -48,7 +44,7 @@ class Chart:
     first: str
     last: str
     legend: list[tuple[str, str]]
-    bars: list[Bar]
+    bars: list[Bars]
     lines: list[Line]
     touches: list[Touch]
     columns: list[str]
@@ -58,6 +54,16 @@ class Chart:
     begins: int = 0
     span: int = 0
     url: str = "?"
+
+    @property
+    def table(self) -> list[tuple[str, list[str]]]:
+        """The rows, each with its head apart: asking for an item by its number is slow in a template."""
+        return [(row[0], row[1:]) for row in self.rows]
+
+    @property
+    def step(self) -> str:
+        """How wide the column of a point is."""
+        return _text(WIDTH / max(len(self.touches), 1))
 
 
 def ceiling(highest: float) -> float:
@@ -72,18 +78,21 @@ def ceiling(highest: float) -> float:
     return next(power / 10 * step for step in STEPS if power / 10 * step >= highest * 0.999999)
 
 
-def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bar]:
+def bars(series: Sequence[tuple[str, Sequence[float]]], top: float) -> list[Bars]:
     """Stacked bars: the first series stands on the ground."""
     count = len(series[0][1])
     step = WIDTH / count
-    found = []
-    for place in range(count):
-        base = HEIGHT
-        for tone, values in series:
-            height = min(values[place] / top, 1.0) * HEIGHT
+    width, found = _text(step * 0.82), []
+    bases = [HEIGHT] * count
+    for tone, values in series:
+        path = []
+        for place, value in enumerate(values):
+            height = min(value / top, 1.0) * HEIGHT
             if height > 0:
-                base -= height
-                found.append(Bar(tone, _text(place * step), _text(base), _text(step * 0.82), _text(height)))
+                bases[place] -= height
+                path.append(f"M{_text(place * step)} {_text(bases[place])}h{width}v{_text(height)}h-{width}z")
+        if path:
+            found.append(Bars(tone, "".join(path)))
     return found
 
 
@@ -107,7 +116,7 @@ def line(tone: str, values: Sequence[float | None], top: float) -> list[Line]:
 def touches(texts: Sequence[str]) -> list[Touch]:
     """Columns that tell of their point."""
     step = WIDTH / len(texts)
-    return [Touch(_text(place * step), _text(step), text) for place, text in enumerate(texts)]
+    return [Touch(_text(place * step), text) for place, text in enumerate(texts)]
 
 
 def _text(number: float) -> str:

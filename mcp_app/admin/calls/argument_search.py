@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import and_
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce, Length
+from django.db.models.lookups import LessThanOrEqual
 
 from mcp_app.admin.long_lists import MOST_LISTED
 from mcp_app.execution.call_log import redactor
@@ -27,18 +30,29 @@ HELP: Final = f"words of the arguments; of the newest {MOST_LISTED:,} calls."
 
 def telling(calls: QuerySet[Any], text: str) -> list[UUID]:
     """Those of these calls whose tool and arguments, as they are shown, have all words of a text."""
-    words = text.lower().split()
-    for word in words:
-        calls = calls.filter(Q(arguments__icontains=word) | Q(tool__icontains=word))
-    short = calls.alias(characters=Length("arguments")).filter(characters__lte=LONGEST)
-    rows = short.order_by(_ACCEPTED.desc()).values_list("pk", "tool", "arguments")
-    clean, found = redactor(), []
-    for pk, tool, arguments in rows[:MOST_FOUND]:
-        shown = clean.message(arguments.encode("utf-8", "replace"), LONGEST * 4)
+    said = Said(text)
+    rows = calls.filter(said.stored).order_by(_ACCEPTED.desc()).values_list("pk", "tool", "arguments")
+    return [pk for pk, tool, arguments in rows[:MOST_FOUND] if said.is_shown(tool, arguments)]
+
+
+class Said:
+    """Whether calls have all words of a text: first as they are stored, then as they are shown."""
+
+    def __init__(self, text: str) -> None:
+        self._words = text.lower().split()
+        self._clean = redactor()
+
+    @property
+    def stored(self) -> Q:
+        """What the database can say; never of a call with long arguments."""
+        words = (Q(arguments__icontains=word) | Q(tool__icontains=word) for word in self._words)
+        return reduce(and_, words, Q(LessThanOrEqual(Length("arguments"), LONGEST)))
+
+    def is_shown(self, tool: str, arguments: str) -> bool:
+        """Of one call that was found so: without secrets, and as JSON is written on its page."""
+        shown = self._clean.message(arguments.encode("utf-8", "replace"), LONGEST * 4)
         said = f"{tool} {shown}".lower()
-        if all(word in said for word in words):
-            found.append(pk)
-    return found
+        return all(word in said for word in self._words)
 
 
 def open_calls() -> Iterator[QuerySet[Call]]:

@@ -139,8 +139,7 @@ def _group(group: ErrorGroup, hours: dict[datetime, int], now: datetime) -> Grou
     for at, count in hours.items():
         bins[min(max(int((at - now + WEEK) / BIN), 0), len(bins) - 1)] += count
     drawn = bars([("bad", bins)], ceiling(max(bins)))
-    # One shape for all bars: a page has many of them.
-    curve = "".join(f"M{bar.x} {bar.y}h{bar.width}v{bar.height}h-{bar.width}z" for bar in drawn)
+    curve = drawn[0].path if drawn else ""
     url = reverse("admin:mcp_app_message_error", args=[group.pk])
     return Group(group, url, group.first_at >= now - NEW, curve, sum(bins))
 

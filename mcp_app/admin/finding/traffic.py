@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
+from django.db.models import Case, TextField, When
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from mcp_app.admin.calls.argument_search import MOST_OPEN, open_calls, telling
+from mcp_app.admin.calls.argument_search import MOST_FOUND, MOST_OPEN, Said, open_calls
 from mcp_app.admin.calls.call_page import state_of
 from mcp_app.admin.finding.found import (
     MENTIONS,
@@ -85,11 +86,8 @@ def calls(request: HttpRequest, text: str) -> Iterator[Found]:
 
 
 def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
-    rows = [*Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]]
-    said: set[UUID] = set()
-    for calls in open_calls():
-        rows += calls.values_list(*READ)
-        said.update(telling(calls, text) if len(text) >= LEAST_SAID else ())
+    rows, said = _open_calls(text)
+    rows += Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
     names = _names(request, {principal for _, principal, _, _ in rows})
     of_person = _ranks(text, names)
     # The tool is found as itself: all its calls would hide the others.
@@ -105,6 +103,21 @@ def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
         if pk in found:  # It was not removed meanwhile.
             note = f"{state_of(found[pk])[0]}, asked by {names[principal]}, {written(accepted_at)}"
             yield Found(rank, "background call", tool, note, page_of("call", pk.hex))
+
+
+def _open_calls(text: str) -> tuple[list[Any], set[UUID]]:
+    """The calls that wait or run, and which of them say a text; of each state so many are looked at."""
+    told, rows, said = Said(text), list[Any](), set[UUID]()
+    fits = [When(told.stored, then="arguments")] if len(text) >= LEAST_SAID else []
+    # One query for both: somebody waits for it with each letter.
+    for calls in open_calls():
+        looked_at = 0
+        for *row, arguments in calls.values_list(*READ, Case(*fits, output_field=TextField())):
+            rows.append(tuple(row))
+            if arguments is not None and looked_at < MOST_FOUND:
+                looked_at += 1
+                said.update({row[0]} if told.is_shown(row[2], arguments) else ())
+    return rows, said
 
 
 def messages(request: HttpRequest, text: str) -> Iterator[Found]:
