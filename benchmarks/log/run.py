@@ -27,8 +27,8 @@ from mcpsite.redis_server import RedisServer
 from tests.postgres import MISSING, PostgreSQL, binaries
 
 MOST_MS = 300.0
-# The search for anything is asked with every letter that somebody writes.
-FINDING, MOST_FINDING_MS = "anything", 100.0
+# The box that searches for anything asks with every letter that somebody writes.
+FINDING, MOST_FINDING_MS = "anything: ", 100.0
 RUNS = 5
 # A machine may be half as fast for a minute: what was late is measured again, so often and so much later.
 AGAIN, PAUSE_SECONDS = 4, 60.0

@@ -210,11 +210,13 @@ def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:
     return max(counted.total_seconds() / MINUTE, 1.0)
 
 
+# A field of no kind: there is nothing to convert, and 86 numbers in each row.
+_SUMS: Final = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
+
+
 def summed(rows: QuerySet[Any], name: str) -> Iterable[tuple[Any, ...]]:
     """By a column and the outcome, how many calls there were, and how many in each bucket."""
-    # A field of no kind: there is nothing to convert, and 86 numbers in each row.
-    sums = {f"sum_{column}": Sum(column, output_field=Field()) for column in ("count", *BUCKET_COLUMNS)}
-    found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**sums)
+    found: Iterable[tuple[Any, ...]] = rows.order_by().values_list(name, "outcome").annotate(**_SUMS)
     return found
 
 
