@@ -175,7 +175,10 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
     first, *_, last = points
     # Not after the last point: a clock that is ahead has counted for later.
     rows = calls_of(period.span).filter(tool=tool, at__gte=first, at__lte=last)
-    for at, outcome, count, *buckets in summed(rows, "at"):
+    # There is one row of each: nothing is to be added up.
+    for at, outcome, count, *buckets in rows.order_by().values_list(
+        "at", "outcome", "count", *BUCKET_COLUMNS
+    ):
         points[at].add(outcome, count, buckets)
     return list(points.items())
 
