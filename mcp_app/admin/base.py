@@ -168,7 +168,7 @@ class ModelAdmin(SkinAdmin[M]):
         return Media(css=theirs._css, js=scripts) + Media(css={"all": ["mcp_app/admin.css"]}, js=own)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[Any]:
-        """The skin's list, quicker."""
+        """The skin's list, which writes each address once."""
         kind: Any = super().get_changelist(request, **kwargs)
         return _remembering(kind)
 
