@@ -175,6 +175,12 @@ class Call(models.Model):
                 name="call_decided_of_tool",
                 condition=models.Q(approval_until__isnull=False),
             ),
+            # The list of those that did not end well.
+            models.Index(
+                fields=["outcome", "accepted_at"],
+                name="call_not_ok",
+                condition=~models.Q(outcome__in=["", "ok"]),
+            ),
         ]
 
     def __str__(self) -> str:

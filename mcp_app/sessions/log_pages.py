@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -43,7 +43,9 @@ class Found:
     """Messages in ascending order, and where the pages beside them begin.
 
     ``newer`` and ``older`` are ids to go on from, None where nothing is left. ``looked_at`` is how many
-    messages were looked at when that was all a page may, and ``until`` the time of the last one.
+    messages were looked at when that was all a page may, and ``until`` the time of the last one. ``fitting``
+    are the messages of which these are the first ones: all that fit in this direction, or, if ``edge`` is an
+    id, those up to it.
     """
 
     messages: list[Message]
@@ -51,6 +53,8 @@ class Found:
     older: int | None
     looked_at: int = 0
     until: datetime | None = None
+    fitting: QuerySet[Message] | None = None
+    edge: int | None = None
 
 
 def find(
@@ -67,19 +71,9 @@ def find(
     ``without`` are columns that the caller does not read.
     """
     upwards = after is not None or (before is None and not newest_first)
-    candidates, rest = _narrowed(asked)
-    if before is not None:
-        candidates = candidates.filter(pk__lt=before)
-    if after is not None:
-        candidates = candidates.filter(pk__gt=after)
-    candidates = candidates.order_by("pk" if upwards else "-pk")
     window = _window(asked)
-    edge = _edge(candidates, window, upwards=upwards) if rest else None
-    if edge is not None:
-        candidates = candidates.filter(pk__lte=edge) if upwards else candidates.filter(pk__gte=edge)
-    for narrow in rest:
-        candidates = narrow(candidates)
-    messages = list(candidates.defer(*without)[: size + 1])
+    fitting, edge = _fitting(asked, window, before, after, upwards=upwards)
+    messages = list(fitting.defer(*without)[: size + 1])
     more = len(messages) > size
     messages = messages[:size]
     ahead = messages[-1].pk if more else edge
@@ -91,9 +85,28 @@ def find(
     else:
         newer, older = back, ahead
         messages.reverse()
+    found = Found(messages, newer, older, fitting=fitting, edge=edge)
     if edge is None or len(messages) == size:
-        return Found(messages, newer, older)
-    return Found(messages, newer, older, window, Message.objects.values_list("at", flat=True).get(pk=edge))
+        return found
+    return replace(found, looked_at=window, until=Message.objects.values_list("at", flat=True).get(pk=edge))
+
+
+def _fitting(
+    asked: dict[str, Any], window: int, before: int | None, after: int | None, *, upwards: bool
+) -> tuple[QuerySet[Message], int | None]:
+    """The messages that fit, in the order they are read in; and up to which id, if a window bounds them."""
+    candidates, rest = _narrowed(asked)
+    if before is not None:
+        candidates = candidates.filter(pk__lt=before)
+    if after is not None:
+        candidates = candidates.filter(pk__gt=after)
+    candidates = candidates.order_by("pk" if upwards else "-pk")
+    edge = _edge(candidates, window, upwards=upwards) if rest else None
+    if edge is not None:
+        candidates = candidates.filter(pk__lte=edge) if upwards else candidates.filter(pk__gte=edge)
+    for narrow in rest:
+        candidates = narrow(candidates)
+    return candidates, edge
 
 
 def _included(before: int | None, after: int | None) -> int | None:
@@ -125,13 +138,14 @@ class Tally:
 def tally(asked: dict[str, Any], newest: Found | None = None) -> Tally:
     """Of the newest messages that fit, at most COUNTED and in the window of a page, what they are.
 
-    ``newest`` is the page of the newest ones, where it was read: if it has all, none is looked for again.
+    ``newest`` is the page of the newest ones, where it was read: what fits is then known, and if the page has
+    all of it, none is read again.
     """
     if newest is not None and (newest.older is None or newest.looked_at):
         rows = [tuple(getattr(message, name) for name in COUNTS) for message in reversed(newest.messages)]
         whole = not newest.looked_at
     else:
-        rows, whole = _told(asked)
+        rows, whole = _told(asked, newest)
     hits = min(len(rows), COUNTED)
     clients = client_names(row[-1] for row in rows[:COUNTED] if row[-1])
     values: dict[str, list[tuple[str, int]]] = {}
@@ -145,16 +159,13 @@ def tally(asked: dict[str, Any], newest: Found | None = None) -> Tally:
     return Tally(hits, whole, values, others)
 
 
-def _told(asked: dict[str, Any]) -> tuple[list[Any], bool]:
+def _told(asked: dict[str, Any], newest: Found | None) -> tuple[list[Any], bool]:
     """What is counted, of one message more than COUNTED at most; and whether these are all that fit."""
-    candidates, rest = _narrowed(asked)
-    candidates = candidates.order_by("-pk")
-    edge = _edge(candidates, _window(asked), upwards=False) if rest else None
-    if edge is not None:
-        candidates = candidates.filter(pk__gte=edge)
-    for narrow in rest:
-        candidates = narrow(candidates)
-    rows = list(candidates.values_list(*COUNTS)[: COUNTED + 1])
+    if newest is not None and newest.fitting is not None:
+        fitting, edge = newest.fitting, newest.edge
+    else:
+        fitting, edge = _fitting(asked, _window(asked), None, None, upwards=False)
+    rows = list(fitting.values_list(*COUNTS)[: COUNTED + 1])
     return rows, edge is None and len(rows) <= COUNTED
 
 
