@@ -25,13 +25,14 @@ class Found(NamedTuple):
 
 def rank_of(text: str, *names: str) -> int | None:
     """How well the best of the names fits; None where none does."""
-    wanted, best = text.lower(), None
+    wanted = text.lower()
+    best: int | None = None
     for name in names:
         lower = name.lower()
         if lower == wanted:
             return 0
-        if (at := lower.find(wanted)) >= 0:
-            best = better(best, 2 if at else 1)
+        if (at := lower.find(wanted)) >= 0 and (best is None or best == 2):
+            best = 2 if at else 1
     return best
 
 

@@ -30,7 +30,7 @@ from mcp_app.models import Call, Message, Session
 NEWEST_SESSIONS: Final = 1_000
 LARGEST_ID: Final = 2**63 - 1
 # Of each call that is looked at; the rest is read of those that are shown.
-READ: Final = ("pk", "principal", "tool", "accepted_at")
+READ: Final = ("pk", "principal", "tool")
 # Fewer letters are in nearly all arguments.
 LEAST_SAID: Final = 3
 
@@ -86,9 +86,10 @@ def calls(request: HttpRequest, text: str) -> Iterator[Found]:
 
 
 def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
+    # Those that wait or run come first, then the newest: to read hundreds of times costs more than the rest.
     rows, said = _open_calls(text)
     rows += Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
-    names = _names(request, {principal for _, principal, _, _ in rows})
+    names = _names(request, {principal for _, principal, _ in rows})
     of_person = _ranks(text, names)
     # The tool is found as itself: all its calls would hide the others.
     fit = [
@@ -96,12 +97,11 @@ def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
         for row in dict.fromkeys(rows)
         if (rank := better(of_person[row[1]], MENTIONS if row[0] in said else None)) is not None
     ]
-    fit.sort(key=lambda each: each[1][3], reverse=True)
     best = sorted(fit, key=lambda each: place(each[0], each[1][2]))[:MOST_OF_KIND]
-    found = Call.objects.only("state", "decision").in_bulk([pk for _, (pk, *_) in best])
-    for rank, (pk, principal, tool, accepted_at) in best:
-        if pk in found:  # It was not removed meanwhile.
-            note = f"{state_of(found[pk])[0]}, asked by {names[principal]}, {written(accepted_at)}"
+    found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, (pk, *_) in best])
+    for rank, (pk, principal, tool) in best:
+        if (call := found.get(pk)) is not None:  # It was not removed meanwhile.
+            note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
             yield Found(rank, "background call", tool, note, page_of("call", pk.hex))
 
 
