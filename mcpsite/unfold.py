@@ -50,11 +50,19 @@ def _connect_is_served(request: HttpRequest) -> bool:
     return conf.get().connect_page
 
 
-def _waiting() -> int:
+class _Waiting:
     """How many calls wait for approval; called by the template, which shows nothing for 0."""
-    from mcp_app.admin.calls.approval import waiting_count
 
-    return waiting_count()
+    def __init__(self) -> None:
+        self._counted: int | None = None
+
+    def __call__(self) -> int:
+        """The skin copies its lines for every page, and asks twice on each: one copy counts once."""
+        from mcp_app.admin.calls.approval import waiting_count
+
+        if self._counted is None:
+            self._counted = waiting_count()
+        return self._counted
 
 
 def _drafts() -> dict[str, Any]:
@@ -181,7 +189,7 @@ UNFOLD: dict[str, Any] = {
                     _console("Live messages", "stream", "messages", "message"),
                     _link("Sessions", "cable", "session"),
                     _link("Background calls", "bolt", "call"),
-                    {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _waiting},
+                    {**_link("Approvals", "approval", "approval", seen_with="call"), "badge": _Waiting()},
                     _page("Messages", "swap_horiz", "changelist", "change", "searches"),
                     _page("Figures", "bar_chart", "figures"),
                     _page("Errors", "error", "errors", "error"),

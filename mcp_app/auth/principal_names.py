@@ -8,10 +8,13 @@ from typing import Any, Final
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import ValidationError
+from django.db.models import IntegerField
 
 from mcp_app.models import ApiKey
 from mcp_app.protocol.principal_key import actor_of, person_of
 
+# Fewer keys are asked for one by one.
+MANY: Final = 50
 _USER: Final = re.compile(r"user:([^/]+)")
 _KEY: Final = re.compile(r"/key:(\d+)$")
 
@@ -36,10 +39,22 @@ def principal_names(principals: Iterable[str]) -> dict[str, str]:
 
 def _usernames(keys: set[str]) -> dict[str, str]:
     model = get_user_model()
-    known = model._default_manager.filter(pk__in=[key for key in keys if _is_key(model, key)])
+    known = model._default_manager.filter(**_among(model, [key for key in keys if _is_key(model, key)]))
     # Columns, not users: a search looks at a thousand of them with every letter.
     rows = known.values_list("pk", model.USERNAME_FIELD, "mcp_service_user__pk")
     return {str(pk): _name(username, service is not None) for pk, username, service in rows}
+
+
+def _among(model: type[Any], keys: list[str]) -> dict[str, Any]:
+    """The condition for these keys; of many numbers that stand close together, the range.
+
+    A list of hundreds takes longer to write, to send and to plan than the rows of a range take to read.
+    """
+    if len(keys) >= MANY and isinstance(model._meta.pk, IntegerField):
+        numbers = [int(key) for key in keys]
+        if (last := max(numbers)) - (first := min(numbers)) < 2 * len(numbers):
+            return {"pk__range": (first, last)}
+    return {"pk__in": keys}
 
 
 def name_of(user: Any) -> str:

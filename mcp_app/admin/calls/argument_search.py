@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import reduce
 from operator import and_
 from typing import Any, Final
@@ -48,16 +47,28 @@ class Said:
         words = (Q(arguments__icontains=word) | Q(tool__icontains=word) for word in self._words)
         return reduce(and_, words, Q(LessThanOrEqual(Length("arguments"), LONGEST)))
 
+    @property
+    def named(self) -> Q:
+        """The same of the tool alone."""
+        return reduce(and_, (Q(tool__icontains=word) for word in self._words), Q())
+
     def is_shown(self, tool: str, arguments: str) -> bool:
         """Of one call that was found so: without secrets, and as JSON is written on its page."""
+        if all(word in tool.lower() for word in self._words):
+            return True
         shown = self._clean.message(arguments.encode("utf-8", "replace"), LONGEST * 4)
         said = f"{tool} {shown}".lower()
         return all(word in said for word in self._words)
 
 
-def open_calls() -> Iterator[QuerySet[Call]]:
-    """The calls that wait or run, by state; of each a bounded number, which an index hands out."""
-    for state in OPEN:
-        yield Call.objects.filter(
+def open_calls(*columns: Any) -> QuerySet[Any, tuple[Any, ...]]:
+    """Columns of the calls that wait or run; of each state a bounded number, which an index hands out."""
+    parts = [
+        Call.objects.filter(
             pk__in=Call.objects.filter(state=state).order_by("lease_until").values("pk")[:MOST_OPEN]
         )
+        .order_by()
+        .values_list(*columns)
+        for state in OPEN
+    ]
+    return parts[0].union(*parts[1:], all=True)

@@ -28,11 +28,11 @@ def rank_of(text: str, *names: str) -> int | None:
     wanted = text.lower()
     best: int | None = None
     for name in names:
-        lower = name.lower()
-        if lower == wanted:
+        if (at := (lower := name.lower()).find(wanted)) < 0:
+            continue
+        if len(lower) == len(wanted):
             return 0
-        if (at := lower.find(wanted)) >= 0 and (best is None or best == 2):
-            best = 2 if at else 1
+        best = 1 if not at or best == 1 else 2
     return best
 
 

@@ -18,13 +18,16 @@ from mcp_app.admin.finding.sources import find, shown
 def anything(request: HttpRequest) -> HttpResponse:
     """What ``q`` names, as a page or, with ``format=json``, for the box."""
     text = request.GET.get("q", "")
-    found = [shown(each) for each in find(request, text)]
     if request.GET.get("format") == "json":
+        found = [shown(each) for each in find(request, text)]
         # The box says what may be found before anything is asked for.
         about = {} if text else {"promised": promised(request), "bounds": bounds(request)}
         return JsonResponse({"found": found, **about})
+    about_all = admin.site.each_context(request)
+    vars(request).update(app_list=about_all["available_apps"])
     context: dict[str, Any] = {
-        **admin.site.each_context(request), "title": "Search for anything", "q": text, "found": found,
+        **about_all, "title": "Search for anything", "q": text,
+        "found": [shown(each) for each in find(request, text)],
         "promised": promised(request), "bounds": bounds(request),
     }  # fmt: skip
     return TemplateResponse(request, "mcp_admin/anything.html", context)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from heapq import nsmallest
 from typing import Any, Final
 
 from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth import get_user_model
-from django.db.models import Q
+from django.db.models import Q, QuerySet, Value
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse, reverse_lazy
 from django.utils.text import format_lazy
@@ -49,8 +50,7 @@ def find(request: HttpRequest, text: str) -> list[Found]:
         return []
     found: list[Found] = []
     for source in SOURCES:
-        of_kind = sorted(source(request, text), key=lambda each: place(each.rank, each.title))
-        found += of_kind[:MOST_OF_KIND]
+        found += nsmallest(MOST_OF_KIND, source(request, text), key=lambda each: place(each.rank, each.title))
     return sorted(found, key=lambda each: each.rank)
 
 
@@ -58,16 +58,19 @@ def _entries(request: HttpRequest, text: str) -> Iterator[Found]:
     kinds: tuple[tuple[type[Any], str], ...] = (
         (Tool, "name"), (Prompt, "name"), (Resource, "uri"), (ResourceTemplate, "uri_template"),
     )  # fmt: skip
-    for model, key in kinds:
-        named = model._meta.model_name
-        if not request.user.has_perm(f"mcp_app.view_{named}"):
-            continue
-        says = Q(name__icontains=text) | Q(title__icontains=text) | Q(**{f"{key}__icontains": text})
-        rows = model.objects.filter(says).order_by("name").values_list("pk", "name", "title", key)
-        for pk, name, title, address in rows[:MOST_READ]:
-            rank = rank_of(text, name, address, title)
-            if rank is not None:
-                yield Found(rank, str(model._meta.verbose_name), name, title or address, page_of(named, pk))
+    asked: list[QuerySet[Any, Any]] = []
+    for kind, (model, key) in enumerate(kinds):
+        if request.user.has_perm(f"mcp_app.view_{model._meta.model_name}"):
+            says = Q(name__icontains=text) | Q(title__icontains=text) | Q(**{f"{key}__icontains": text})
+            first = model.objects.filter(says).order_by("name").values("pk")[:MOST_READ]
+            rows = model.objects.filter(pk__in=first).order_by()
+            asked.append(rows.values_list(Value(kind), "pk", "name", "title", key))
+    # One query for all: somebody waits for it with each letter.
+    for kind, pk, name, title, address in asked[0].union(*asked[1:], all=True) if asked else ():
+        if (rank := rank_of(text, name, address, title)) is not None:
+            about = kinds[kind][0]._meta
+            page = page_of(str(about.model_name), pk)
+            yield Found(rank, str(about.verbose_name), name, title or address, page)
 
 
 def _searches(request: HttpRequest, text: str) -> Iterator[Found]:
@@ -123,7 +126,7 @@ def _settings(request: HttpRequest, text: str) -> Iterator[Found]:
 
 
 def _pages(request: HttpRequest, text: str) -> Iterator[Found]:
-    for app in admin.site.get_app_list(request):
+    for app in vars(request).get("app_list") or admin.site.get_app_list(request):
         for model in app["models"]:
             rank = rank_of(text, str(model["name"]))
             if rank is not None and model.get("admin_url"):

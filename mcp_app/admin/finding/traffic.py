@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from heapq import nsmallest
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Case, TextField, When
+from django.db.models import Case, QuerySet, TextField, Value, When
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
@@ -44,12 +46,13 @@ def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
     rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
     names = _names(request, {row[3] for row in rows})
     of_person = _ranks(text, names)
+    of_client = {client: rank_of(text, client) for client in {row[1] for row in rows}}
     fit = [
         (rank, row)
         for row in dict.fromkeys(rows)
-        if (rank := better(rank_of(text, row[0], row[1]), of_person[row[3]])) is not None
+        if (rank := better(better(rank_of(text, row[0]), of_client[row[1]]), of_person[row[3]])) is not None
     ]
-    best = sorted(fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))[:MOST_OF_KIND]
+    best = nsmallest(MOST_OF_KIND, fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))
     # Only of these: the times of a thousand sessions take longer to read than the rest of them.
     opened = dict(Session.objects.filter(pk__in=[row[0] for _, row in best]).values_list("pk", "created_at"))
     for rank, (pk, client, version, principal) in best:
@@ -86,38 +89,40 @@ def calls(request: HttpRequest, text: str) -> Iterator[Found]:
 
 
 def _calls_with(request: HttpRequest, text: str) -> Iterator[Found]:
+    waiting = _open_calls(text)
+    newest = Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
     # Those that wait or run come first, then the newest: to read hundreds of times costs more than the rest.
-    rows, said = _open_calls(text)
-    rows += Call.objects.order_by("-accepted_at").values_list(*READ)[:MOST_OPEN]
-    names = _names(request, {principal for _, principal, _ in rows})
-    of_person = _ranks(text, names)
-    # The tool is found as itself: all its calls would hide the others.
-    fit = [
-        (rank, row)
-        for row in dict.fromkeys(rows)
-        if (rank := better(of_person[row[1]], MENTIONS if row[0] in said else None)) is not None
-    ]
-    best = sorted(fit, key=lambda each: place(each[0], each[1][2]))[:MOST_OF_KIND]
-    found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, (pk, *_) in best])
-    for rank, (pk, principal, tool) in best:
+    rows = [*waiting, *((*row, "", None) for row in newest)]
+    names = _names(request, {row[1] for row in rows})
+    # One that waits is also one of the newest, so of each there may be two.
+    fit = nsmallest(2 * MOST_OF_KIND, _fitting(text, rows, names), key=lambda each: place(each[0], each[3]))
+    best = [*dict.fromkeys(fit)][:MOST_OF_KIND]
+    found = Call.objects.only("state", "decision", "accepted_at").in_bulk([pk for _, pk, *_ in best])
+    for rank, pk, principal, tool in best:
         if (call := found.get(pk)) is not None:  # It was not removed meanwhile.
             note = f"{state_of(call)[0]}, asked by {names[principal]}, {written(call.accepted_at)}"
             yield Found(rank, "background call", tool, note, page_of("call", pk.hex))
 
 
-def _open_calls(text: str) -> tuple[list[Any], set[UUID]]:
-    """The calls that wait or run, and which of them say a text; of each state so many are looked at."""
-    told, rows, said = Said(text), list[Any](), set[UUID]()
-    fits = [When(told.stored, then="arguments")] if len(text) >= LEAST_SAID else []
-    # One query for both: somebody waits for it with each letter.
-    for calls in open_calls():
-        looked_at = 0
-        for *row, arguments in calls.values_list(*READ, Case(*fits, output_field=TextField())):
-            rows.append(tuple(row))
-            if arguments is not None and looked_at < MOST_FOUND:
-                looked_at += 1
-                said.update({row[0]} if told.is_shown(row[2], arguments) else ())
-    return rows, said
+def _fitting(text: str, rows: list[Any], names: dict[str, str]) -> Iterator[tuple[int, UUID, str, str]]:
+    """The rows whose person fits, or whose arguments say it; of each state so many are looked at."""
+    of_person, told, looked_at = _ranks(text, names), Said(text), Counter[str]()
+    for pk, principal, tool, state, arguments in rows:
+        rank = of_person[principal]
+        if rank is None and arguments is not None and looked_at[state] < MOST_FOUND:
+            looked_at[state] += 1
+            rank = MENTIONS if told.is_shown(tool, arguments) else None
+        # The tool is found as itself: all its calls would hide the others.
+        if rank is not None:
+            yield rank, pk, principal, tool
+
+
+def _open_calls(text: str) -> QuerySet[Any, tuple[Any, ...]]:
+    """The calls that wait or run, with the arguments of those that may say a text, in one query."""
+    told = Said(text)
+    fits = [When(told.named, then=Value("")), When(told.stored, then="arguments")]
+    asked = Case(*fits[: 2 if len(text) >= LEAST_SAID else 0], output_field=TextField())
+    return open_calls(*READ, "state", asked)
 
 
 def messages(request: HttpRequest, text: str) -> Iterator[Found]:
