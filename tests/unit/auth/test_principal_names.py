@@ -1,0 +1,42 @@
+"""Names of principals: the same for many, who are read as a range of keys, as for each alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from mcp_app.auth.principal_names import MANY, principal_names
+
+pytestmark = [pytest.mark.django_db, pytest.mark.postgres]
+
+
+@pytest.fixture
+def people() -> list[Any]:
+    model = get_user_model()
+    model.objects.bulk_create(model(username=f"person-{number}") for number in range(MANY + 10))
+    return list(model.objects.filter(username__startswith="person-").order_by("pk"))
+
+
+def test_many_people_have_the_names_that_each_has_alone(people: list[Any]) -> None:
+    gone = people.pop(7)
+    gone.delete()
+    asked = {f"user:{person.pk}" for person in people} | {f"user:{gone.pk}", "anonymous", "user:x"}
+    alone: dict[str, str] = {}
+    for principal in asked:
+        alone |= principal_names([principal])
+    with CaptureQueriesContext(connection) as captured:
+        assert principal_names(asked) == alone
+    assert any(" BETWEEN " in each["sql"] for each in captured)
+    assert alone[f"user:{people[0].pk}"] == "person-0"
+
+
+def test_keys_that_stand_far_apart_are_asked_for_one_by_one(people: list[Any]) -> None:
+    last = get_user_model().objects.create(pk=people[-1].pk + 10 * MANY, username="far away")
+    asked = {f"user:{person.pk}" for person in (*people, last)}
+    with CaptureQueriesContext(connection) as captured:
+        assert principal_names(asked)[f"user:{last.pk}"] == "far away"
+    assert not any(" BETWEEN " in each["sql"] for each in captured)
