@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import getmembers_static
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from django.apps import apps
 from django.contrib import messages
@@ -138,6 +138,8 @@ class ModelAdmin(SkinAdmin[M]):
     # Unfold indents forms and lists when asked; Django's own admin ignores these.
     list_filter_sheet = True
     compressed_fields = False
+    # Unfold asks for it in every row; where it is missing, the template looks through all names of the page.
+    list_sections: ClassVar[tuple[()]] = ()
 
     @property
     def media(self) -> Media:

@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import IntegerField
 
 from mcp_app.models import ApiKey
-from mcp_app.protocol.principal_key import actor_of, person_of
+from mcp_app.protocol.principal_key import ACTOR, actor_of, person_of
 
 # Fewer keys are asked for one by one.
 MANY: Final = 50
@@ -21,9 +21,9 @@ _KEY: Final = re.compile(r"/key:(\d+)$")
 
 def principal_names(principals: Iterable[str]) -> dict[str, str]:
     """What to show of each principal: ``ada, by the key "laptop"``; two queries, however many there are."""
-    keys = {name: int(found[1]) for name in principals if (found := _KEY.search(name))}
+    keys = {name: int(found[1]) for name in principals if "/key:" in name and (found := _KEY.search(name))}
     users = {name: found[1] for name in principals if (found := _USER.match(name))}
-    actors = {name: person_of(name).partition(":")[2] for name in users if actor_of(name)}
+    actors = {name: person_of(name).partition(":")[2] for name in users if ACTOR in name and actor_of(name)}
     people = _usernames({*users.values(), *actors.values()})
     labels = dict(ApiKey.objects.filter(pk__in=set(keys.values())).values_list("pk", "name"))
     shown = {}

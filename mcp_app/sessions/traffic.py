@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import Field, QuerySet, Sum
+from django.db.models import Field, Q, QuerySet, Sum
 
 from mcp_app.models import Message, Rollup
 from mcp_app.models.rollup import BUCKET_COLUMNS
@@ -147,19 +148,13 @@ def _read(period: Period, now: datetime, most_tools: int) -> Traffic:
     total = Calls()
     for _, calls in points:
         total.include(calls)
-    cells = [
-        calls_of(span).exclude(tool="").filter(at__in=begin)
-        for span, begin in fewest_cells(period.span, first, last, now).items()
-    ]
-    called: Counter[str] = Counter()
-    for rows in cells:
-        called.update(dict(rows.order_by().values_list("tool").annotate(number=Sum("count"))))
+    rows = calls_of(fewest_cells(period.span, first, last, now)).exclude(tool="").order_by()
+    called = dict(rows.values_list("tool").annotate(number=Sum("count")))
     ordered = sorted(called, key=lambda tool: (-called[tool], tool))
     tools = {tool: Calls() for tool in ordered[:most_tools]}
     # Their histograms only: adding up those of every tool would take most of the time.
-    for rows in cells:
-        for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
-            tools[tool].add(outcome, count, buckets)
+    for tool, outcome, count, *buckets in summed(rows.filter(tool__in=list(tools)), "tool"):
+        tools[tool].add(outcome, count, buckets)
     minutes = _counted_minutes(period, first, now)
     return Traffic(period, minutes, total, points, list(tools.items()), len(called) - len(tools))
 
@@ -174,7 +169,7 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
     points = {at: Calls() for at in period.starts(now)}
     first, *_, last = points
     # Not after the last point: a clock that is ahead has counted for later.
-    rows = calls_of(period.span).filter(tool=tool, at__gte=first, at__lte=last)
+    rows = calls_of(Q(span=period.span, at__gte=first, at__lte=last)).filter(tool=tool)
     # There is one row of each: nothing is to be added up.
     for at, outcome, count, *buckets in rows.order_by().values_list(
         "at", "outcome", "count", *BUCKET_COLUMNS
@@ -183,16 +178,17 @@ def _points(period: Period, now: datetime, tool: str) -> list[tuple[datetime, Ca
     return list(points.items())
 
 
-def calls_of(span: int) -> QuerySet[Rollup]:
-    """What was counted of tool calls in cells of a span."""
-    return Rollup.objects.filter(span=span, method="tools/call").exclude(outcome="")
+def calls_of(cells: Q) -> QuerySet[Rollup]:
+    """What was counted of tool calls that have ended, in these cells."""
+    return Rollup.objects.filter(cells, method="tools/call").exclude(outcome="")
 
 
-def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> dict[int, list[datetime]]:
-    """When the cells begin, by span, that are together the time until the ``shortest`` at ``last`` ends.
+def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) -> Q:
+    """The cells that are together the time from ``first`` until the ``shortest`` at ``last`` ends.
 
     A week is 168 hours, or 6 days and 24 hours: a sixth of the rows to add up. Only cells that are still kept
-    are named; of the longer spans the settings say how long that is.
+    are named; of the longer spans the settings say how long that is. All spans are asked for at once: to
+    write a query that adds up each bucket takes as long as to answer it.
     """
     since = {
         span: (now - time_kept(span)).timestamp() for span in (DAY, HOUR, TEN_MINUTES) if span > shortest
@@ -204,7 +200,7 @@ def fewest_cells(shortest: int, first: datetime, last: datetime, now: datetime) 
         span = next(fits, shortest)
         found.setdefault(span, []).append(datetime.fromtimestamp(at, UTC))
         at += span
-    return found
+    return reduce(or_, (Q(span=span, at__in=begin) for span, begin in found.items()))
 
 
 def _counted_minutes(period: Period, starts: datetime, now: datetime) -> float:

@@ -62,11 +62,13 @@ def _entries(request: HttpRequest, text: str) -> Iterator[Found]:
     for kind, (model, key) in enumerate(kinds):
         if request.user.has_perm(f"mcp_app.view_{model._meta.model_name}"):
             says = Q(name__icontains=text) | Q(title__icontains=text) | Q(**{f"{key}__icontains": text})
-            first = model.objects.filter(says).order_by("name").values("pk")[:MOST_READ]
-            rows = model.objects.filter(pk__in=first).order_by()
+            rows = model.objects.filter(says).order_by()
             asked.append(rows.values_list(Value(kind), "pk", "name", "title", key))
+    if not asked:
+        return
     # One query for all: somebody waits for it with each letter.
-    for kind, pk, name, title, address in asked[0].union(*asked[1:], all=True) if asked else ():
+    found = asked[0].union(*asked[1:], all=True).order_by("name")
+    for kind, pk, name, title, address in found[: MOST_READ * len(asked)]:
         if (rank := rank_of(text, name, address, title)) is not None:
             about = kinds[kind][0]._meta
             page = page_of(str(about.model_name), pk)

@@ -30,6 +30,7 @@ from mcp_app.auth.principal_names import principal_names
 from mcp_app.models import Call, Message, Session
 
 NEWEST_SESSIONS: Final = 1_000
+LEAST_ID: Final = 16
 LARGEST_ID: Final = 2**63 - 1
 # Of each call that is looked at; the rest is read of those that are shown.
 READ: Final = ("pk", "principal", "tool")
@@ -42,17 +43,21 @@ def sessions(request: HttpRequest, text: str) -> Iterator[Found]:
     if not request.user.has_perm("mcp_app.view_session"):
         return
     columns = ("pk", "client_name", "client_version", "principal")
-    rows = [*Session.objects.filter(pk=text[:64]).values_list(*columns)]
+    # An older one is found by its whole id, which is long.
+    named = Session.objects.filter(pk=text[:64]) if len(text) >= LEAST_ID else Session.objects.none()
+    rows = [*named.values_list(*columns)]
     rows += Session.objects.order_by("-created_at").values_list(*columns)[:NEWEST_SESSIONS]
     names = _names(request, {row[3] for row in rows})
     of_person = _ranks(text, names)
     of_client = {client: rank_of(text, client) for client in {row[1] for row in rows}}
     fit = [
         (rank, row)
-        for row in dict.fromkeys(rows)
+        for row in rows
         if (rank := better(better(rank_of(text, row[0]), of_client[row[1]]), of_person[row[3]])) is not None
     ]
-    best = nsmallest(MOST_OF_KIND, fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))
+    # One that is named by its id may be one of the newest, too.
+    near = nsmallest(2 * MOST_OF_KIND, fit, key=lambda each: (each[0], len(each[1][1] or each[1][0])))
+    best = [*dict.fromkeys(near)][:MOST_OF_KIND]
     # Only of these: the times of a thousand sessions take longer to read than the rest of them.
     opened = dict(Session.objects.filter(pk__in=[row[0] for _, row in best]).values_list("pk", "created_at"))
     for rank, (pk, client, version, principal) in best:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Q, QuerySet, Sum
 
 from mcp_app.models import CallerRollup
 from mcp_app.observability.rollup_cells import MINUTE
@@ -40,10 +40,9 @@ def named(by: str, period: Period, now: datetime) -> Named:
     starts = period.starts(now)
     found: dict[str, Calls] = {}
     with by_index():
-        for span, cells in fewest_cells(period.span, starts[0], starts[-1], now).items():
-            column, rows = _rows(by, span)
-            for name, outcome, count, *buckets in summed(rows.filter(at__in=cells), column):
-                found.setdefault(name, Calls()).add(outcome, count, buckets)
+        column, rows = _rows(by, fewest_cells(period.span, starts[0], starts[-1], now))
+        for name, outcome, count, *buckets in summed(rows, column):
+            found.setdefault(name, Calls()).add(outcome, count, buckets)
     ordered = sorted(found.items(), key=lambda item: (-item[1].all, item[0]))
     return Named(starts[0], period.until, ordered[:MOST_NAMED], len(ordered[MOST_NAMED:]))
 
@@ -54,10 +53,10 @@ def _in_ten_minutes(period: Period) -> Period:
     return replace(period, span=TEN_MINUTES, points=period.points * MINUTE // TEN_MINUTES)
 
 
-def _rows(by: str, span: int) -> tuple[str, QuerySet[Any]]:
+def _rows(by: str, cells: Q) -> tuple[str, QuerySet[Any]]:
     if by == TOOL:
-        return "tool", calls_of(span).exclude(tool="")
-    return "name", CallerRollup.objects.filter(span=span, kind=by)
+        return "tool", calls_of(cells).exclude(tool="")
+    return "name", CallerRollup.objects.filter(cells, kind=by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,8 @@ def expected(asked: dict[str, Any], now: datetime) -> Expected | None:
     if span is None:
         return None
     # An empty name is that of all calls.
-    rows = calls_of(span).filter(tool=name) if by == TOOL else _rows(by, span)[1].filter(name=name)
+    of_span = Q(span=span)
+    rows = calls_of(of_span).filter(tool=name) if by == TOOL else _rows(by, of_span)[1].filter(name=name)
     rows = _ended(rows, asked["outcome"]).filter(at__gte=asked["since"], at__lte=asked.get("until") or now)
     sums = rows.aggregate(calls=Sum("count"), **({"left": Sum("skipped")} if by == TOOL else {}))
     return Expected(sums["calls"] or 0, sums.get("left") or 0)
