@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from django.db.models import F
+from django.db.models import F, Value
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 from django.utils.http import urlencode
@@ -151,15 +151,17 @@ def _drafts(request: HttpRequest) -> Iterator[Reason]:
 
 def _changed_definitions(request: HttpRequest) -> Iterator[Reason]:
     kinds: list[Any] = [Tool, Prompt, Resource, ResourceTemplate]
-    for kind in kinds:
-        name = kind._meta.model_name
-        if not request.user.has_perm(f"mcp_app.change_{name}"):
-            continue
-        drifted = kind.objects.exclude(reviewed_hash="").exclude(reviewed_hash=F("definition_hash"))
-        if changed := drifted[:MOST_COUNTED].count():
-            one, many = kind._meta.verbose_name, kind._meta.verbose_name_plural
-            text = _counted(changed, f"{one} was", f"{many} were") + " changed by code and not reviewed"
-            yield Reason(text, f"{_page(name)}?drift=yes")
+    asked = []
+    for place, kind in enumerate(kinds):
+        if request.user.has_perm(f"mcp_app.change_{kind._meta.model_name}"):
+            drifted = kind.objects.exclude(reviewed_hash="").exclude(reviewed_hash=F("definition_hash"))
+            counted = kind.objects.filter(pk__in=drifted.order_by().values("pk")[:MOST_COUNTED])
+            asked.append(counted.order_by().values_list(Value(place)))
+    changed = Counter(place for (place,) in asked[0].union(*asked[1:], all=True)) if asked else Counter()
+    for place, number in sorted(changed.items()):
+        about = kinds[place]._meta
+        text = _counted(number, f"{about.verbose_name} was", f"{about.verbose_name_plural} were")
+        yield Reason(f"{text} changed by code and not reviewed", f"{_page(about.model_name)}?drift=yes")
 
 
 def _ending_keys(request: HttpRequest) -> Iterator[Reason]:
