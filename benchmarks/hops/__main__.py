@@ -206,6 +206,15 @@ class Paths:
     def __init__(self, web: Web, worker: Any) -> None:
         self._web, self._worker = web, worker
         self._answered: set[str] = set()
+        self._waiting: Any = None
+
+    def make(self, tool: str) -> None:
+        """Have one call of a tool wait, and none else: a worker goes on with those that wait."""
+        from mcp_app.models import Call
+
+        Call.objects.filter(state="accepted").delete()
+        self._web.post(self._web.call(tool))
+        self._waiting = Call.objects.get(state="accepted").pk
 
     def short_cut(self) -> None:
         self._web.quick(self._web.call("echo", text="hello"))
@@ -220,7 +229,7 @@ class Paths:
         self._web.post(self._web.call("report"))
 
     def work(self) -> None:
-        assert self._worker.run(_newest().id) == "ok"
+        assert self._worker.run(self._waiting) == "ok"
 
     def question(self) -> None:
         client = threading.Thread(target=self._answer)
@@ -246,12 +255,6 @@ class Paths:
         return {message["id"] for message in asked if message.get("method") == "elicitation/create"}
 
 
-def _newest() -> Any:
-    from mcp_app.models import Call
-
-    return Call.objects.filter(state="accepted").latest("accepted_at")
-
-
 def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]]:
     from benchmarks.hops.mcp import asking
 
@@ -266,10 +269,10 @@ def _rows(web: Web, worker: Any, recorder: Recorder) -> list[tuple[str, Entered]
         rows.append((name, set.union(*recorder.record(path))))
     rows.append(("background call: accepted", set.union(*recorder.record(paths.accept))))
     rows.append(("of these, to accept it", set.union(*recorder.record(paths.accept, "Background.accept"))))
-    before = partial(_make, web, "report")
+    before = partial(paths.make, "report")
     rows.append(("worker: run with 2 progress reports", recorder.record(paths.work, before=before)[1]))
     for name, during in (("worker: run with a question", None), ("of these, to ask it", asking)):
-        before = partial(_make, web, "ask")
+        before = partial(paths.make, "ask")
         answered, asked = recorder.record(paths.question, during=during, before=before)
         rows.append((name, asked))
     rows.append(("the answer to that question", answered))
@@ -293,14 +296,6 @@ def _connect() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def _make(web: Web, tool: str) -> None:
-    """Have one call of a tool wait, and none else: a worker goes on with those that wait."""
-    from mcp_app.models import Call
-
-    Call.objects.filter(state="accepted").delete()
-    web.post(web.call(tool))
 
 
 def _print(rows: list[tuple[str, Entered]], *, names: bool) -> None:

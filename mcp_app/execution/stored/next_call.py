@@ -52,7 +52,7 @@ def take(call_id: UUID | str, worker: str, limits: Limits, *, further: bool = Fa
     """Begin the call whose turn it is in the queue of ``call_id``; None when none waits there.
 
     Raises TooManyRunning when none of those that wait may begin. With ``further`` it is one more than the job
-    is for: then what one statement does not find is left to other jobs.
+    is for: then None is returned also when none may begin, for each of them has its own job.
     """
     counted, most = bool(limits.by_tool) or limits.of_principal > 0, limits.unanswered or MANY
     if not counted:
@@ -72,6 +72,8 @@ def take(call_id: UUID | str, worker: str, limits: Limits, *, further: bool = Fa
                 break
             if begun := records.claim(chosen, worker):
                 return begun
+    if further:
+        return None
     # The call that was not named for the longest time is named: one never named looks as if its job was lost.
     waiting = _waiting(queue).order_by(F("enqueued_at").asc(nulls_first=True)).values_list("pk", flat=True)
     longest = waiting.first()

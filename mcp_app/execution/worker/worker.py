@@ -125,7 +125,7 @@ class Worker:
         outcome = renewer.watch(work)
         further = list[CallRecord]()
         try:
-            while monotonic() < until and (attempt := self._claim_further(call_id)):
+            while monotonic() < until and (attempt := self._claim(call_id, further=True)):
                 renewer, work = attempt
                 further.append(renewer.record)
                 renewer.watch(work)
@@ -134,16 +134,11 @@ class Worker:
                 remove_jobs(further)
         return outcome
 
-    def _claim_further(self, call_id: UUID | str) -> Attempt | None:
-        """Take the next call as well, if there is one that may begin now: it has a job of its own."""
-        with suppress(TooManyRunning, DatabaseError):
-            return self._claim(call_id, further=True)
-        return None
-
     def _claim(self, call_id: UUID | str, *, further: bool = False) -> Attempt | None:
         """Take a call, also when the database is away for a while: the job comes only once (R15).
 
-        ``further``: beyond the one that the job is for; then only at once.
+        ``further``: the next call beyond the one that the job is for, if one may begin at once. It has a job
+        of its own, so None is returned where ``TooManyRunning`` or what the database says would be raised.
         """
         failpoints.reach("before-claim")
         deadline = monotonic() + (0.0 if further else CLAIM_SECONDS)
@@ -155,6 +150,8 @@ class Worker:
                 if claimed:
                     deadline = max(deadline, claimed[0][1] + CLAIM_SECONDS)
                 if monotonic() > deadline:
+                    if further:
+                        return None
                     raise
                 log.warning("The turn of call %s waits for the database: %s", call_id, error)
                 sleep(CLAIM_PAUSE)
