@@ -153,6 +153,7 @@ class Application:
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         from mcp_app.catalogue.changing.code_mirror import mirror
         from mcp_app.database import aquery
+        from mcp_app.threads.scheduling import yield_to_event_loop
 
         while (await receive())["type"] != "lifespan.startup":
             pass
@@ -165,6 +166,8 @@ class Application:
             await sync_to_async(mirror)()
         else:
             await aquery(_tell_what_is_not_offered)
+        # What async tools await of the ORM runs in the thread that this gives work to.
+        await sync_to_async(yield_to_event_loop)()
         self._long_poll.begin()
         self._mcp.announced = True
         await self._mcp.start()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -129,6 +130,16 @@ async def test_the_projects_own_lifespan_begins_and_ends_with_ours() -> None:
     assert project.told == ["lifespan.startup"]
     assert await server.says("shutdown") == "lifespan.shutdown.complete"
     assert project.told == ["lifespan.startup", "lifespan.shutdown"]
+    await server.task
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a class of Linux")
+@pytest.mark.django_db(transaction=True)
+async def test_the_thread_of_awaited_queries_yields_to_the_event_loop_of_a_started_server() -> None:
+    server = Lifespan(asgi.get_application(Project()))
+    await server.says("startup")
+    assert await sync_to_async(os.sched_getscheduler)(0) == os.SCHED_BATCH
+    await server.says("shutdown")
     await server.task
 
 

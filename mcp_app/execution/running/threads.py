@@ -22,6 +22,7 @@ from weakref import WeakSet
 
 from mcp_app.threads.context import run_in
 from mcp_app.threads.kept_connections import KeptConnections
+from mcp_app.threads.scheduling import yield_to_event_loop
 
 # Threads that wait for a client's answer hold no place, only memory and the connections they have opened.
 MAX_WAITING = 256
@@ -176,6 +177,7 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         """Called by the thread."""
+        yield_to_event_loop()
         connections = KeptConnections()
         while (work := self._threads.next(self, connections)) is not None:
             self.is_busy = True
