@@ -20,6 +20,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import orjson
+
 from benchmarks import first_step
 
 # What is written with 100 KiB: a row of a table, many times.
@@ -28,6 +30,18 @@ LARGE_BYTES = 100 * 1024
 MEMBERS = 20
 CALLERS = 32
 Part = Callable[[int], Awaitable[None]]
+
+
+def large_structure() -> dict[str, Any]:
+    """Rows of a table that are LARGE_BYTES as JSON."""
+    return {"rows": [RECORD] * (LARGE_BYTES // len(json.dumps(RECORD, separators=(",", ":"))))}
+
+
+def large_body(rows: dict[str, Any]) -> bytes:
+    """The answer with such rows, as ours has it: structured, and once more as text."""
+    content = [{"type": "text", "text": orjson.dumps(rows).decode()}]
+    result = {"content": content, "structuredContent": rows, "isError": False}
+    return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
 
 
 def repeated(work: Callable[[], Any]) -> Part:
@@ -46,9 +60,9 @@ def json_parts() -> dict[str, Part]:
 
     small = first_step.calls("echo")[0]
     result = {"content": [{"type": "text", "text": "hello"}], "isError": False}
-    rows = [RECORD] * (LARGE_BYTES // len(json.dumps(RECORD, separators=(",", ":"))))
-    large = first_step.message(1, "tools/call", {"name": "echo", "arguments": {"rows": rows}})
-    structured = {"structuredContent": {"rows": rows}}
+    rows = large_structure()
+    large = first_step.message(1, "tools/call", {"name": "echo", "arguments": rows})
+    structured = {"structuredContent": rows}
     return {
         "JSON: read a small call": repeated(lambda: jsonrpc.parse(small)),
         "JSON: write a small result": repeated(lambda: jsonrpc.encode_result(1, result)),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 from django.contrib.contenttypes.models import ContentType
 
+from benchmarks.costs import large_structure
 from mcp_app import Context, tool
 
+LARGE = large_structure()
 # While a question is asked: the hop table counts that part of its call apart, too.
 asking = threading.Event()
 
@@ -50,6 +53,12 @@ async def query_later(text: str) -> str:
     """Answer the same text after one indexed query, awaited."""
     await ContentType.objects.filter(pk=1).values_list("model", flat=True).afirst()
     return text
+
+
+@tool
+async def large(text: str) -> dict[str, Any]:
+    """Answer rows of a table, 100 KiB as JSON; needs no waiting."""
+    return LARGE
 
 
 @tool(background=True)

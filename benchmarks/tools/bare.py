@@ -14,12 +14,14 @@ from typing import Any
 import django
 
 from benchmarks import floor
+from benchmarks.costs import large_body, large_structure
 
 django.setup()
 
 from django.contrib.contenttypes.models import ContentType  # noqa: E402 - a model needs Django set up
 
 POOL = ThreadPoolExecutor(8)
+LARGE = large_structure()
 
 
 def _plain() -> str:
@@ -49,3 +51,13 @@ def _after(work: Callable[[], Awaitable[Any]]) -> Callable[..., Awaitable[None]]
 pool = _after(_in_pool(_plain))
 pool_query = _after(_in_pool(_query))
 awaited_query = _after(_awaited_query)
+
+
+async def large(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Encodes a structured result of 100 KiB and writes it."""
+    while (await receive()).get("more_body", False):
+        pass
+    body = large_body(LARGE)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -247,7 +247,7 @@ class MessageLog:
         while len(slice_) > 1 and _size(slice_) > BATCH_BYTES // 2:
             del slice_[len(slice_) // 2 :]
         # One search over all of them is much cheaper than one for each, and mostly finds nothing.
-        clean = not self._redactor.is_suspect(b"\n".join(_searched(slice_)))
+        clean = not self._redactor.is_suspect(b"\n".join(_searched(slice_, self._limit)))
         limit, message = self._limit, self._redactor.message
         # In one piece, and nothing called for what is plain and short: this is most of what a line costs.
         return [
@@ -299,10 +299,18 @@ def _size(lines: list[tuple[Any, ...]]) -> int:
     return sum([len(line[PAYLOAD]) + len(line[ANSWER]) for line in lines])
 
 
-def _searched(lines: list[tuple[Any, ...]]) -> list[bytes]:
+def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:
     """What of pending lines may hold secrets: everything but lists, which are the server's own words."""
     # What was sent to many is the same bytes in each line.
-    found = list({line[PAYLOAD] for line in lines})
-    found += [line[ANSWER] for line in lines if line[FACTS][METHOD] not in LISTS]
+    found = [_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
+    found += [_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
     # Most lines are about few things.
     return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]
+
+
+def _kept(message: bytes, limit: int) -> bytes:
+    """What is written of a message: a secret behind it needs no search, which takes long in a large one."""
+    if len(message) <= limit:
+        return message
+    # Only the @ behind it makes a password of what stands in a URL, and it may come after the cut.
+    return message[:limit] + (b"@" if b"@" in message else b"")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcp_app.conf import Settings
-from mcp_app.observability.redaction import MARK
+from mcp_app.observability.redaction import MARK, Redactor
 from mcp_app.sessions import message_log as module
 from mcp_app.sessions.message_log import BATCH_BYTES, FLUSH_SLICE, MessageLog
 from mcp_app.streams.base import StreamsError, StreamsUnavailable
@@ -318,6 +318,44 @@ async def test_secrets_are_taken_out_of_payload_answer_and_target(log: MessageLo
     assert first[7:10] == [f"https://a:{MARK}@b/", f'{{"password":"{MARK}"}}', f'{{"token":"{MARK}"}}']
     assert second[8] == '{"harmless":"kept"}'
     assert "hunter2" not in str(await batches(streams))
+
+
+@pytest.mark.requirement("SEC-09")
+@pytest.mark.parametrize(
+    "secret",
+    [
+        '{"password":"hunter2hunter2"}',
+        '{"a":"Bearer hunter2hunter2"}',
+        '{"a":"mcpat_hunter2hunter2hunter2"}',
+        '{"a":"https://ada:hunter2hunter2@b/"}',
+        '{"a":"https://b/?token=hunter2hunter2"}',
+    ],
+)
+async def test_nothing_of_a_secret_is_kept_wherever_a_large_message_is_cut(
+    secret: str, streams: Streams, settings: Settings
+) -> None:
+    answer = f'{{"first":{secret},"rest":"{"x" * 40}"}}'.encode()
+    for limit in range(1, len(answer) + 1):
+        log = MessageLog(streams, replace(settings, message_log_payload_bytes=limit))
+        exchange(log, payload=answer, answer=answer)
+        await log.flush()
+    kept = [line[place] for line in await lines(streams) for place in (8, 9)]
+    assert len(kept) == 2 * len(answer)
+    assert not [text for text in kept if "hunt" in text]
+
+
+async def test_a_large_message_is_searched_only_as_far_as_it_is_kept(
+    streams: Streams, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MessageLog(streams, replace(settings, message_log_payload_bytes=100))
+    searched: list[bytes] = []
+    is_suspect = Redactor.is_suspect
+    monkeypatch.setattr(
+        Redactor, "is_suspect", lambda self, text: (searched.append(text), is_suspect(self, text))[1]
+    )
+    exchange(log, answer=b'{"rows":"' + b"x" * 100_000 + b'"}')
+    await log.flush()
+    assert max(map(len, searched)) < 300
 
 
 async def test_a_list_is_cut_and_not_searched(streams: Streams, settings: Settings) -> None:
