@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
@@ -18,7 +19,12 @@ def seeded_once(django_db_setup: None, django_db_blocker: Any) -> Iterator[Seed]
     stored = transaction.atomic()
     with django_db_blocker.unblock():
         stored.__enter__()
-        made = seed()
+        try:
+            made = seed()
+        except BaseException:
+            # Else the other tests of this process would run in what is left of it.
+            stored.__exit__(*sys.exc_info())
+            raise
     yield made
     with django_db_blocker.unblock():
         transaction.set_rollback(True)

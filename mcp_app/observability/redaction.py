@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,20 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
+def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
+    """Words with their letters, by what is searched for first: one search for several, mostly in vain.
+
+    That is three letters which more than two words share, or else all letters of a word.
+    """
+    threes = {word: {piece[at : at + 3] for at in range(len(piece) - 2)} for word, piece in letters.items()}
+    shared = Counter(three for each in threes.values() for three in each)
+    found: dict[bytes, dict[bytes, bytes]] = {}
+    for word, piece in letters.items():
+        best = max(sorted(threes[word]), key=shared.__getitem__, default=piece)
+        found.setdefault(best if shared[best] > 2 else piece, {})[word] = piece
+    return found
+
+
 class Redactor:
     """Replaces values whose member name is secret, and credentials inside text.
 
@@ -32,15 +47,16 @@ class Redactor:
     ``token`` covers ``access_token`` and ``refreshToken``.
     """
 
-    __slots__ = ("_dropped", "_letters", "_names")
+    __slots__ = ("_dropped", "_names", "_roots")
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(sorted({_plain(name) for name in names}))
         # A few plain searches for letters decide whether a message needs the slow walk: nearly none does.
         words = (*(name.encode() for name in self._names), *CREDENTIALS)
-        self._letters = {word: word.translate(None, b" _-") for word in words}
+        letters = {word: word.translate(None, b" _-") for word in words}
+        self._roots = _by_root(letters)
         # Fewer bytes are left to search when what is in no such word is dropped from the text first.
-        kept = frozenset(b"".join(self._letters.values()))
+        kept = frozenset(b"".join(letters.values()))
         self._dropped = bytes(byte for byte in range(256) if _LOWERING[byte] not in kept)
 
     def is_secret(self, name: str) -> bool:
@@ -70,7 +86,13 @@ class Redactor:
     def is_suspect(self, encoded: bytes) -> bool:
         """Whether secrets are possible at all in some text, such as many messages joined."""
         letters = encoded.translate(_LOWERING, self._dropped)
-        found = [word for word, piece in self._letters.items() if piece in letters]
+        found = [
+            word
+            for root, words in self._roots.items()
+            if root in letters
+            for word, piece in words.items()
+            if piece in letters
+        ]
         if not found:
             return False
         lower = encoded.lower()

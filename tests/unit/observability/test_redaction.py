@@ -238,7 +238,23 @@ def _seconds(redactor: Redactor, text: str) -> float:
 WORDS = st.sampled_from(
     [
         *("token", "ToKen", "TO_KEN", "to-ken", "pass", "word", "Bearer ", "bearer", "MCP_", "mcp-", "@"),
-        *("pin 2", "PIN2", "pin", "\u017f", "\u212a", "é", "É", " ", '"', "x"),
+        *(
+            "api",
+            "Access-",
+            "key",
+            "KEY_",
+            "mcpat_",
+            "pin 2",
+            "PIN2",
+            "pin",
+            "\u017f",
+            "\u212a",
+            "é",
+            "É",
+            " ",
+            '"',
+            "x",
+        ),
     ]
 )
 
