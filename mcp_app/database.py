@@ -26,7 +26,6 @@ from django.dispatch import receiver
 
 from mcp_app.postgresql import unresponsive
 from mcp_app.threads.context import run_in
-from mcp_app.threads.scheduling import yield_to_event_loop
 
 # As many connections as one process keeps at most.
 THREADS = 8
@@ -165,7 +164,6 @@ def _threads() -> ThreadPoolExecutor:
 
 def _keep() -> None:
     """Have this thread's connections kept, and looked at before each use: the database may have restarted."""
-    yield_to_event_loop()
     _thread.connections = [(connection, _is_of_a_pool(connection)) for connection in connections.all()]
     default = connections[DEFAULT_DB_ALIAS]
     _thread.sqlite = default if default.vendor == "sqlite" else None

@@ -72,7 +72,7 @@ class Process(Services):
             streams=streams,
             sessions=Sessions(streams, settings),
             requests=requests,
-            calls=Calls(streams, requests, Runner(settings.sync_threads), counts, settings),
+            calls=Calls(streams, requests, Runner(settings.sync_threads, serves=True), counts, settings),
             background=Background(streams, settings, log),
             log=log,
             counts=counts,

@@ -35,10 +35,10 @@ log = logging.getLogger("mcp.tool")
 
 
 class Runner:
-    """Owns the threads of one process."""
+    """Owns the threads of one process; ``serves`` says that its event loop serves clients, who go first."""
 
-    def __init__(self, threads: int) -> None:
-        self._threads = Threads(threads)
+    def __init__(self, threads: int, *, serves: bool = False) -> None:
+        self._threads = Threads(threads, yields=serves)
 
     async def close(self) -> None:
         """Take no more work; a thread that does not listen to cancellation is left behind."""

@@ -177,7 +177,8 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         """Called by the thread."""
-        yield_to_event_loop()
+        if self._threads.yields:
+            yield_to_event_loop()
         connections = KeptConnections()
         while (work := self._threads.next(self, connections)) is not None:
             self.is_busy = True
@@ -196,11 +197,13 @@ class _Thread(threading.Thread):
 class Threads:
     """At most ``limit`` threads run at once; as many as ``MAX_WAITING`` more may wait for clients.
 
-    For one event loop at a time; only ``next`` is called by the threads.
+    For one event loop at a time; only ``next`` is called by the threads. ``yields``: they do not take the
+    processor from it when it wakes them.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, yields: bool = False) -> None:
         self._limit = limit
+        self.yields = yields
         self._numbers = count()
         self._threads: set[_Thread] = set()
         self._away = 0

@@ -6,23 +6,29 @@ import os
 
 import pytest
 
-from mcp_app import database
+from mcp_app import conf
 from mcp_app.execution.running.threads import Threads
+from mcp_app.process import Process
+from mcp_app.streams.gateway import Streams
 from mcp_app.threads.scheduling import yield_to_event_loop
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="a class of Linux")
 
 
-async def test_a_thread_of_tools_yields_to_the_event_loop_which_stays_as_it_was() -> None:
+@pytest.mark.parametrize("yields", [True, False])
+async def test_threads_yield_to_an_event_loop_that_serves_clients_which_stays_as_it_was(yields: bool) -> None:
     before = os.sched_getscheduler(0)
-    threads = Threads(1)
-    assert await threads.run(os.sched_getscheduler, 0) == os.SCHED_BATCH
+    threads = Threads(1, yields=yields)
+    assert await threads.run(os.sched_getscheduler, 0) == (os.SCHED_BATCH if yields else before)
     await threads.close()
     assert os.sched_getscheduler(0) == before
 
 
-def test_the_threads_of_the_servers_own_queries_yield_to_it() -> None:
-    assert database.query(os.sched_getscheduler, 0) == os.SCHED_BATCH
+async def test_synchronous_tools_of_a_web_process_yield_to_its_event_loop() -> None:
+    settings = conf.get()
+    runner = Process(Streams.in_memory(settings), settings).calls.runner
+    assert await runner._threads.run(os.sched_getscheduler, 0) == os.SCHED_BATCH
+    await runner.close()
 
 
 def test_a_system_that_refuses_it_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
