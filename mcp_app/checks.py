@@ -17,7 +17,9 @@ from django.contrib.staticfiles import finders
 from django.core import checks
 from django.core.checks import CheckMessage, Error, Info, Tags, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DEFAULT_DB_ALIAS, router
+from django.db import DEFAULT_DB_ALIAS, connection, router
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
@@ -322,6 +324,25 @@ def background_tools_have_a_broker(**_: Any) -> list[CheckMessage]:
         f"Without Redis these background tools run in the web process, and end with it: {', '.join(names)}."
     )
     return [Warning(text, hint="Set MCP['REDIS_URL'] (REDIS_URL), and run a worker.", id="mcp_app.W013")]
+
+
+@checks.register(Tags.database)
+def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Of what was squashed all or nothing: else Django tells of a conflict, and its remedy is wrong."""
+    if "default" not in (databases or ()):
+        return []
+    loader = MigrationLoader(None, load=False)
+    loader.load_disk()
+    applied = MigrationRecorder(connection).applied_migrations()
+    return [
+        Error(
+            f"The database has only some of the migrations that {name} of {label} stands for.",
+            hint="Run `migrate` with the commit that docs/operate/upgrade.md names, then with this one.",
+            id="mcp_app.E033",
+        )
+        for (label, name), migration in loader.disk_migrations.items()
+        if label == "mcp_app" and {key in applied for key in migration.replaces} == {True, False}
+    ]
 
 
 @checks.register(Tags.database)

@@ -24,7 +24,7 @@ def move(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("mcp_app", "0032_indexes_of_calls")]
+    dependencies = [("mcp_app", "0017_squashed_0032_indexes_of_calls")]
 
     # Null in older rows: so adding them copies no table, on either database.
     operations = [

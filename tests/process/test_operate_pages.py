@@ -35,16 +35,18 @@ STATE = """
 import json
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from mcp_app.models import ApiKey, Tool
+from mcp_app.models import ApiKey, Session, Tool
 print(json.dumps({
     "users": list(get_user_model().objects.order_by("pk").values_list("username", flat=True)),
     "keys": list(ApiKey.objects.order_by("pk").values_list("name", "secret_hash", "user__username")),
     "titles": list(Tool.objects.exclude(title="").order_by("pk").values_list("name", "title")),
     "secret": settings.SECRET_KEY,
+    "logged": list(Session.objects.order_by("pk").values_list("messages_logged", flat=True)),
 }))
 """
 # In the form that the tables had after the first migration.
 OLD = """
+from datetime import UTC, datetime
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 old = MigrationExecutor(connection).loader.project_state(("mcp_app", "0001_initial")).apps
@@ -52,6 +54,19 @@ ada = old.get_model("auth", "User").objects.create(username="ada", is_superuser=
 keys = old.get_model("mcp_app", "ApiKey").objects
 keys.create(name="old", prefix="mcp_old", secret_hash="0" * 64, user=ada)
 old.get_model("mcp_app", "Tool").objects.create(name="echo", source="code", title="Named long ago")
+now = datetime.now(UTC)
+times = {"created_at": now, "last_seen_at": now}
+session = old.get_model("mcp_app", "Session").objects.create(id="0" * 32, principal="p", **times)
+for direction in ("in", "out"):
+    old.get_model("mcp_app", "Message").objects.create(at=now, direction=direction, session=session)
+"""
+
+# As the migrations were applied before they were squashed.
+UNSQUASHED = """
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+applied = MigrationRecorder(connection).migration_qs.filter(app="mcp_app")
+print(applied.filter(name__contains="squashed").delete()[0], applied.count())
 """
 
 MANAGE = ".venv/bin/python manage.py"
@@ -176,25 +191,41 @@ def test_on_postgresql_what_was_backed_up_comes_back_and_redis_forgets(on_postgr
     assert [path.name for path in (on_postgres.data / "uploads").iterdir()] == ["kept.txt"]
 
 
-def upgraded(operated: Operated) -> None:
-    """A database of the first version is upgraded by the lines of the page, and keeps what was in it."""
+def upgraded(operated: Operated, to: str = "") -> str:
+    """A database of the first version is upgraded by the lines of the page, and keeps what was in it.
+
+    With ``to`` it was upgraded to there before, when those migrations had not been squashed.
+    """
     operated.manage("migrate", "mcp_app", "0001")
     operated.shell(OLD)
+    if to:
+        operated.manage("migrate", "auth")
+        operated.manage("migrate", "mcp_app", to)
+        assert operated.shell(UNSQUASHED).split() == ["1", "16"]
     # The lines before fetch the new code, and those after ask a running server.
     lines = lines_below("upgrade.md", "Own processes").splitlines()
     said = operated.sh("set -e\n" + "\n".join(line for line in lines if line.startswith(MANAGE)))
-    assert "mcp_app.0002_call" in said
     assert "no issues" in said
     operated.manage("migrate", "--check")
     state = operated.state()
     assert state["users"] == ["ada"]
     assert state["keys"] == [["old", "0" * 64, "ada"]]
     assert ["echo", "Named long ago"] in state["titles"]  # type: ignore[operator]
+    assert state["logged"] == [2]
+    return said
 
 
 def test_on_sqlite_a_database_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
-    upgraded(Operated(tmp_path))
+    assert "mcp_app.0002_squashed" in upgraded(Operated(tmp_path))
+
+
+def test_on_sqlite_a_database_of_22_november_is_upgraded(tmp_path: Path) -> None:
+    assert "mcp_app.0002_squashed" not in upgraded(Operated(tmp_path), to="0002")
 
 
 def test_on_postgresql_a_database_of_the_first_version_is_upgraded(on_postgres: Operated) -> None:
-    upgraded(on_postgres)
+    assert "mcp_app.0002_squashed" in upgraded(on_postgres)
+
+
+def test_on_postgresql_a_database_of_22_november_is_upgraded(on_postgres: Operated) -> None:
+    assert "mcp_app.0002_squashed" not in upgraded(on_postgres, to="0002")

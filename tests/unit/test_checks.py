@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.checks import CheckMessage, run_checks
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import override_settings
 
 from mcp_app import optional_parts, tool
@@ -248,6 +249,17 @@ def test_entries_of_code_that_no_client_is_offered_are_named() -> None:
         assert "forgotten" in found(databases=["default"])["mcp_app.W020"].msg
         mirror()
         assert found(databases=["default"]) == {}
+
+
+@pytest.mark.django_db
+def test_a_database_that_has_some_of_what_was_squashed_is_told() -> None:
+    applied = MigrationRecorder.Migration.objects.filter(app="mcp_app")
+    assert "mcp_app.E033" not in found(databases=["default"])
+    applied.filter(name="0032_indexes_of_calls").delete()
+    assert "0017_squashed_0032" in found(databases=["default"])["mcp_app.E033"].msg
+    # As in a database that is older than all of them.
+    applied.exclude(name="0001_initial").delete()
+    assert "mcp_app.E033" not in found(databases=["default"])
 
 
 @pytest.mark.postgres
