@@ -23,7 +23,7 @@ from mcp_app.notices.channels import choose
 from mcp_app.optional_parts import Part
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
-SOURCE = Path(__file__).resolve().parents[2] / "mcp_app" / "checks.py"
+SOURCE = Path(__file__).resolve().parents[2] / "mcp_app" / "checks"
 REDIS = {"CELERY_BROKER_URL": "redis://h", "CELERY_BROKER_TRANSPORT": "redis"}
 
 
@@ -286,7 +286,11 @@ def test_a_provider_whose_tokens_no_library_verifies_is_told(monkeypatch: pytest
 
 
 def test_every_check_has_an_id_of_its_own_and_is_documented() -> None:
-    ids = re.findall(r'"(mcp_app\.[EWI]\d{3})"', SOURCE.read_text())
+    ids = [
+        name
+        for path in SOURCE.glob("*.py")
+        for name in re.findall(r'"(mcp_app\.[EWI]\d{3})"', path.read_text())
+    ]
     numbers = [name[-3:] for name in ids]
     assert len(set(numbers)) == len(numbers)
     assert sorted(re.findall(r"`(mcp_app\.[EWI]\d{3})`", DOCUMENT.read_text())) == sorted(ids)

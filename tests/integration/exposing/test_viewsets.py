@@ -14,10 +14,11 @@ from django.db import connection
 from rest_framework import viewsets
 from rest_framework.test import APIClient
 
-from mcp_app import checks, expose
+from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposing.viewsets.calls import STATUS
+from mcp_app.checks import configuration
 from mcp_app.doctor import Installation, code
 from mcp_app.testing import Client, RequestError, call_tool
 from tests.integration.exposing import hostile
@@ -385,10 +386,10 @@ def test_actions_that_are_open_to_everybody_are_named_by_a_check() -> None:
         expose.viewset(OrderViewSet, actions=["list", "label"], prefix="orders")
         expose.viewset(CustomerViewSet, actions=["list"])
         expose.viewset(CustomerViewSet, actions=["list"], prefix="closed", permission="auth.view_user")
-        (found,) = checks.exposed_views_ask_for_something()
+        (found,) = configuration.exposed_views_ask_for_something()
     assert found.id == "mcp_app.W025"
     assert found.msg.endswith(": orders_label, customer_list.")
-    assert checks.exposed_views_ask_for_something() == []
+    assert configuration.exposed_views_ask_for_something() == []
 
 
 @pytest.mark.requirement("INT-49")

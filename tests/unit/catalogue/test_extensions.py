@@ -10,7 +10,7 @@ import pytest
 from mcp_app import extension
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
-from mcp_app.checks import permissions_of_code_exist
+from mcp_app.checks.configuration import permissions_of_code_exist
 from mcp_app.protocol.versions import SERVED
 
 

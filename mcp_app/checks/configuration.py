@@ -1,13 +1,10 @@
-"""Django's system checks of this app: mistakes in settings and code that would only be noticed later.
-
-Each has an id, a hint, and a line in docs/checks.md. What needs running processes is the doctor's.
-"""
+"""Mistakes in settings and code. Each check has an id, a hint, and a line in docs/checks.md."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +12,9 @@ from django.apps import apps
 from django.conf import settings as django_settings
 from django.contrib.staticfiles import finders
 from django.core import checks
-from django.core.checks import CheckMessage, Error, Info, Tags, Warning  # noqa: A004 - Django's name
+from django.core.checks import CheckMessage, Error, Info, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DEFAULT_DB_ALIAS, connection, router
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
+from django.db import DEFAULT_DB_ALIAS, router
 from django.template.exceptions import TemplateDoesNotExist
 from django.template.loader import get_template
 from django.utils.module_loading import import_string
@@ -28,7 +23,6 @@ from mcp_app import conf, optional_parts
 from mcp_app.auth.site import company_login_lacks, offers_oauth, second_factor_lacks
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving.static_content import upload_directory
-from mcp_app.models import NotificationChannel, Prompt, Resource, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
     from mcp_app.doctor import Installation
@@ -324,78 +318,3 @@ def background_tools_have_a_broker(**_: Any) -> list[CheckMessage]:
         f"Without Redis these background tools run in the web process, and end with it: {', '.join(names)}."
     )
     return [Warning(text, hint="Set MCP['REDIS_URL'] (REDIS_URL), and run a worker.", id="mcp_app.W013")]
-
-
-@checks.register(Tags.database)
-def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Of what was squashed all or nothing: else Django tells of a conflict, and its remedy is wrong."""
-    if "default" not in (databases or ()):
-        return []
-    loader = MigrationLoader(None, load=False)
-    loader.load_disk()
-    applied = MigrationRecorder(connection).applied_migrations()
-    return [
-        Error(
-            f"The database has only some of the migrations that {name} of {label} stands for.",
-            hint="Run `migrate` with the commit that docs/operate/upgrade.md names, then with this one.",
-            id="mcp_app.E033",
-        )
-        for (label, name), migration in loader.disk_migrations.items()
-        if label == "mcp_app" and {key in applied for key in migration.replaces} == {True, False}
-    ]
-
-
-@checks.register(Tags.database)
-def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """What administrators asked for; runs with ``migrate`` and ``check --database default``."""
-    from django.contrib.auth.models import Permission
-
-    from mcp_app.prepare import is_migrated
-
-    if "default" not in (databases or ()) or not is_migrated():
-        return []
-    known = {
-        f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")
-    }
-    return [
-        Warning(
-            f"The {kind._meta.verbose_name} {str(row)[:80]!r} asks for the permission {row.permission!r}, "
-            "which does not exist.",
-            hint="Correct it in the admin: until then only superusers see the entry.",
-            id="mcp_app.W014",
-        )
-        for kind in (Tool, Prompt, Resource, ResourceTemplate)
-        for row in kind.objects.exclude(permission="").order_by("pk")
-        if row.permission not in known
-    ]
-
-
-@checks.register(Tags.database)
-def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Whoever chose to hear by mail would wait for ever; asks the rows, as not everybody wants mails."""
-    from mcp_app.notices.mail import is_configured
-    from mcp_app.prepare import is_migrated
-
-    if "default" not in (databases or ()) or is_configured() or not is_migrated():
-        return []
-    wanted = NotificationChannel.objects.filter(way=NotificationChannel.Way.EMAIL).exclude(kinds=[])
-    if not (people := wanted.count()):
-        return []
-    text = f"{people} chose to be notified by e-mail, and no mail server is configured."
-    return [Warning(text, hint="Set EMAIL_URL (in a project EMAIL_HOST and so on).", id="mcp_app.W032")]
-
-
-@checks.register(Tags.database)
-def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
-    from mcp_app.catalogue.changing.code_mirror import not_in_database
-    from mcp_app.prepare import is_migrated
-
-    # `migrate` checks first and brings them in last.
-    if "default" not in (databases or ()) or sys.argv[1:2] == ["migrate"] or not is_migrated():
-        return []
-    if not (absent := not_in_database()):
-        return []
-    names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
-    text = f"Clients are not offered what code defines: {names}."
-    return [Warning(text, hint="Run `manage.py migrate` or `manage.py mcp_prepare`.", id="mcp_app.W020")]

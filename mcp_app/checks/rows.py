@@ -1,0 +1,97 @@
+"""What is wrong in the database: these run with ``migrate`` and ``check --database default``.
+
+What they need is imported by them, since no other process needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from django.core import checks
+from django.core.checks import CheckMessage, Error, Tags, Warning  # noqa: A004 - Django's name
+from django.db import connection
+
+from mcp_app.models import NotificationChannel, Prompt, Resource, ResourceTemplate, Tool
+
+
+def _can_be_read(databases: Iterable[str] | None) -> bool:
+    """Whether a check may ask our database, and our tables are there."""
+    from mcp_app.prepare import is_migrated
+
+    return "default" in (databases or ()) and is_migrated()
+
+
+@checks.register(Tags.database)
+def squashed_migrations_are_whole(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Of what was squashed all or nothing: else Django tells of a conflict, and its remedy is wrong."""
+    if "default" not in (databases or ()):
+        return []
+    from django.db.migrations.loader import MigrationLoader
+    from django.db.migrations.recorder import MigrationRecorder
+
+    loader = MigrationLoader(None, load=False)
+    loader.load_disk()
+    applied = MigrationRecorder(connection).applied_migrations()
+    return [
+        Error(
+            f"The database has only some of the migrations that {name} of {label} stands for.",
+            hint="Run `migrate` with the commit that docs/operate/upgrade.md names, then with this one.",
+            id="mcp_app.E033",
+        )
+        for (label, name), migration in loader.disk_migrations.items()
+        if label == "mcp_app" and {key in applied for key in migration.replaces} == {True, False}
+    ]
+
+
+@checks.register(Tags.database)
+def permissions_of_rows_exist(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """What administrators asked for."""
+    from django.contrib.auth.models import Permission
+
+    if not _can_be_read(databases):
+        return []
+    known = {
+        f"{app}.{name}" for app, name in Permission.objects.values_list("content_type__app_label", "codename")
+    }
+    return [
+        Warning(
+            f"The {kind._meta.verbose_name} {str(row)[:80]!r} asks for the permission {row.permission!r}, "
+            "which does not exist.",
+            hint="Correct it in the admin: until then only superusers see the entry.",
+            id="mcp_app.W014",
+        )
+        for kind in (Tool, Prompt, Resource, ResourceTemplate)
+        for row in kind.objects.exclude(permission="").order_by("pk")
+        if row.permission not in known
+    ]
+
+
+@checks.register(Tags.database)
+def mails_can_be_sent(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Whoever chose to hear by mail would wait for ever; asks the rows, as not everybody wants mails."""
+    from mcp_app.notices.mail import is_configured
+
+    if is_configured() or not _can_be_read(databases):
+        return []
+    wanted = NotificationChannel.objects.filter(way=NotificationChannel.Way.EMAIL).exclude(kinds=[])
+    if not (people := wanted.count()):
+        return []
+    text = f"{people} chose to be notified by e-mail, and no mail server is configured."
+    return [Warning(text, hint="Set EMAIL_URL (in a project EMAIL_HOST and so on).", id="mcp_app.W032")]
+
+
+@checks.register(Tags.database)
+def entries_of_code_are_offered(databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """What code defines reaches clients when it has a row; `migrate` and `mcp_prepare` make them."""
+    from mcp_app.catalogue.changing.code_mirror import not_in_database
+
+    # `migrate` checks first and brings them in last.
+    if sys.argv[1:2] == ["migrate"] or not _can_be_read(databases):
+        return []
+    if not (absent := not_in_database()):
+        return []
+    names = ", ".join(absent[:3]) + (f" and {len(absent) - 3} more" if len(absent) > 3 else "")
+    text = f"Clients are not offered what code defines: {names}."
+    return [Warning(text, hint="Run `manage.py migrate` or `manage.py mcp_prepare`.", id="mcp_app.W020")]
