@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import Select, object_button
+from mcp_app.admin.base import Select, object_button, revoking
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge, moment, with_window
@@ -207,13 +207,8 @@ class ApiKeyAdmin(IssuedAdmin[ApiKey]):
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to revoke it, and the page of what it sees, for who may."""
-        button = {
-            "address": "admin:mcp_app_apikey_revoke",
-            "label": "Revoke this key",
-            "question": "Revoke this key? Its clients are refused at once, and it never works again.",
-            "yes": "Revoke the key",
-            "no": "Keep it",
-        }
+        then = "Its clients are refused at once, and it never works again."
+        button = revoking("admin:mcp_app_apikey_revoke", "Revoke", "key", then)
         key = self.get_object(request, object_id) if may_ask(request.user) else None
         seen = f"{reverse('mcp_person', args=[key.user_id])}?key={key.pk}" if key is not None else ""
         return {"revoking": button if self.has_revoke_permission(request) else None, "seen_url": seen}

@@ -115,6 +115,7 @@ class _Titled(_Labelled):
 
 
 V = TypeVar("V", bound=Callable[..., HttpResponse | None])
+T = TypeVar("T")
 
 
 def object_button(name: str, permission: str = "") -> Callable[[V], V]:
@@ -128,6 +129,13 @@ def object_button(name: str, permission: str = "") -> Callable[[V], V]:
         return view
 
     return mark
+
+
+def revoking(address: str, verb: str, what: str, then: str) -> dict[str, str]:
+    """The button of ``revocable_form.html`` that ends what the page is about, and its question."""
+    label = f"{verb} this {what}"
+    words = {"label": label, "question": f"{label}? {then}", "yes": f"{verb} the {what}", "no": "Keep it"}
+    return {"address": address, **words}
 
 
 class ModelAdmin(SkinAdmin[M]):
@@ -245,6 +253,20 @@ class ModelAdmin(SkinAdmin[M]):
 
     # A skin may keep the column's heading on the function.
     vars(action_checkbox).update(vars(SkinAdmin.action_checkbox))
+
+    def done_to_each(
+        self, request: HttpRequest, rows: Iterable[T], do: Callable[[T], object], refusal: type[Exception]
+    ) -> int:
+        """To how many of ``rows`` it was done; of each ``refusal`` its words are shown."""
+        done = 0
+        for row in rows:
+            try:
+                do(row)
+                done += 1
+            except refusal as refused:
+                text = f"Left alone: {marked(row)}. {marked(refused)}"
+                self.message_user(request, text, messages.WARNING)
+        return done
 
     def get_urls(self) -> list[URLPattern]:
         """The skin's addresses, after those of this model's buttons."""

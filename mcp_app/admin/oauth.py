@@ -12,7 +12,7 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button
+from mcp_app.admin.base import ReadOnlyAdmin, Select, Textarea, object_button, revoking
 from mcp_app.admin.columns import text_column, time_column
 from mcp_app.admin.issued import IssuedAdmin, IssuedForm
 from mcp_app.admin.markup import badge
@@ -299,13 +299,8 @@ class ConnectionAdmin(ReadOnlyAdmin[Connection]):
 
     def form_context(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
         """The button to end it, for who may."""
-        button = {
-            "address": "admin:mcp_oauth_connection_end",
-            "label": "End this connection",
-            "question": "End this connection? Its tokens are refused at once; it has to be allowed anew.",
-            "yes": "End the connection",
-            "no": "Keep it",
-        }
+        then = "Its tokens are refused at once; it has to be allowed anew."
+        button = revoking("admin:mcp_oauth_connection_end", "End", "connection", then)
         return {"revoking": button if self.has_end_permission(request) else None}
 
     shown_client = text_column("client", "client", ordering="client__name")

@@ -11,8 +11,10 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import httpx2
+import orjson
 
 from mcp_app.egress import target as targets
 from mcp_app.egress.body import ACCEPT_ENCODING, read_bounded
@@ -34,6 +36,14 @@ class Fetched:
     charset: str
     body: bytes
     cache_control: str = ""
+
+    def json_object(self) -> dict[str, Any] | None:
+        """The JSON object that the body is; None if it is something else."""
+        try:
+            said = orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return None
+        return said if isinstance(said, dict) else None
 
 
 @dataclass(frozen=True, slots=True)

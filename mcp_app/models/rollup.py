@@ -16,37 +16,45 @@ BUCKET_COLUMNS: Final = tuple(f"b{number:02}" for number in range(len(BOUNDS) + 
 FIRST_COLUMNS: Final = 18
 
 
-class Rollup(models.Model):
+class Count(models.Model):
+    """How many there were of something with one outcome within ``span`` seconds from ``at``."""
+
+    span = models.PositiveIntegerField()
+    at = AwareDateTimeField()
+    outcome = models.CharField(max_length=12)
+    # Small integers on purpose: PostgreSQL adds them up several times as fast as large ones.
+    count = models.IntegerField(default=0)
+
+    class Meta:
+        abstract = True
+        # Users who may view messages or calls see these on the first page; no other permission is needed.
+        default_permissions = ()
+
+
+def _one_of_each(*keys: str, name: str) -> models.UniqueConstraint:
+    return models.UniqueConstraint(fields=["span", "at", *keys, "outcome"], name=name)
+
+
+class Rollup(Count):
     """Messages of one method, tool and outcome within ``span`` seconds from ``at``, logged or not.
 
     Those without a ``tool`` count every message once; those with one tell tool calls apart, and count them
     again. ``outcome`` is empty for messages that are no request. ``skipped`` of ``count`` are not in the log.
     """
 
-    span = models.PositiveIntegerField()
-    at = AwareDateTimeField()
     method = models.CharField(max_length=40)
     tool = models.CharField(max_length=128)
-    outcome = models.CharField(max_length=12)
-    # Small integers on purpose: PostgreSQL adds them up several times as fast as large ones.
-    count = models.IntegerField(default=0)
     skipped = models.IntegerField(default=0)
     ms = models.FloatField(default=0)
 
-    class Meta:
-        # Users who may view messages or calls see these on the first page; no other permission is needed.
-        default_permissions = ()
-        constraints: ClassVar[Any] = [
-            models.UniqueConstraint(
-                fields=["span", "at", "method", "tool", "outcome"], name="one_rollup_per_cell"
-            )
-        ]
+    class Meta(Count.Meta):
+        constraints: ClassVar[Any] = [_one_of_each("method", "tool", name="one_rollup_per_cell")]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} +{self.span} s {self.method} {self.tool} {self.outcome}"
 
 
-class CallerRollup(models.Model):
+class CallerRollup(Count):
     """Tool calls of one client or one principal within ``span`` seconds from ``at``, of those in the log."""
 
     class Kind(models.TextChoices):
@@ -55,20 +63,11 @@ class CallerRollup(models.Model):
         CLIENT = "client", "client"
         PRINCIPAL = "principal", "principal"
 
-    span = models.PositiveIntegerField()
-    at = AwareDateTimeField()
     kind = models.CharField(max_length=9, choices=Kind.choices)
     name = models.CharField(max_length=200)
-    outcome = models.CharField(max_length=12)
-    count = models.IntegerField(default=0)
 
-    class Meta:
-        default_permissions = ()
-        constraints: ClassVar[Any] = [
-            models.UniqueConstraint(
-                fields=["span", "at", "kind", "name", "outcome"], name="one_caller_rollup_per_cell"
-            )
-        ]
+    class Meta(Count.Meta):
+        constraints: ClassVar[Any] = [_one_of_each("kind", "name", name="one_caller_rollup_per_cell")]
 
     def __str__(self) -> str:
         return f"{self.at:%Y-%m-%d %H:%M} +{self.span} s {self.kind} {self.name} {self.outcome}"

@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-import orjson
 from asgiref.sync import async_to_sync
 from django.db import IntegrityError, transaction
 
@@ -138,11 +137,8 @@ def _fetched(client_id: str, fetch: Fetch) -> tuple[dict[str, Any], int]:
 
 
 def _document(client_id: str, got: Fetched) -> dict[str, Any]:
-    try:
-        said = orjson.loads(got.body) if got.status == 200 else None
-    except orjson.JSONDecodeError:
-        said = None
-    if not isinstance(said, dict):
+    said = got.json_object() if got.status == 200 else None
+    if said is None:
         raise DocumentRefused("It is not a JSON object.")
     if said.get("client_id") != client_id:
         raise DocumentRefused("It is about another client.")

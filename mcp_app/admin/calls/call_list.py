@@ -226,15 +226,11 @@ class CallAdmin(LongListAdmin[Call]):
     @admin.action(description="Retry selected as new calls", permissions=["operate"])
     def retry_calls(self, request: HttpRequest, queryset: QuerySet[Call]) -> None:
         """Make each chosen call that is over again."""
-        made = 0
-        for call in queryset:
-            try:
-                retry_call(call_id=call.pk, actor=request.user)
-                made += 1
-            except RetryRefused as refused:
-                text = f"Left alone: {marked(call)}. {marked(refused)}"
-                self.message_user(request, text, messages.WARNING)
-        if made:
+
+        def retry(call: Call) -> None:
+            retry_call(call_id=call.pk, actor=request.user)
+
+        if made := self.done_to_each(request, queryset, retry, RetryRefused):
             self.message_user(request, f"New calls: {made}.", messages.SUCCESS)
 
     @object_button("stop", "operate")

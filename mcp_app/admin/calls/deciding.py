@@ -97,15 +97,12 @@ class DecidingAdmin(RowPageAdmin[Approval]):
 
     def _decide_chosen(self, request: HttpRequest, verb: str) -> None:
         """Decide about the calls that were looked at, also when the list has moved on."""
-        count = 0
-        for text in request.POST.getlist(ACTION_CHECKBOX_NAME)[:MOST_AT_ONCE]:
-            try:
-                _decide(verb, UUID(text), request)
-                count += 1
-            except DecisionRefused as refused:
-                words = f"Left alone: {marked(text)}. {marked(refused)}"
-                self.message_user(request, words, messages.WARNING)
-        if count:
+
+        def decide(text: str) -> None:
+            _decide(verb, UUID(text), request)
+
+        chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)[:MOST_AT_ONCE]
+        if count := self.done_to_each(request, chosen, decide, DecisionRefused):
             self.message_user(request, f"Calls {_done(verb)}: {count}.", messages.SUCCESS)
 
     def _look(self, request: HttpRequest, queryset: QuerySet[Approval], verb: str) -> HttpResponse | None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import orjson
-
 from mcp_app import conf
 from mcp_app.auth.site import DOORS, origin
 from mcp_app.egress import EgressError, Fetched, Network, Policy, fetch
@@ -101,12 +99,10 @@ def _is_as_safe(url: Any, issuer: str) -> bool:
 async def _document(url: str, provider: Provider) -> dict[str, Any]:
     try:
         got: Fetched = await fetch(url, policy_for(url, provider))
-        said = orjson.loads(got.body) if got.status == 200 else None
     except EgressError as error:
         raise KeysAway(f"{url} could not be fetched. {error}") from None
-    except orjson.JSONDecodeError:
-        said = None
-    if not isinstance(said, dict):
+    said = got.json_object() if got.status == 200 else None
+    if said is None:
         raise KeysAway(f"{url} answered {got.status} without a JSON object.")
     return said
 

@@ -9,7 +9,7 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +38,9 @@ LATEST: Final = 2**53
 TYPES: Final = frozenset({"at+jwt", "jwt"})
 _ALGORITHMS: Final = frozenset(name for names in ALGORITHMS.values() for name in names)
 _OPTIONS: Final[Any] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
+
+# What to say of each fault that the library finds.
+Words = Mapping[type[Exception], str]
 
 log = logging.getLogger("mcp.auth")
 
@@ -96,28 +99,44 @@ class Verification:
         return self._verified(token, self.keys.find(kid, algorithm), algorithm).claims
 
     def _verified(self, token: str, keys: tuple[Key, ...], algorithm: str) -> _Verified:
-        fault = "the provider has no such key"
-        for key in keys:
-            try:
-                decoded = jwt.decode_complete(
-                    token,
-                    key.of(algorithm),
-                    algorithms=[algorithm],
-                    options=_OPTIONS,
-                    issuer=self._provider.issuer,
-                    audience=self._provider.audiences,
-                    leeway=SKEW_SECONDS,
-                )
-            except jwt.PyJWTError as error:
-                fault = _WORDS.get(type(error), type(error).__name__)
-                continue
-            _check(decoded["header"], decoded["payload"])
-            return _Verified(read(decoded["payload"], self.settings, SKEW_SECONDS), key)
-        raise Refused(fault)
+        header, payload, key = proven(
+            token,
+            keys,
+            algorithm,
+            fault="the provider has no such key",
+            words=_WORDS,
+            options=_OPTIONS,
+            issuer=self._provider.issuer,
+            audience=self._provider.audiences,
+            leeway=SKEW_SECONDS,
+        )
+        check_header(header, TYPES, "access token")
+        # Bound to a key of its client, which proves nothing here: whoever stole it could use it (RFC 9449).
+        if "cnf" in payload:
+            raise Refused("it must be used with a proof of possession (cnf), which is not accepted")
+        check_storable(payload)
+        return _Verified(read(payload, self.settings, SKEW_SECONDS), key)
+
+
+def proven(
+    token: str, keys: tuple[Key, ...], algorithm: str, *, fault: str, words: Words, **demands: Any
+) -> tuple[dict[str, Any], dict[str, Any], Key]:
+    """Header, payload and key of a token that one of ``keys`` signed and that meets ``demands``.
+
+    Raises Refused, with the words for the last fault, or with ``fault`` if there is no key.
+    """
+    for key in keys:
+        try:
+            decoded = jwt.decode_complete(token, key.of(algorithm), algorithms=[algorithm], **demands)
+        except jwt.PyJWTError as error:
+            fault = words.get(type(error), type(error).__name__)
+        else:
+            return decoded["header"], decoded["payload"], key
+    raise Refused(fault)
 
 
 # Not the library's own words: they may quote what somebody sent.
-_WORDS: Final[Mapping[type[Exception], str]] = {
+_WORDS: Final[Words] = {
     jwt.ExpiredSignatureError: "it has expired",
     jwt.ImmatureSignatureError: "it is not valid yet (do the clocks differ?)",
     jwt.InvalidAudienceError: "it was issued for another audience (OAUTH_AUDIENCE)",
@@ -150,17 +169,13 @@ def named_key(token: str) -> tuple[str | None, str]:
     return kid, algorithm
 
 
-def _check(header: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-    """What must hold of a genuine token besides; raises Refused."""
+def check_header(header: Mapping[str, Any], types: Collection[str], what: str) -> None:
+    """That a genuine token is ``what`` it was made to be, and is understood whole; raises Refused."""
     kind = header.get("typ", "JWT")
-    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in TYPES:
-        raise Refused("it is no access token (typ)")
+    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in types:
+        raise Refused(f"it is no {what} (typ)")
     if "crit" in header:
         raise Refused("it needs an extension that is not known here (crit)")
-    # Bound to a key of its client, which proves nothing here: whoever stole it could use it (RFC 9449).
-    if "cnf" in payload:
-        raise Refused("it must be used with a proof of possession (cnf), which is not accepted")
-    check_storable(payload)
 
 
 def check_storable(payload: Mapping[str, Any]) -> None:

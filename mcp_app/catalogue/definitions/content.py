@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Block = dict[str, Any]
 Role = Literal["user", "assistant"]
@@ -64,35 +64,33 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """Image bytes with their MIME type."""
-
+class _Media:
     data: bytes
-    mime_type: str = "image/png"
+    mime_type: str
     annotations: Annotations | None = None
 
+    kind: ClassVar[str]
+
     def to_block(self) -> Block:
-        """The ``image`` block."""
-        return _media("image", self)
+        """The block of its kind: bytes are padded base64 (RES-14)."""
+        block = {"type": self.kind, "data": encode_base64(self.data), "mimeType": self.mime_type}
+        return _annotated(block, self.annotations)
 
 
 @dataclass(frozen=True, slots=True)
-class Audio:
+class Image(_Media):
+    """Image bytes with their MIME type."""
+
+    kind: ClassVar[str] = "image"
+    mime_type: str = "image/png"
+
+
+@dataclass(frozen=True, slots=True)
+class Audio(_Media):
     """Audio bytes with their MIME type."""
 
-    data: bytes
+    kind: ClassVar[str] = "audio"
     mime_type: str = "audio/wav"
-    annotations: Annotations | None = None
-
-    def to_block(self) -> Block:
-        """The ``audio`` block."""
-        return _media("audio", self)
-
-
-def _media(kind: str, media: Image | Audio) -> Block:
-    """Bytes as padded base64 (RES-14)."""
-    block = {"type": kind, "data": encode_base64(media.data), "mimeType": media.mime_type}
-    return _annotated(block, media.annotations)
 
 
 @dataclass(frozen=True, slots=True)

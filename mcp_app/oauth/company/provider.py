@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 from urllib.parse import quote_plus, urlencode
 
-import orjson
 from allauth.socialaccount.models import SocialApp
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
@@ -190,12 +189,10 @@ class Session:
 def _asked(url: str, sent: Sent) -> Answer:
     try:
         got: Fetched = async_to_sync(fetch)(url, policy_for(url, configured()), sent=sent)
-        said = orjson.loads(got.body)
     except EgressError as error:
         raise OAuth2Error(f"{url} could not be asked. {error}") from None
-    except orjson.JSONDecodeError:
-        said = None
-    if not isinstance(said, dict):
+    said = got.json_object()
+    if said is None:
         raise OAuth2Error(f"{url} answered without a JSON object")
     if got.status != 200:
         # Nothing of an answer but this word is for the log: what else is in it, nobody knows.

@@ -13,7 +13,15 @@ import orjson
 
 from mcp_app import database_clock
 from mcp_app.auth.external.keys import ALGORITHMS
-from mcp_app.auth.external.verification import SKEW_SECONDS, Refused, check_storable, named_key
+from mcp_app.auth.external.verification import (
+    SKEW_SECONDS,
+    Refused,
+    Words,
+    check_header,
+    check_storable,
+    named_key,
+    proven,
+)
 from mcp_app.oauth import once
 from mcp_app.oauth.machines import public_keys
 from mcp_app.oauth.models import Client
@@ -53,41 +61,23 @@ def claimed_client(assertion: str) -> str:
 def accept(client: Client, assertion: str, audiences: Collection[str]) -> None:
     """Use an assertion up: it proves ``client`` here, once; raises Refused, and Unavailable without keys."""
     kid, algorithm = named_key(assertion)
+    keys = public_keys.find(client, kid, algorithm)
+    name = client.client_id
     fault = "no key of the machine fits it"
-    for key in public_keys.find(client, kid, algorithm):
-        try:
-            decoded = jwt.decode_complete(
-                assertion,
-                key.of(algorithm),
-                algorithms=[algorithm],
-                options=_OPTIONS,
-                issuer=client.client_id,
-                subject=client.client_id,
-            )
-        except jwt.PyJWTError as error:
-            fault = _WORDS.get(type(error), type(error).__name__)
-            continue
-        _check_header(decoded["header"])
-        _use(client, *_checked(decoded["payload"], audiences))
-        return
-    raise Refused(fault)
+    header, payload, _ = proven(
+        assertion, keys, algorithm, fault=fault, words=_WORDS, options=_OPTIONS, issuer=name, subject=name
+    )
+    check_header(header, _TYPES, "assertion of a client")
+    _use(client, *_checked(payload, audiences))
 
 
 # Not the library's own words: they may quote what somebody sent.
-_WORDS: Final[Mapping[type[Exception], str]] = {
+_WORDS: Final[Words] = {
     jwt.InvalidIssuerError: "its issuer is not the machine",
     jwt.exceptions.InvalidSubjectError: "its subject is not the machine",
     jwt.InvalidSignatureError: "its signature is wrong",
     jwt.MissingRequiredClaimError: "it lacks one of exp, iss, sub, aud and jti",
 }
-
-
-def _check_header(header: Mapping[str, Any]) -> None:
-    kind = header.get("typ", "JWT")
-    if not isinstance(kind, str) or kind.lower().removeprefix("application/") not in _TYPES:
-        raise Refused("it is no assertion of a client (typ)")
-    if "crit" in header:
-        raise Refused("it needs an extension that is not known here (crit)")
 
 
 def _checked(payload: Mapping[str, Any], audiences: Collection[str]) -> tuple[str, float]:

@@ -24,7 +24,7 @@ from django.test import Client as Browser
 from django.utils import timezone
 
 from mcp_app.auth.external import people
-from mcp_app.egress import EgressError
+from mcp_app.egress import EgressError, Fetched
 from mcp_app.models import AuditEvent, ServiceUser
 from mcp_app.oauth import upkeep
 from mcp_app.oauth.connections import disable, enable, find_principal
@@ -546,7 +546,7 @@ class TestKeys:
             asked.append((url, policy.max_redirects, policy.ports, policy.allow))
             if isinstance(published[0], Exception):
                 raise published[0]
-            return SimpleNamespace(status=200, body=json.dumps(published[0]).encode())
+            return Fetched(url, 200, "application/json", "utf-8", json.dumps(published[0]).encode())
 
         monkeypatch.setattr("mcp_app.auth.external.provider.fetch", fetched)
         client = with_key(jwks="", jwks_uri="https://keys.example/jwks")

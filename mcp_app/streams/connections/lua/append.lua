@@ -13,8 +13,4 @@ facts = facts or create()
 facts.fence = fence
 add(facts, ARGV[7], ARGV[8])
 trim(facts, tonumber(ARGV[10]), tonumber(ARGV[11]))
-local renewed = now() - facts.kept > tonumber(ARGV[3]) / 8
-local place = placed(facts, renewed)
-written(facts, renewed)
-redis.call('PUBLISH', ARGV[5], ARGV[2])
-return place
+return told(facts, 1 / 8)

@@ -19,8 +19,4 @@ add(facts, 'f', ARGV[7])
 trim(facts, tonumber(ARGV[9]), tonumber(ARGV[10]))
 -- A stream and an account that forget it a sixtieth of its life too early are true enough: most calls are over soon
 -- after they began.
-local renewed = now() - facts.kept > tonumber(ARGV[3]) / 60
-local place = placed(facts, renewed)
-written(facts, renewed)
-redis.call('PUBLISH', ARGV[5], ARGV[2])
-return place
+return told(facts, 1 / 60)

@@ -122,3 +122,13 @@ local function placed(facts, renewed)
   facts.noted = size
   return {facts.epoch, facts.last, facts.owner, size}
 end
+
+-- The end of a write: the facts are stored, readers are woken. "share": the part of its life after which the stream
+-- lives for its full time again.
+local function told(facts, share)
+  local renewed = now() - facts.kept > tonumber(ARGV[3]) * share
+  local place = placed(facts, renewed)
+  written(facts, renewed)
+  redis.call('PUBLISH', ARGV[5], ARGV[2])
+  return place
+end
