@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -327,10 +327,19 @@ class LiveServer:
 
     def restart(self, number: int, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop one web process and start it again on the same ports."""
+        with self.without(number, how):
+            pass
+
+    @contextmanager
+    def without(self, number: int, how: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+        """One web process stands still meanwhile, and is started again on the same ports."""
         process = self.processes[number]
         process.stop(how)
-        process.start(self.shared, self.environment)
-        self.wait_until_healthy(process)
+        try:
+            yield
+        finally:
+            process.start(self.shared, self.environment)
+            self.wait_until_healthy(process)
 
     def restart_worker(self, number: int = 0, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop one worker, by KILL all of its group at once, and start it again."""

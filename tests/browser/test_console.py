@@ -328,6 +328,22 @@ def test_the_connection_comes_back_after_its_process_was_restarted(
     ] == []
 
 
+def test_what_came_while_a_paused_page_had_no_connection_is_counted(
+    open_page: Visit, server: LiveServer, client: Mcp
+) -> None:
+    page = _watch(open_page(), client)
+    page.click("#mcp-pause")
+    _echo(client, "paused 0")
+    expect(page.locator("#mcp-new")).to_have_text("1 new", timeout=SLOW)
+    with server.without(0):
+        for number in (1, 2):
+            _echo(client, f"paused {number}")
+    expect(page.locator("#mcp-new")).to_have_text("3 new", timeout=SLOW)
+    expect(_lines(page, has_text="paused")).to_have_count(0)
+    page.click("#mcp-new")
+    expect(_lines(page, has_text="paused")).to_have_count(3)
+
+
 def test_a_session_is_ended_from_its_page(open_page: Visit, client: Mcp) -> None:
     visitor = open_page()
     page = _watch(visitor, client)

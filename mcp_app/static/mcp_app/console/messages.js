@@ -31,7 +31,7 @@ class Messages {
       onChoose: (key) => this.choose(key), onPin: (row) => this.pins.toggle(row), isPinned: (key) => this.pins.has(key),
     });
     this.head = across ? null : new SessionHead(root);
-    this.held = [];
+    this.held = new Map();
     this.heldSkipped = 0;
     this.paused = false;
     // Lines that come while the history is on its way; null when it is there.
@@ -41,7 +41,7 @@ class Messages {
     this.fromAddress();
     this.listen();
     this.connection = new Connection(
-      root.dataset.socket, () => ({ watch: "messages", search: this.search(), session: this.session }),
+      root.dataset.socket, () => this.watch(),
       (frame) => this.frame(frame), () => this.lost(),
     );
   }
@@ -59,6 +59,11 @@ class Messages {
     if (byId("mcp-dir").value) parts.push(`dir:${byId("mcp-dir").value}`);
     if (byId("mcp-method").value) parts.push(`method:${byId("mcp-method").value}`);
     return parts.filter(Boolean).join(" ");
+  }
+
+  watch() {
+    this.watched = this.search();
+    return { watch: "messages", search: this.watched, session: this.session };
   }
 
   toAddress() {
@@ -165,7 +170,7 @@ class Messages {
   // Another search: the server is told, and answers that it watches for it; then the history is read anew.
   searched() {
     this.toAddress();
-    this.connection.again();
+    if (this.search() !== this.watched) this.connection.again();
   }
 
   frame(frame) {
@@ -194,10 +199,14 @@ class Messages {
   }
 
   hold(rows, skipped) {
-    this.held.push(...rows);
+    for (const row of rows) if (!this.list.rows.has(row.key)) this.held.set(row.key, row);
     this.heldSkipped += skipped;
-    if (this.held.length > MOST_HELD) this.heldSkipped += this.held.splice(0, this.held.length - MOST_HELD).length;
-    const count = this.held.length + this.heldSkipped;
+    for (const key of this.held.keys()) {
+      if (this.held.size <= MOST_HELD) break;
+      this.held.delete(key);
+      this.heldSkipped += 1;
+    }
+    const count = this.held.size + this.heldSkipped;
     show(byId("mcp-new"), count ? `${count} new` : "");
   }
 
@@ -229,11 +238,16 @@ class Messages {
     if (!ok) {
       show(byId("mcp-note"), "What was logged so far cannot be read now.");
     } else if (again && this.paused) {
-      this.stale = true;
+      // What the server dropped when it was told to watch anew, or could not send, is new all the same.
+      if (!this.stale && this.joins(data.rows)) this.hold(data.rows, 0);
+      else this.stale = true;
     } else if (again) {
       this.rejoin(data);
     } else {
       this.list.clear();
+      this.held.clear();
+      this.heldSkipped = 0;
+      show(byId("mcp-new"), "");
       byId("mcp-empty").textContent = nothing(watching, data.problems);
       this.list.append(data.rows);
       this.setOlder(data.older);
@@ -252,10 +266,11 @@ class Messages {
     if (!this.list.line(key)) show(byId("mcp-note"), "That message is not in this list: it is older, of another session, or no longer kept.");
   }
 
+  joins(rows) { return rows.length === 0 || rows.some(({ key }) => this.list.rows.has(key) || this.held.has(key)); }
+
   // After a lost connection: the newest page joins what is there, or there is a gap, which is said.
   rejoin(data) {
-    const joins = data.rows.length === 0 || data.rows.some((row) => this.list.rows.has(row.key));
-    if (!joins) this.list.mark({ count: 0, words: () => "Messages of the time without a connection may be missing here; reload to see them." });
+    if (!this.joins(data.rows)) this.list.mark({ count: 0, words: () => "Messages of the time without a connection may be missing here; reload to see them." });
     this.list.append(data.rows);
   }
 
@@ -306,8 +321,8 @@ class Messages {
     button.textContent = "Pause";
     button.setAttribute("aria-pressed", "false");
     show(byId("mcp-new"), "");
-    const [held, skipped] = [this.held, this.heldSkipped];
-    this.held = [];
+    const [held, skipped] = [[...this.held.values()], this.heldSkipped];
+    this.held = new Map();
     this.heldSkipped = 0;
     if (this.stale) {
       // The newest lines went to make room for old ones: read anew.
