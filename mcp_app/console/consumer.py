@@ -120,9 +120,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         # What waits for people is in the database: nobody need read the log for it.
         if permission != NEEDS:
             await self._feed.join(self._viewer)
-        # The page reads the history when it has this: everything later comes by itself.
-        watching = {(SESSIONS,): "sessions", NEEDS: "needs"}.get(permission, search)
-        self._viewer.tell("watching", watching)
+        self._viewer.now_watching({(SESSIONS,): "sessions", NEEDS: "needs"}.get(permission, search))
         if not self._tasks and not self._closed:
             self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._check_on())]
             if permission == NEEDS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -26,7 +26,7 @@ from mcp_app.streams.gateway import Streams
 from mcp_app.text import marked
 
 BATCHES = 10
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 # How often the presence of viewers is broadcast; processes consider it valid three times as long.
 SAY_SECONDS = 5.0
@@ -34,6 +34,8 @@ MOST_PROCESSES = 1_000
 MOST_CLIENTS = 10_000
 AWAY = "Redis is away: nothing new can be shown until it is back."
 FULL = "No worker writes the message log down: nothing new can be shown until one does."
+
+Batches = Sequence[tuple[str, bytes]]
 
 log = logging.getLogger("mcp.console")
 
@@ -93,6 +95,8 @@ class Feed:
         while True:
             try:
                 batches = await self._streams.tail.after(self._position, BATCHES, WAIT_SECONDS)
+                if not batches:
+                    batches = await self._after_silence()
             except StreamsUnavailable:
                 failed += 1
                 if failed > 1:  # One cut connection is no outage.
@@ -106,6 +110,22 @@ class Feed:
                 await self._take(batch_id, encoded)
                 # A batch may hold hundreds of lines; requests go first between two.
                 await asyncio.sleep(0)
+
+    async def _after_silence(self) -> Batches:
+        """What came just now. If the last batch was stored and trimmed before it was read here, nothing that
+        follows tells of it: pages read the history anew, where it is.
+        """
+        tail = self._streams.tail
+        newest = await tail.newest()
+        if newest == self._position:
+            return ()
+        batches = await tail.after(self._position, BATCHES, 0)
+        if not batches:
+            self._position = newest
+            self._counted.clear()  # what they read has all that was missed
+            for viewer in self._viewers:
+                viewer.read_again()
+        return batches
 
     async def _take(self, batch_id: str, encoded: bytes) -> None:
         try:

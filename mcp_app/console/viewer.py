@@ -35,6 +35,7 @@ class Viewer:
         self._waiting: deque[Line] = deque()
         self._skipped = 0
         self._news: dict[str, Any] = {}
+        self._watching: str | None = None
         self._sent = self._drawn = 0
         self._due = asyncio.Event()
 
@@ -49,6 +50,7 @@ class Viewer:
         self._search, self._sessions = None, True
 
     def _clear(self) -> None:
+        self._watching = None
         self._waiting.clear()
         self._skipped = 0
         self._news = {}
@@ -73,6 +75,16 @@ class Viewer:
         if self._search is not None and count:
             self._skipped += count
             self._due.set()
+
+    def now_watching(self, what: str) -> None:
+        """The page reads the history when it has this: everything later comes by itself."""
+        self._watching = what
+        self.tell("watching", what)
+
+    def read_again(self) -> None:
+        """Something came that cannot be handed on any more: a page of messages finds it in the history."""
+        if self._search is not None and self._watching is not None:
+            self.tell("watching", self._watching)
 
     def tell(self, kind: str, value: Any) -> None:
         """Something besides lines; a newer value takes the place of one of its kind that waits."""

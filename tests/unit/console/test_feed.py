@@ -76,6 +76,26 @@ async def test_a_batch_that_was_trimmed_before_it_was_read_is_counted(feed: Feed
     assert (await frame(viewer))["skipped"] == 0  # The first one began again.
 
 
+async def test_a_page_reads_again_what_was_trimmed_before_it_was_read_and_nothing_followed(
+    feed: Feed, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_app.console.feed.WAIT_SECONDS", 0.01)
+    viewer = await watching(feed)
+    viewer.now_watching("tool:echo")
+    assert (await frame(viewer))["watching"] == "tool:echo"
+    await streams.messages.push(numbered(0, before=0))
+    assert [row["id"] for row in (await frame(viewer))["rows"]] == ["0"]
+    # Within one turn of the event loop: the feed has no chance to read it.
+    await streams.messages.push(numbered(1, before=1))
+    await streams.messages.trim(await streams.tail.newest())
+    found = await frame(viewer)
+    assert (found["watching"], found["rows"], found["skipped"]) == ("tool:echo", [], 0)
+    await streams.messages.push(numbered(2, before=2))
+    found = await frame(viewer)
+    assert ([row["id"] for row in found["rows"]], found["skipped"]) == (["2"], 0)
+    assert "watching" not in found
+
+
 async def test_a_batch_of_another_form_leaves_a_mark_and_the_rest_goes_on(
     feed: Feed, streams: Streams
 ) -> None:
