@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -12,10 +13,16 @@ import orjson
 MARK = "[redacted]"
 # Protocol members whose names end like a secret's but which only name a position or a running request.
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
-CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_", b"@")
+CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp(?:at|rt|ac|cs)?_[A-Za-z0-9_-]{16,}")
 # Up to the last @ before the path: a password may hold one itself. The user may be missing, as for Redis.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
+# The same in encoded text, by how it begins there: an @ alone is mostly that of an e-mail address.
+_ENCODED_PASSWORDS = {
+    start: re.compile(re.escape(start) + rb"[^/@\s:]*:[^/\s]+@") for start in (b"://", rb":\/\/")
+}
+# A secret that begins before a cut is recognized if no more than so much of it is needed for that.
+_LONGEST = 4_096
 _UPPER = bytes(range(ord("A"), ord("Z") + 1))
 _LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
 # The look-behind lets each word be tried once only, however long it is.
@@ -38,6 +45,29 @@ def _by_root(letters: dict[bytes, bytes]) -> dict[bytes, dict[bytes, bytes]]:
         best = max(sorted(threes[word]), key=shared.__getitem__, default=piece)
         found.setdefault(best if shared[best] > 2 else piece, {})[word] = piece
     return found
+
+
+def as_far_as_kept(message: bytes, limit: int) -> bytes:
+    """What is written of a message: a secret behind it needs no search, which takes long in a large one."""
+    if len(message) <= limit:
+        return message
+    # Only the @ behind it makes a password of what stands in a URL, and it may come after the cut.
+    return message[:limit] + (b"@" if b"@" in message else b"")
+
+
+class _Room:
+    """How many characters are still wanted; ``cut`` when something was left out because there were none."""
+
+    __slots__ = ("cut", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.cut = False
+
+    def is_full(self) -> bool:
+        """Whether what comes next is left out."""
+        self.cut = self.cut or self.left <= 0
+        return self.left <= 0
 
 
 class Redactor:
@@ -74,17 +104,44 @@ class Redactor:
 
     def value(self, value: Any) -> Any:
         """A copy of a JSON value without its secrets."""
+        return self._copy(value, _Room(sys.maxsize))
+
+    def _copy(self, value: Any, room: _Room) -> Any:
+        """As much of the copy as there is room for; counted is never more than it takes as JSON."""
         if isinstance(value, dict):
-            return {
-                key: MARK if self.is_secret(key) and item not in (None, "") else self.value(item)
-                for key, item in value.items()
-            }
+            members = {}
+            for key, item in value.items():
+                if room.is_full():
+                    break
+                room.left -= len(key) + 3
+                is_secret = self.is_secret(key) and item not in (None, "")
+                members[key] = MARK if is_secret else self._copy(item, room)
+            return members
         if isinstance(value, list):
-            return [self.value(item) for item in value]
-        return self.text(value) if isinstance(value, str) else value
+            items = []
+            for item in value:
+                if room.is_full():
+                    break
+                items.append(self._copy(item, room))
+            return items
+        if isinstance(value, str):
+            return self._text(value, room)
+        room.left -= 1
+        return value
+
+    def _text(self, value: str, room: _Room) -> str:
+        most = room.left + _LONGEST
+        if len(value) > most:
+            room.cut = True
+            value = value[:most] + ("@" if "@" in value[most:] else "")
+        found = self.text(value)
+        room.left -= len(found)
+        return found
 
     def is_suspect(self, encoded: bytes) -> bool:
         """Whether secrets are possible at all in some text, such as many messages joined."""
+        if b"@" in encoded and _has_password(encoded):
+            return True
         letters = encoded.translate(_LOWERING, self._dropped)
         found = [
             word
@@ -102,14 +159,19 @@ class Redactor:
     def message(self, encoded: bytes, limit: int, *, clean: bool = False) -> str:
         """One encoded JSON message as text without secrets, cut to about ``limit`` bytes.
 
-        A message that is cut says so; a message that is not JSON is treated as plain text. ``clean``: it was
-        found not suspect before.
+        A message that is cut says so, and how long it was; a message that is not JSON is treated as plain
+        text. ``clean``: as far as it is kept, it was found not suspect before.
         """
-        if not clean and self.is_suspect(encoded):
+        size, room = len(encoded), _Room(limit)
+        if not clean and self.is_suspect(as_far_as_kept(encoded, limit)):
             try:
-                encoded = orjson.dumps(self.value(orjson.loads(encoded)))
+                encoded = orjson.dumps(self._copy(orjson.loads(encoded), room))
             except orjson.JSONDecodeError:
-                encoded = self.text(encoded.decode("utf-8", "replace")).encode()
-        if len(encoded) <= limit:
+                encoded = self._text(encoded.decode("utf-8", "replace"), room).encode()
+        if len(encoded) <= limit and not room.cut:
             return encoded.decode("utf-8", "replace")
-        return encoded[:limit].decode("utf-8", "ignore") + f"… [{len(encoded)} bytes, cut]"
+        return encoded[:limit].decode("utf-8", "ignore") + f"… [{size} bytes, cut]"
+
+
+def _has_password(encoded: bytes) -> bool:
+    return any(start in encoded and found.search(encoded) for start, found in _ENCODED_PASSWORDS.items())

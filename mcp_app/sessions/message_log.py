@@ -19,7 +19,7 @@ import orjson
 
 from mcp_app import database_clock
 from mcp_app.conf import Settings
-from mcp_app.observability.redaction import Redactor
+from mcp_app.observability.redaction import Redactor, as_far_as_kept
 from mcp_app.observability.rollup_cells import RollupCells
 from mcp_app.streams.base import StreamsError
 from mcp_app.streams.gateway import Streams
@@ -302,15 +302,7 @@ def _size(lines: list[tuple[Any, ...]]) -> int:
 def _searched(lines: list[tuple[Any, ...]], limit: int) -> list[bytes]:
     """What of pending lines may hold secrets: everything but lists, which are the server's own words."""
     # What was sent to many is the same bytes in each line.
-    found = [_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
-    found += [_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
+    found = [as_far_as_kept(payload, limit) for payload in {line[PAYLOAD] for line in lines}]
+    found += [as_far_as_kept(line[ANSWER], limit) for line in lines if line[FACTS][METHOD] not in LISTS]
     # Most lines are about few things.
     return found + [target.encode() for target in {line[FACTS][TARGET] for line in lines}]
-
-
-def _kept(message: bytes, limit: int) -> bytes:
-    """What is written of a message: a secret behind it needs no search, which takes long in a large one."""
-    if len(message) <= limit:
-        return message
-    # Only the @ behind it makes a password of what stands in a URL, and it may come after the cut.
-    return message[:limit] + (b"@" if b"@" in message else b"")

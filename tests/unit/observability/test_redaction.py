@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from time import process_time
 from typing import Any
 
@@ -199,6 +200,45 @@ def test_a_secret_is_taken_out_before_the_cut(redactor: Redactor) -> None:
     assert kept(redactor, message, 1000) == orjson.dumps({"password": MARK, "z": "end"}).decode()
 
 
+def test_an_address_of_a_person_is_no_reason_to_look_closer(redactor: Redactor) -> None:
+    rows = [{"name": "Ada", "email": "ada@example.org", "page": "https://example.org/~ada"}] * 50
+    assert not redactor.is_suspect(orjson.dumps({"rows": rows, "text": orjson.dumps(rows).decode()}))
+
+
+SECRETS = st.sampled_from([f"Bearer {SECRET}", KEY, f"a://b:{SECRET}@c", f"x?token={SECRET}"])
+VALUES = st.recursive(
+    st.none() | st.integers(-9, 9) | st.text() | SECRETS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["token", "password"]), inner),
+)
+
+
+@given(VALUES, st.integers(1, 300))
+def test_as_much_of_a_long_message_is_copied_as_is_kept(value: Any, limit: int) -> None:
+    redactor, message = Redactor(NAMES), orjson.dumps(value)
+    whole, cut = redactor.message(message, 1_000_000), redactor.message(message, limit)
+    kept, mark, _ = cut.partition("… [")
+    # Lists and objects that were not copied whole are closed all the same; where no secret begins before the cut,
+    # the message is kept as it is.
+    begin = kept.rstrip('"]}') if mark else kept
+    assert whole.startswith(begin) or message.decode().startswith(begin)
+    assert "planted" not in cut
+    assert "9xY" not in cut
+    assert bool(mark) or kept == whole
+
+
+def test_of_a_large_message_with_secrets_only_what_is_kept_is_looked_at() -> None:
+    looked_at: list[str] = []
+
+    class Noting(Redactor):
+        def is_secret(self, name: str) -> bool:
+            looked_at.append(name)
+            return super().is_secret(name)
+
+    found = kept(Noting(NAMES), [{"token": SECRET, "x": 1}] * 10_000, 1_000)
+    assert SECRET not in found
+    assert 50 < len(looked_at) < 200
+
+
 def test_a_cut_through_a_character_leaves_valid_text(redactor: Redactor) -> None:
     raw = '"ééééé"'.encode()
     for limit in range(1, len(raw)):
@@ -238,6 +278,7 @@ def _seconds(redactor: Redactor, text: str) -> float:
 WORDS = st.sampled_from(
     [
         *("token", "ToKen", "TO_KEN", "to-ken", "pass", "word", "Bearer ", "bearer", "MCP_", "mcp-", "@"),
+        *("://", ":", "/", r":\/\/", "a@b"),
         *(
             "api",
             "Access-",
@@ -270,4 +311,5 @@ def test_the_search_in_what_is_left_of_a_text_misses_nothing_that_is_in_the_text
     plain = lower.replace(b"-", b"").replace(b"_", b"")
     wanted = [name.lower().replace("-", "").replace("_", "").encode() for name in names]
     suspect = any(word in lower for word in CREDENTIALS) or any(word in plain for word in wanted)
+    suspect = suspect or re.search(rb":(\\?/){2}[^/@\s:]*:[^/\s]+@", text.encode()) is not None
     assert Redactor(names).is_suspect(text.encode()) is suspect
