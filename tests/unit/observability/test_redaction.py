@@ -208,7 +208,9 @@ def test_an_address_of_a_person_is_no_reason_to_look_closer(redactor: Redactor) 
 SECRETS = st.sampled_from([f"Bearer {SECRET}", KEY, f"a://b:{SECRET}@c", f"x?token={SECRET}"])
 VALUES = st.recursive(
     st.none() | st.integers(-9, 9) | st.text() | SECRETS,
-    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["token", "password"]), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["token", "password"]), inner)
+    ),
 )
 
 
