@@ -219,8 +219,8 @@ def test_as_much_of_a_long_message_is_copied_as_is_kept(value: Any, limit: int) 
     redactor, message = Redactor(NAMES), orjson.dumps(value)
     whole, cut = redactor.message(message, 1_000_000), redactor.message(message, limit)
     kept, mark, _ = cut.partition("… [")
-    # Lists and objects that were not copied whole are closed all the same; where no secret begins before the cut,
-    # the message is kept as it is.
+    # Lists and objects that were not copied whole are closed all the same; where no secret begins before the
+    # cut, the message is kept as it is.
     begin = kept.rstrip('"]}') if mark else kept
     assert whole.startswith(begin) or message.decode().startswith(begin)
     assert "planted" not in cut
