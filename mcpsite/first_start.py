@@ -6,10 +6,11 @@ import secrets
 from dataclasses import dataclass, field
 
 from django.contrib.auth import get_user_model
-from django.core.management import call_command
-from django.db import transaction
+from django.core.management import CommandError, call_command
+from django.db import DEFAULT_DB_ALIAS, transaction
 
 from mcp_app.auth.services import issue_api_key
+from mcp_app.checks.rows import squashed_migrations_are_whole
 from mcp_app.prepare import prepare as prepare_catalogue
 
 ADMINISTRATOR = "admin"
@@ -27,8 +28,12 @@ class FirstStart:
 def prepare() -> None:
     """Bring the database, the code's catalogue entries and the roles to this version; safe to repeat.
 
-    Raises django.db.Error when the database cannot be reached or changed.
+    Raises django.db.Error when the database cannot be reached or changed, and CommandError when a former version
+    has to finish it first.
     """
+    # Commands that are called check nothing, and Django's own advice for this would be wrong.
+    for found in squashed_migrations_are_whole(databases=[DEFAULT_DB_ALIAS]):
+        raise CommandError(f"{found.msg} {found.hint}")
     call_command("migrate", interactive=False, verbosity=0)
     prepare_catalogue()
 

@@ -117,8 +117,8 @@ class Feed:
         """
         tail = self._streams.tail
         newest = await tail.newest()
-        if newest == self._position:
-            return ()
+        if newest in (self._position, "0-0"):
+            return ()  # Nothing, or nobody knows.
         batches = await tail.after(self._position, BATCHES, 0)
         if not batches:
             self._position = newest

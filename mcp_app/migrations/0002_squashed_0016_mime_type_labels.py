@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
                 ('enqueued_at', models.DateTimeField(null=True)),
                 ('started_at', models.DateTimeField(null=True)),
                 ('finished_at', models.DateTimeField(null=True)),
-                ('lease_until', models.DateTimeField(db_index=True, null=True)),
+                ('lease_until', models.DateTimeField(null=True)),
                 ('worker', models.CharField(blank=True, max_length=120)),
                 ('cancel_reason', models.CharField(blank=True, max_length=200)),
                 ('cancel_requested_at', models.DateTimeField(null=True)),
@@ -285,11 +285,6 @@ class Migration(migrations.Migration):
             model_name='message',
             name='position',
             field=models.CharField(blank=True, help_text='Its batch in the queue, and its place in that.', max_length=48),
-        ),
-        migrations.AlterField(
-            model_name='call',
-            name='lease_until',
-            field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
             model_name='call',

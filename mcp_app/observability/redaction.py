@@ -13,16 +13,18 @@ import orjson
 MARK = "[redacted]"
 # Protocol members whose names end like a secret's but which only name a position or a running request.
 HARMLESS = frozenset({"progresstoken", "nextcursor", "maxtokens"})
-CREDENTIALS = (b"bearer ", b"basic ", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_")
+CREDENTIALS = (b"bearer", b"basic", b"mcp_", b"mcpat_", b"mcprt_", b"mcpac_", b"mcpcs_")
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp(?:at|rt|ac|cs)?_[A-Za-z0-9_-]{16,}")
 # Up to the last @ before the path: a password may hold one itself. The user may be missing, as for Redis.
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
-# The same in encoded text, by how it begins there: an @ alone is mostly that of an e-mail address.
-_ENCODED_PASSWORDS = {
-    start: re.compile(re.escape(start) + rb"[^/@\s:]*:[^/\s]+@") for start in (b"://", rb":\/\/")
-}
-# A secret that begins before a cut is recognized if no more than so much of it is needed for that.
-_LONGEST = 4_096
+# The same in encoded text; an @ alone is mostly that of an e-mail address.
+_ENCODED_PASSWORD = re.compile(rb"://[^/@\s:]*:[^/\s]+@")
+# Letters that are written in this way hide words from a search; so does the K that is no K (U+212A).
+_ESCAPED = re.compile(rb"\\u(?:00[2-7]|212[aA])")
+_KELVIN = "\u212a".encode()
+# A string is cut so far behind what is kept of it that each secret that begins before is recognized, and then
+# shortened by more than the begin of a secret has that is not.
+_BEHIND, _UNFINISHED = 4_096, 32
 _UPPER = bytes(range(ord("A"), ord("Z") + 1))
 _LOWERING = bytes.maketrans(_UPPER, _UPPER.lower())
 # The look-behind lets each word be tried once only, however long it is.
@@ -110,6 +112,7 @@ class Redactor:
         """As much of the copy as there is room for; counted is never more than it takes as JSON."""
         if isinstance(value, dict):
             members = {}
+            room.left -= 2
             for key, item in value.items():
                 if room.is_full():
                     break
@@ -119,6 +122,7 @@ class Redactor:
             return members
         if isinstance(value, list):
             items = []
+            room.left -= 2
             for item in value:
                 if room.is_full():
                     break
@@ -130,17 +134,18 @@ class Redactor:
         return value
 
     def _text(self, value: str, room: _Room) -> str:
-        most = room.left + _LONGEST
-        if len(value) > most:
+        most = room.left + _BEHIND
+        if len(value) <= most:
+            found = self.text(value)
+        else:
             room.cut = True
-            value = value[:most] + ("@" if "@" in value[most:] else "")
-        found = self.text(value)
-        room.left -= len(found)
+            found = self.text(value[:most] + ("@" if "@" in value[most:] else ""))[:-_UNFINISHED]
+        room.left -= len(found) + 2
         return found
 
     def is_suspect(self, encoded: bytes) -> bool:
         """Whether secrets are possible at all in some text, such as many messages joined."""
-        if b"@" in encoded and _has_password(encoded):
+        if (b"@" in encoded and _has_password(encoded)) or _hides_letters(encoded):
             return True
         letters = encoded.translate(_LOWERING, self._dropped)
         found = [
@@ -170,8 +175,13 @@ class Redactor:
                 encoded = self._text(encoded.decode("utf-8", "replace"), room).encode()
         if len(encoded) <= limit and not room.cut:
             return encoded.decode("utf-8", "replace")
-        return encoded[:limit].decode("utf-8", "ignore") + f"… [{size} bytes, cut]"
+        return encoded[:limit].decode("utf-8", "ignore") + f"… [{max(size, len(encoded))} bytes, cut]"
+
+
+def _hides_letters(encoded: bytes) -> bool:
+    return _KELVIN in encoded or (rb"\u" in encoded and _ESCAPED.search(encoded) is not None)
 
 
 def _has_password(encoded: bytes) -> bool:
-    return any(start in encoded and found.search(encoded) for start, found in _ENCODED_PASSWORDS.items())
+    plain = encoded.replace(rb"\/", b"/") if rb"\/" in encoded else encoded
+    return _ENCODED_PASSWORD.search(plain) is not None

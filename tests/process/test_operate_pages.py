@@ -35,12 +35,16 @@ STATE = """
 import json
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from mcp_app.models import ApiKey, Session, Tool
+from django.db import connection
+from mcp_app.models import ApiKey, Call, Session, Tool
+with connection.cursor() as cursor:
+    found = connection.introspection.get_constraints(cursor, Call._meta.db_table).values()
 print(json.dumps({
     "users": list(get_user_model().objects.order_by("pk").values_list("username", flat=True)),
     "keys": list(ApiKey.objects.order_by("pk").values_list("name", "secret_hash", "user__username")),
     "titles": list(Tool.objects.exclude(title="").order_by("pk").values_list("name", "title")),
     "secret": settings.SECRET_KEY,
+    "indexes of calls": sorted(facts["columns"] for facts in found if facts["index"]),
     "logged": list(Session.objects.order_by("pk").values_list("messages_logged", flat=True)),
 }))
 """
@@ -212,6 +216,9 @@ def upgraded(operated: Operated, to: str = "") -> str:
     assert state["keys"] == [["old", "0" * 64, "ada"]]
     assert ["echo", "Named long ago"] in state["titles"]  # type: ignore[operator]
     assert state["logged"] == [2]
+    # What is indexed and then no longer, within one migration, keeps its index on PostgreSQL.
+    assert ["lease_until"] not in state["indexes of calls"]  # type: ignore[operator]
+    assert ["state", "lease_until"] in state["indexes of calls"]  # type: ignore[operator]
     return said
 
 

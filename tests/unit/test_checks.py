@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.checks import CheckMessage, run_checks
+from django.core.management import CommandError
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import override_settings
 
@@ -21,6 +22,7 @@ from mcp_app.models import Tool
 from mcp_app.models.catalogue import Source
 from mcp_app.notices.channels import choose
 from mcp_app.optional_parts import Part
+from mcpsite.first_start import prepare
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
 SOURCE = Path(__file__).resolve().parents[2] / "mcp_app" / "checks"
@@ -257,6 +259,8 @@ def test_a_database_that_has_some_of_what_was_squashed_is_told() -> None:
     assert "mcp_app.E033" not in found(databases=["default"])
     applied.filter(name="0032_indexes_of_calls").delete()
     assert "0017_squashed_0032" in found(databases=["default"])["mcp_app.E033"].msg
+    with pytest.raises(CommandError, match=r"docs/operate/upgrade\.md"):
+        prepare()
     # As in a database that is older than all of them.
     applied.exclude(name="0001_initial").delete()
     assert "mcp_app.E033" not in found(databases=["default"])

@@ -200,6 +200,42 @@ def test_a_secret_is_taken_out_before_the_cut(redactor: Redactor) -> None:
     assert kept(redactor, message, 1000) == orjson.dumps({"password": MARK, "z": "end"}).decode()
 
 
+@pytest.mark.requirement("SEC-09")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        rb'{"u":"http:/\/ada:hunter2@h/x"}',
+        rb'{"u":"http:\//ada:hunter2@h/x"}',
+        rb'{"u":"http:\u002f\u002Fada:hunter2@h/x"}',
+        rb'{"u":"http\u003a//ada\u003ahunter2@h/x"}',
+        rb'{"u":"http://ada:hunter2\u0040h"}',
+        rb'{"u":"https://h/?t\u006fken=hunter2"}',
+        rb'{"p\u0061ssword":"hunter2"}',
+        rb'{"p\u0061ssword":"hunter2","pad":"' + b"x" * 100 + rb'","token":"abcdef"}',
+        rb'{"text":"Bearer\nhunter2hunter2"}',
+        rb'{"text":"Bearer\u0020hunter2hunter2"}',
+        '{"text":"Bearer\u00a0hunter2hunter2"}'.encode(),
+        b"Bearer\nhunter2hunter2",
+        rb'{"text":"key \u006dcpat_hunter2hunter2hunter2"}',
+        '{"to\u212aen":"hunter2"}'.encode(),
+        rb'{"to\u212Aen":"hunter2"}',
+    ],
+)
+def test_no_way_to_write_a_letter_hides_a_secret(raw: bytes, redactor: Redactor) -> None:
+    for message in (raw, raw.replace(b'{"', b'{"mail":"a@b.c","', 1)):
+        for limit in (60, 10_000):
+            assert "hunter2" not in redactor.message(message, limit)
+
+
+@pytest.mark.requirement("SEC-09")
+def test_nothing_of_a_key_is_kept_where_a_string_was_cut_within_it(redactor: Redactor) -> None:
+    for length in range(4_080, 4_180):
+        for begin in ("mcpat_", "Bearer "):
+            text = f"Bearer {'a' * length} {begin}{'Ab3-_9xY' * 5}"
+            for message in (orjson.dumps({"x": text}), text.encode()):
+                assert "Ab3" not in redactor.message(message, 60)
+
+
 def test_an_address_of_a_person_is_no_reason_to_look_closer(redactor: Redactor) -> None:
     rows = [{"name": "Ada", "email": "ada@example.org", "page": "https://example.org/~ada"}] * 50
     assert not redactor.is_suspect(orjson.dumps({"rows": rows, "text": orjson.dumps(rows).decode()}))
@@ -239,6 +275,7 @@ def test_of_a_large_message_with_secrets_only_what_is_kept_is_looked_at() -> Non
     found = kept(Noting(NAMES), [{"token": SECRET, "x": 1}] * 10_000, 1_000)
     assert SECRET not in found
     assert 50 < len(looked_at) < 200
+    assert len(kept(Noting(NAMES), [{"token": SECRET}, *[""] * 10_000], 1_000)) < 1_100
 
 
 def test_a_cut_through_a_character_leaves_valid_text(redactor: Redactor) -> None:
@@ -294,6 +331,9 @@ WORDS = st.sampled_from(
             "\u212a",
             "é",
             "É",
+            r"\u0061",
+            r"\u00e9",
+            r"\u212A",
             " ",
             '"',
             "x",
@@ -313,5 +353,7 @@ def test_the_search_in_what_is_left_of_a_text_misses_nothing_that_is_in_the_text
     plain = lower.replace(b"-", b"").replace(b"_", b"")
     wanted = [name.lower().replace("-", "").replace("_", "").encode() for name in names]
     suspect = any(word in lower for word in CREDENTIALS) or any(word in plain for word in wanted)
-    suspect = suspect or re.search(rb":(\\?/){2}[^/@\s:]*:[^/\s]+@", text.encode()) is not None
+    plain_slashes = text.encode().replace(rb"\/", b"/")
+    suspect = suspect or re.search(rb"://[^/@\s:]*:[^/\s]+@", plain_slashes) is not None
+    suspect = suspect or "\u212a" in text or re.search(r"\\u(00[2-7]|212a)", text, re.IGNORECASE) is not None
     assert Redactor(names).is_suspect(text.encode()) is suspect

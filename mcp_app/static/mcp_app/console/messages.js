@@ -237,9 +237,11 @@ class Messages {
     this.early = null;
     if (!ok) {
       show(byId("mcp-note"), "What was logged so far cannot be read now.");
+      this.watched = null; // The same search may be tried again.
     } else if (again && this.paused) {
       // What the server dropped when it was told to watch anew, or could not send, is new all the same.
-      if (!this.stale && this.joins(data.rows)) this.hold(data.rows, 0);
+      const known = data.rows.findLastIndex(({ key }) => this.list.rows.has(key) || this.held.has(key));
+      if (!this.stale && (known >= 0 || data.rows.length === 0)) this.hold(data.rows.slice(known + 1), 0);
       else this.stale = true;
     } else if (again) {
       this.rejoin(data);
@@ -254,7 +256,7 @@ class Messages {
       show(byId("mcp-note"), data.note);
       show(byId("mcp-hits"), data.hits ?? "");
     }
-    this.known = watching;
+    if (ok || again) this.known = watching;
     for (const { rows, skipped } of early) this.arrived(rows, skipped);
     this.pins.draw();
     if (wanted) this.showWanted(wanted);
@@ -266,11 +268,10 @@ class Messages {
     if (!this.list.line(key)) show(byId("mcp-note"), "That message is not in this list: it is older, of another session, or no longer kept.");
   }
 
-  joins(rows) { return rows.length === 0 || rows.some(({ key }) => this.list.rows.has(key) || this.held.has(key)); }
-
   // After a lost connection: the newest page joins what is there, or there is a gap, which is said.
   rejoin(data) {
-    if (!this.joins(data.rows)) this.list.mark({ count: 0, words: () => "Messages of the time without a connection may be missing here; reload to see them." });
+    const joins = data.rows.length === 0 || data.rows.some((row) => this.list.rows.has(row.key));
+    if (!joins) this.list.mark({ count: 0, words: () => "Messages of the time without a connection may be missing here; reload to see them." });
     this.list.append(data.rows);
   }
 
