@@ -28,8 +28,8 @@ class FirstStart:
 def prepare() -> None:
     """Bring the database, the code's catalogue entries and the roles to this version; safe to repeat.
 
-    Raises django.db.Error when the database cannot be reached or changed, and CommandError when a former version
-    has to finish it first.
+    Raises django.db.Error when the database cannot be reached or changed, and CommandError when a former
+    version has to finish it first.
     """
     # Commands that are called check nothing, and Django's own advice for this would be wrong.
     for found in squashed_migrations_are_whole(databases=[DEFAULT_DB_ALIAS]):
