@@ -202,6 +202,8 @@ def test_messages_of_all_sessions_say_whose_client_sent_them(open_page: Visit, c
     _echo(client, "of one of many, before")
     page = visitor.goto("/console/messages/")
     page.fill("#mcp-search", f"session:{client.session}")
+    # The search is applied: lines are made anew then, and a click on a former one would be lost.
+    expect(_lines(page)).to_have_count(3, timeout=SLOW)
     line = page.locator("#mcp-lines .mcp-line", has_text="of one of many, before")
     expect(line.locator(".mcp-line-client")).to_have_text(client.client_name, timeout=SLOW)
     _echo(client, "of one of many, after")
