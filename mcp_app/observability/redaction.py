@@ -19,7 +19,7 @@ _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}|\bmcp(?:at|rt|
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/\s]+(?=@)")
 # The same in encoded text; an @ alone is mostly that of an e-mail address.
 _ENCODED_PASSWORD = re.compile(rb"://[^/@\s:]*:[^/\s]+@")
-# Letters that are written in this way hide words from a search; so does the K that is no K (U+212A).
+# Escaped letters hide words from a search. So does the Kelvin sign, which is a k in lower case.
 _ESCAPED = re.compile(rb"\\u(?:00[2-7]|212[aA])")
 _KELVIN = "\u212a".encode()
 # A string is cut so far behind what is kept of it that each secret that begins before is recognized, and then
