@@ -58,9 +58,13 @@ class Parser:
     Unlike a browser it also reports blocks without data, so that a client sees ``retry`` and priming events.
     """
 
-    def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:
-        """``max_bytes`` bounds one event; this is what keeps an endless line from filling the memory."""
+    def __init__(self, max_bytes: int = 16 * 1024 * 1024, *, older: bool = True) -> None:
+        """Bound one event by ``max_bytes``, so that an endless line does not fill the memory.
+
+        ``older``: refuse lines that older clients cut in two, because they split as ``str.splitlines`` does.
+        """
         self._max_bytes = max_bytes
+        self._older = older
         self._partial: list[bytes] = []
         self._size = 0
         self._block = _Block()
@@ -68,7 +72,7 @@ class Parser:
         self._started = False
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """The events that ``chunk`` completed. Raises ValueError when one is larger than allowed."""
+        """Return the events that ``chunk`` completed. Raises ValueError for one that is not allowed."""
         if self._after_cr and chunk:
             # The second half of a CR LF that was cut in two.
             chunk = chunk.removeprefix(b"\n")
@@ -100,6 +104,8 @@ class Parser:
         if not self._started:
             self._started = True
             whole = whole.removeprefix(_BOM)
+        if self._older and len(whole.decode("utf-8", "replace").splitlines()) > 1:
+            raise ValueError(f"Older clients cut this line in two: {whole[:200]!r}")
         return whole
 
     def _take(self, line: bytes) -> ServerSentEvent | None:

@@ -1,4 +1,4 @@
-"""The project with its demo and the trip; the one page that web_scrape is asked for lives on this machine."""
+"""The project with its demo, the trip and the pages; the page that web_scrape reads is on this machine."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import os
 from mcpsite.settings import *  # noqa: F403
 from mcpsite.settings import INSTALLED_APPS as _APPS
 
-INSTALLED_APPS = [*_APPS, "tests.interop.trip"]
+INSTALLED_APPS = [*_APPS, "tests.interop.pages", "tests.interop.trip"]
 MCP_WEB_TOOLS = {"ALLOW": ["127.0.0.1/32"], "PORTS": [int(os.environ.get("PAGE_PORT", "80"))]}

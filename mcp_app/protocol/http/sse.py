@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from mcp_app.protocol.messages.lines import escape_separators
+
 KEEP_ALIVE: Final = b": ping\n\n"
 
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
@@ -19,7 +21,11 @@ def encode_event(
     retry: int | None = None,
     event: str | None = None,
 ) -> bytes:
-    """One event; ``retry`` is in milliseconds. Raises ValueError for an id or name that breaks a line."""
+    """Return one event of JSON text, or of a URI; ``retry`` is in milliseconds.
+
+    Clients of every age read JSON as one line of data. Raises ValueError for an id or name with a character
+    that ends a line.
+    """
     head = b"" if event is None else b"event: %b\n" % _line(event)
     if id is not None:
         head += b"id: %b\n" % _line(id)
@@ -27,7 +33,7 @@ def encode_event(
         head += b"retry: %d\n" % retry
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
-    return b"%bdata: %b\n\n" % (head, data)
+    return b"%bdata: %b\n\n" % (head, escape_separators(data))
 
 
 def encode_priming(id: str) -> bytes:  # noqa: A002

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.serving.current_snapshot import current
@@ -86,7 +86,7 @@ class HttpSse:
                 self._endpoint.connections,
                 opener_of(principal, fields, scope),
                 session,
-                messages_path=scope.get("root_path", "") + MESSAGES_PATH,
+                messages_path=quote(scope.get("root_path", "") + MESSAGES_PATH),
             ).run(scope, receive, send, StreamReference(STANDALONE, epoch, 0), token, extra)
         finally:
             # SSE1-06: it cannot be resumed.

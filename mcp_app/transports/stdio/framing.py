@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mcp_app.protocol.errors import ParseError, PayloadTooLarge
+from mcp_app.protocol.messages.lines import escape_separators
 
 _HEADER: Final = b"content-length:"
 _MAX_HEADERS: Final = 4096
@@ -34,10 +35,10 @@ class Framing:
         return found
 
     def encode(self, message: bytes) -> bytes:
-        """A message of ours; it holds no line break (STDIO-01)."""
+        """Return a message of ours as one line, also for clients that split at U+2028 (STDIO-01)."""
         if self._headers:
             return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
-        return message + b"\n"
+        return escape_separators(message) + b"\n"
 
     def _next(self) -> bytes | ParseError | PayloadTooLarge | None:
         """The next frame, b"" for one that says nothing, None when more bytes are needed."""

@@ -171,9 +171,9 @@ def test_members_we_do_not_know_change_nothing(open_session: OpenSession, versio
         assert client.call(method, params)["result"] == client.call(method, {**params, **extra})["result"]
 
 
-@pytest.mark.requirement("GEN-03")
+@pytest.mark.requirement("GEN-03", "T-SSE-08")
 def test_text_beyond_ascii_survives_the_round_trip(client: Mcp) -> None:
-    marker = "Ünïcode 日本語 😀\u2028\u0085 \u0000 \\ \" ' <b>"
+    marker = "Ünïcode 日本語 😀\u2028\u2029\u0085\x0b\x1e \u0000 \\ \" ' <b>"
     answer = client.tool("steps", count=1, marker=marker)
     assert answer["result"]["content"][0]["text"] == f"{marker}done"
     assert client.received[-1]["params"]["data"] == f"{marker}1 Größe 😀"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from mcp_app.protocol.http.sse import (
     encode_priming,
     encode_retry,
 )
+from mcp_app.protocol.messages import jsonrpc
+from mcp_app.protocol.messages.lines import escape_separators
 from tests.event_parser import Parser
 from tests.event_parser import ServerSentEvent as Event
 
@@ -33,10 +36,30 @@ def test_events_have_their_form_on_the_wire(encoded: bytes, wire: bytes) -> None
     assert encoded == wire
 
 
-@pytest.mark.parametrize("event_id", ["a\nb", "a\rb", "a\x00", "\u2028"])
-def test_an_id_cannot_break_out_of_its_line(event_id: str) -> None:
+# Where `str.splitlines`, and with it httpx-sse before 0.4.2, ends a line.
+LINE_ENDS = [mark for mark in map(chr, range(0x2100)) if len(f"a{mark}b".splitlines()) == 2]
+
+
+@pytest.mark.parametrize("field", ["id", "event"])
+@pytest.mark.parametrize("mark", [*LINE_ENDS, "\0"])
+def test_an_id_and_a_name_cannot_break_out_of_their_line(mark: str, field: str) -> None:
     with pytest.raises(ValueError, match="control characters"):
-        encode_event(b"{}", event_id)
+        encode_event(b"{}", **{field: f"a{mark}b"})  # type: ignore[arg-type]
+
+
+@pytest.mark.requirement("T-SSE-01", "T-SSE-08")
+@pytest.mark.parametrize("text", [*LINE_ENDS, "\\\u2028", "\u2028\x85\u2029", "“\u2027\u202a”", "\xc5\x84 É"])
+def test_text_with_any_line_end_is_one_line_of_data(text: str) -> None:
+    encoded = encode_event(jsonrpc.encode({text: text}), "a.1.1")
+    assert encoded.decode().splitlines() == encoded.decode().removesuffix("\n").split("\n")
+    (event,) = Parser().feed(encoded)
+    assert orjson.loads(event.data or b"") == {text: text}
+
+
+def test_the_parser_refuses_lines_that_older_clients_cut() -> None:
+    for mark in set(LINE_ENDS) - {"\r", "\n"}:
+        with pytest.raises(ValueError, match="Older clients"):
+            Parser().feed(f"data: a{mark}b\n\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -97,14 +120,14 @@ def test_events_survive_being_fed_byte_by_byte_with_empty_chunks() -> None:
 
 @given(st.binary(max_size=60), st.sampled_from([b"\n", b"\r", b"\r\n"]))
 def test_any_data_without_carriage_returns_comes_back(data: bytes, end: bytes) -> None:
-    data = data.replace(b"\r", b"")
+    data = escape_separators(data.replace(b"\r", b""))
     wire = encode_event(data, "a.1.1").replace(b"\n", end)
-    assert Parser().feed(wire) == [Event("a.1.1", None, data)]
+    assert Parser(older=False).feed(wire) == [Event("a.1.1", None, data)]
 
 
 @given(st.lists(st.binary(max_size=30), max_size=8))
 def test_no_bytes_break_the_parser(chunks: list[bytes]) -> None:
-    parser = Parser()
+    parser = Parser(older=False)
     for chunk in chunks:
         parser.feed(chunk)
 

@@ -1,7 +1,8 @@
-"""HTTP+SSE switched off."""
+"""HTTP+SSE without a server: switched off, and below a path."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from mcp_app.process import Process
 from mcp_app.streams.gateway import Streams
 from mcp_app.transports.http_sse.endpoint import HttpSse
 from mcp_app.transports.streamable_http.endpoint import Endpoint
+from tests.event_parser import Parser
 
 LOOPBACK = Settings(auth="loopback", loopback=True)
 
@@ -36,3 +38,25 @@ async def test_switched_off_it_is_not_there_and_says_where_to_go(method: str, pa
     await HttpSse(process, Endpoint(process))(scope, receive, send)
     assert sent[0]["status"] == 404
     assert "/mcp" in orjson.loads(sent[1]["body"])["error"]["message"]
+
+
+@pytest.mark.requirement("SSE1-01", "T-SSE-08")
+async def test_endpoint_event_is_a_uri_below_any_path() -> None:
+    process = Process(Streams.in_memory(LOOPBACK), LOOPBACK)
+    sent: list[bytes] = []
+    started = asyncio.Event()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message.get("body", b""))
+        if sent[-1]:
+            started.set()
+
+    async def receive() -> MutableMapping[str, Any]:
+        await started.wait()
+        return {"type": "http.disconnect"}
+
+    headers = [(b"host", b"127.0.0.1:8000"), (b"accept", b"text/event-stream")]
+    scope = {"type": "http", "method": "GET", "path": "/sse", "headers": headers, "client": ("127.0.0.1", 1)}
+    await HttpSse(process, Endpoint(process))({**scope, "root_path": "/größe\u2028\n"}, receive, send)
+    (event, *_) = Parser().feed(b"".join(sent))
+    assert (event.data or b"").startswith(b"/gr%C3%B6%C3%9Fe%E2%80%A8%0A/messages/?session_id=")

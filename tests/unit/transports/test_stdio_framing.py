@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_app.protocol.errors import ParseError, PayloadTooLarge
+from mcp_app.protocol.messages import jsonrpc
 from mcp_app.transports.stdio.framing import Framing
 
 LIMIT = 64
@@ -28,6 +30,15 @@ def test_lines_come_out_whole_wherever_they_were_cut(bodies: list[bytes], places
     framing = Framing(LIMIT)
     found = [frame for piece in cut(b"\n".join([*lines, b""]), places) for frame in framing.feed(piece)]
     assert found == [line.strip() for line in lines]
+
+
+@pytest.mark.requirement("STDIO-01", "T-SSE-08")
+@pytest.mark.parametrize("mark", ["\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_text_with_any_line_end_is_one_line_of_output(mark: str) -> None:
+    # Node's `readline` ends a line at U+2028 and U+2029, Python's `str.splitlines` at all of these.
+    encoded = Framing(LIMIT).encode(jsonrpc.encode({"text": mark}))
+    assert encoded.endswith(b"\n")
+    assert [orjson.loads(line) for line in encoded.decode().splitlines()] == [{"text": mark}]
 
 
 @pytest.mark.requirement("DLG-000-06")
