@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
+
+import pytest
 
 from mcp_app.transports import turns
 
@@ -43,3 +46,61 @@ async def test_nothing_to_do_takes_no_turn() -> None:
     turns.take_turns(called.append, [])
     await asyncio.sleep(0)
     assert not called
+
+
+async def test_collector_waits_for_the_last_turn() -> None:
+    collected_at: list[int] = []
+    done: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            collected_at.append(len(done))
+
+    count = turns.TOGETHER * 3
+    kept: list[list[int]] = []
+
+    def work(number: int) -> None:
+        kept.extend([number] for _ in range(10))
+        done.append(number)
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(1, 1, 1)
+    try:
+        turns.take_turns(work, range(count))
+        while len(done) < count:
+            await asyncio.sleep(0)
+        kept.extend([number] for number in range(100))
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(note)
+    assert not [at for at in collected_at if 0 < at < count]
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("fails_at", [0, turns.TOGETHER, turns.TOGETHER * 2])
+async def test_failed_turn_does_not_keep_the_collector_off(fails_at: int) -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        done.append(number)
+        if number == fails_at:
+            raise LookupError
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    turns.take_turns(work, range(turns.TOGETHER * 2 + 1))
+    while turns.TOGETHER * 2 not in done:
+        await asyncio.sleep(0)
+    assert gc.isenabled()
+
+
+async def test_collector_that_was_off_stays_off() -> None:
+    done: list[int] = []
+    gc.disable()
+    try:
+        turns.take_turns(done.append, range(turns.TOGETHER + 1))
+        while len(done) <= turns.TOGETHER:
+            await asyncio.sleep(0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
