@@ -19,7 +19,7 @@ class McpAppConfig(AppConfig):
     def ready(self) -> None:
         """Import ``mcp.py`` of every app; a wrong definition there is an error that names the function."""
         from mcp_app.catalogue.definitions.discovery import autodiscover
-        from mcp_app.checks import configuration, rows  # noqa: F401 - importing registers
+        from mcp_app.checks import configuration, rows, schemas  # noqa: F401 - importing registers
 
         autodiscover()
         post_migrate.connect(_prepare, sender=self, dispatch_uid="mcp_app.prepare")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.apps import AppConfig, apps
@@ -35,6 +36,8 @@ def after_migrate(
     mirrored, made = prepare()
     if verbosity >= 1 and (mirrored.changed or made):
         print(f"  MCP catalogue: {mirrored.changed} entries brought up to date, {len(made)} roles made")  # noqa: T201 - as Django's own receivers do
+    for problem in mirrored.unreadable:
+        print(f"  MCP catalogue: not offered: {problem}", file=sys.stderr)  # noqa: T201 - nothing else would tell
 
 
 def is_migrated(label: str = "mcp_app", using: str = DEFAULT_DB_ALIAS) -> bool:

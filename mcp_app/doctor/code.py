@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mcp_app import conf, optional_parts
+from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.code_fault import CodeFault
 from mcp_app.doctor.finding import Finding, error, ok
 from mcp_app.doctor.installation import Installation
@@ -37,4 +38,10 @@ def viewsets(_: Installation) -> Iterator[Finding]:
         yield ok("code.viewsets", f"not offered as tools: {'; '.join(lines[:SHOWN])}{more}")
 
 
-CHECKS = (edited, viewsets)
+def schemas(_: Installation) -> Iterator[Finding]:
+    """Report tools that clients are not offered because their schemas cannot be read."""
+    for problem in registry.unreadable_tools():
+        yield error("code.schemas", f"a tool is not offered: {problem}", "Do as it says, and restart.")
+
+
+CHECKS = (edited, viewsets, schemas)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,12 @@ import orjson
 from django.db import transaction
 
 from mcp_app.catalogue.changing import revisions
-from mcp_app.catalogue.definitions.definition import Definition, ResourceDefinition, ToolDefinition
+from mcp_app.catalogue.definitions.definition import (
+    Definition,
+    DefinitionError,
+    ResourceDefinition,
+    ToolDefinition,
+)
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.tool_limits import SWITCHES
 from mcp_app.models import Prompt, Resource, ResourceTemplate, Source, Tool
@@ -21,11 +26,15 @@ _STEP = 10
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """What one run did: the new revision or 0, how many rows changed, and the names others have taken."""
+    """The outcome of one run: the new revision or 0, the number of changed rows, and names others have taken.
+
+    ``unreadable`` has the error of each tool whose schema cannot be read; its row stays as it is.
+    """
 
     revision: int = 0
     changed: int = 0
     refused: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
 def mirror() -> Mirrored:
@@ -34,42 +43,59 @@ def mirror() -> Mirrored:
     Administrators' words, switches and limits are left as they are. An entry whose code is gone is marked
     missing and comes back as it was.
     """
+    # Before the transaction: reading may run queries of the project, and they may fail.
+    registered, unreadable = _registered()
     with transaction.atomic():
         # A second process waits here, then finds nothing left to do.
         revisions.lock()
         changes: list[tuple[Any, str, dict[str, Any] | None]] = []
         refused: list[str] = []
-        for kind, definitions in _registered():
+        for kind, definitions in registered:
             rows = {revisions.key_of(row): row for row in kind._default_manager.all()}
             for index, (key, definition) in enumerate(definitions.items()):
                 row = rows.get(key)
                 if row is not None and row.source != Source.CODE:
                     refused.append(key)
+                elif definition is None:
+                    continue
                 elif row is None:
                     changes.append((_created(kind, definition, (index + 1) * _STEP), "mirrored", None))
                 elif (before := _updated(row, definition)) is not None:
                     changes.append((row, "mirrored", before))
             changes += [(row, "missing", before) for row, before in _gone(rows, definitions)]
         revision = _record(changes)
-    return Mirrored(revision, len(changes), tuple(refused))
+    return Mirrored(revision, len(changes), tuple(refused), tuple(unreadable))
 
 
 def not_in_database() -> list[str]:
     """The entries of code that have no row, or one that says code is gone: clients do not see them."""
     absent: list[str] = []
-    for kind, definitions in _registered():
+    for kind, definitions in _registered()[0]:
         rows = kind._default_manager.filter(missing=False)
-        absent += sorted(definitions.keys() - set(rows.values_list(revisions.KEY_OF[kind], flat=True)))
+        readable = {key for key, definition in definitions.items() if definition is not None}
+        absent += sorted(readable - set(rows.values_list(revisions.KEY_OF[kind], flat=True)))
     return absent
 
 
-def _registered() -> list[tuple[type[Any], dict[str, Any]]]:
-    return [
-        (Tool, dict(registry.tools)),
-        (Prompt, dict(registry.prompts)),
-        (Resource, dict(registry.resources)),
-        (ResourceTemplate, dict(registry.templates)),
+def _registered() -> tuple[list[tuple[type[Any], dict[str, Any]]], list[str]]:
+    """Return the final definitions by kind and key, None for those that cannot be read, and the errors."""
+    errors: list[str] = []
+    homes: list[tuple[type[Any], Mapping[str, Definition]]] = [
+        (Tool, registry.tools),
+        (Prompt, registry.prompts),
+        (Resource, registry.resources),
+        (ResourceTemplate, registry.templates),
     ]
+    found = [(kind, {key: _read(each, errors) for key, each in home.items()}) for kind, home in homes]
+    return found, errors
+
+
+def _read(definition: Definition, errors: list[str]) -> Definition | None:
+    try:
+        return definition.read()
+    except DefinitionError as error:
+        errors.append(str(error))
+        return None
 
 
 def _created(kind: type[Any], definition: Definition, position: int) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -56,15 +56,28 @@ class Definition:
     code_path: str
     permission: str = ""
 
+    def read(self) -> Self:
+        """Return the definition with its final wire form; raises DefinitionError if there is none."""
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition(Definition, ToolLimits):
-    """A code-defined tool; ``wraps_result`` says that ``{"result": value}`` travels (TOOL-18)."""
+    """A code-defined tool; ``wraps_result`` says that ``{"result": value}`` travels (TOOL-18).
+
+    ``deferred`` returns the final definition of a tool whose schemas are not read at import. Until then name,
+    permission and limits are known, ``wire`` and ``function`` are not: use ``read()`` for them.
+    """
 
     name: str
     task_required: bool = False
     asks_first: ToolFunction | None = None
     wraps_result: bool = False
+    deferred: Callable[[], ToolDefinition] | None = None
+
+    def read(self) -> ToolDefinition:
+        """Return the definition with its final wire form; raises DefinitionError if there is none."""
+        return self if self.deferred is None else self.deferred()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,14 @@ class Registry:
             raise DefinitionError(f"There is already an extension {found.id!r}. Give one another id.")
         self.extensions[found.id] = found
 
+    def unreadable_tools(self) -> Iterator[DefinitionError]:
+        """Yield the error of each tool whose schemas cannot be read now."""
+        for definition in self.tools.values():
+            try:
+                definition.read()
+            except DefinitionError as error:
+                yield error
+
     def check_method(self, name: str, code_path: str) -> None:
         """Raises DefinitionError when other code already serves the method ``name`` of an extension."""
         for found in self.extensions.values():

@@ -33,6 +33,24 @@ def definition_of(stand_in: Callable[..., Any], options: ToolOptions) -> ToolDef
     return replace(definition, function=replace(definition.function, context_name=CONTEXT))
 
 
+def deferred(declared: ToolDefinition, make: Callable[[], ToolDefinition]) -> ToolDefinition:
+    """Return ``declared`` with ``make`` as its final definition, made once, at its first use."""
+    return replace(declared, deferred=_Once(make))
+
+
+class _Once:
+    """A function that is called until it succeeds: a database that lacks tables today may have them later."""
+
+    def __init__(self, make: Callable[[], ToolDefinition]) -> None:
+        self._make = make
+        self._made: ToolDefinition | None = None
+
+    def __call__(self) -> ToolDefinition:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
 def named_after(
     stand_in: Callable[[dict[str, Any], Any], Any], owner: type, operation: str
 ) -> Callable[..., Any]:

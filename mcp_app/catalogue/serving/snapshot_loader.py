@@ -11,7 +11,7 @@ from django.conf import settings as django_settings
 from django.db import connection
 
 from mcp_app import conf
-from mcp_app.catalogue.definitions.definition import Definition, ToolDefinition
+from mcp_app.catalogue.definitions.definition import Definition, DefinitionError, ToolDefinition
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.schemas.validation import SchemaError
 from mcp_app.catalogue.serving import entry_builder
@@ -62,7 +62,11 @@ def from_code() -> Catalogue:
     return Catalogue(
         revision=0,
         revisions=dict.fromkeys(KINDS, 0),
-        tools=[entry_builder.code_tool(row, item) for row, item in _unsaved(Tool, registry.tools)],
+        tools=[
+            entry
+            for row, item in _unsaved(Tool, registry.tools)
+            for entry in _usable(item.name, partial(_tool, row, None, item))
+        ],
         prompts=[entry_builder.code_prompt(row, item) for row, item in _unsaved(Prompt, registry.prompts)],
         resources=[
             entry_builder.code_resource(row, item) for row, item in _unsaved(Resource, registry.resources)
@@ -110,13 +114,12 @@ def _tools() -> Iterator[ToolEntry]:
         definition = registry.tools.get(base.name if base else row.name)
         if definition is None or (base is not None and not base.enabled):
             continue
-        yield from _usable(row, partial(_tool, row, base, definition))
+        yield from _usable(row.name, partial(_tool, row, base, definition))
 
 
 def _tool(row: Tool, base: Tool | None, definition: ToolDefinition) -> ToolEntry:
-    return (
-        entry_builder.preset_tool(row, base, definition) if base else entry_builder.code_tool(row, definition)
-    )
+    final = definition.read()
+    return entry_builder.preset_tool(row, base, final) if base else entry_builder.code_tool(row, final)
 
 
 def _entries(
@@ -135,9 +138,9 @@ def _entries(
             yield of_code(row, definition)
 
 
-def _usable(row: Tool, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
-    """One entry, or none when its stored schema cannot be used: one bad row must not empty the catalogue."""
+def _usable(name: str, build: Callable[[], ToolEntry]) -> Iterator[ToolEntry]:
+    """Yield the entry, or nothing if its schema cannot be used: one bad tool must not empty the catalogue."""
     try:
         yield build()
-    except SchemaError as error:
-        log.warning("Tool %r is not offered: %s", row.name, error)
+    except (SchemaError, DefinitionError) as error:
+        log.warning("Tool %r is not offered: %s", name, error)

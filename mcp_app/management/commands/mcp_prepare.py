@@ -24,3 +24,5 @@ class Command(BaseCommand):
         self.stdout.write(f"{mirrored.changed} entries changed, {len(made)} roles made.")
         for name in mirrored.refused:
             self.stderr.write(f"{name} is not brought in: an entry made in the admin has this name.")
+        for problem in mirrored.unreadable:
+            self.stderr.write(f"Not offered: {problem}")

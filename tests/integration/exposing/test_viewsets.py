@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -18,8 +19,8 @@ from mcp_app import expose
 from mcp_app.catalogue.definitions.definition import DefinitionError
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.exposing.viewsets.calls import STATUS
-from mcp_app.checks import configuration
-from mcp_app.doctor import Installation, code
+from mcp_app.checks import configuration, schemas
+from mcp_app.doctor import Installation, Level, code
 from mcp_app.testing import Client, RequestError, call_tool
 from tests.integration.exposing import hostile
 from tests.integration.exposing.shop import Customer, CustomerViewSet, Order, OrderViewSet, UndoneViewSet
@@ -172,7 +173,7 @@ def test_hints_follow_the_method(shop: dict[str, Any]) -> None:
 
 def test_the_schema_has_no_read_only_members_and_a_change_requires_only_the_key(shop: dict[str, Any]) -> None:
     expose.viewset(OrderViewSet, actions=ACTIONS, prefix="orders")
-    schemas = {name: tool.wire["inputSchema"] for name, tool in registry.tools.items()}
+    schemas = {name: tool.read().wire["inputSchema"] for name, tool in registry.tools.items()}
     assert "label" not in schemas["orders_create"]["properties"]
     assert schemas["orders_create"]["required"] == ["customer", "number"]
     assert schemas["orders_partial_update"]["required"] == ["pk"]
@@ -269,15 +270,19 @@ def test_an_unknown_option_is_named() -> None:
 
 
 @pytest.mark.requirement("INT-47")
-def test_a_serializer_that_needs_its_user_is_an_error_at_start_that_names_the_action() -> None:
+def test_unreadable_schema_hides_its_tool_only_and_names_the_action(
+    shop: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     class Needy(OrderViewSet):
         def get_serializer_class(self) -> Any:
             return {"root": self.serializer_class}[self.request.user.username]
 
-    with registry.isolated():
-        with pytest.raises(DefinitionError, match=r"Needy\.create: .*input_schemas=\{'create'"):
-            expose.viewset(Needy, actions=["list", "create"], prefix="needy")
-        assert not registry.tools
+    expose.viewset(Needy, actions=["list", "create"], prefix="needy")
+    assert call_tool("needy_list", user=shop["root"])["structuredContent"]["count"] == 12
+    with pytest.raises(RequestError, match="Unknown tool"):
+        call_tool("needy_create", NEW, user=shop["root"])
+    (logged,) = {record.getMessage() for record in caplog.records if "needy_create" in record.getMessage()}
+    assert re.search(r"Needy\.create: .*input_schemas=\{'create'", logged)
 
 
 @pytest.mark.requirement("INT-47")
@@ -300,7 +305,7 @@ async def test_hostile_arguments_reach_neither_hidden_rows_nor_hidden_columns_no
 ) -> None:
     expose.viewset(OrderViewSet, actions=[name for name in ACTIONS if name != "broken"], prefix="orders")
     hidden = {f"A{number:04}" for number in range(2, 12, 3)}
-    tools = {name: tool.wire["inputSchema"] for name, tool in registry.tools.items()}
+    tools = {name: tool.read().wire["inputSchema"] for name, tool in registry.tools.items()}
     reached = 0
     async with Client(user=shop["writer"]) as client:
         for name, arguments in hostile.calls(tools, 300):
@@ -404,3 +409,19 @@ def test_the_doctor_has_the_lines_for_viewsets_that_no_tool_offers(shop: dict[st
         compile(found.text.removeprefix("not offered as tools: "), "mcp.py", "eval")
         expose.viewset(UndoneViewSet, actions=["list"], prefix="undone")
         assert list(code.viewsets(Installation())) == []
+
+
+@pytest.mark.requirement("INT-47")
+def test_unreadable_schema_is_an_error_of_the_doctor() -> None:
+    class Needy(OrderViewSet):
+        def get_serializer_class(self) -> Any:
+            return {"root": self.serializer_class}[self.request.user.username]
+
+    with registry.isolated():
+        expose.viewset(Needy, actions=["create"], prefix="needy")
+        (found,) = code.schemas(Installation())
+        assert (found.level, found.check) == (Level.ERROR, "code.schemas")
+        assert "Needy.create: no schema of its arguments can be made" in found.text
+        (warned,) = schemas.schemas_can_be_read()
+        assert warned.id == "mcp_app.W034"
+    assert list(code.schemas(Installation())) == schemas.schemas_can_be_read() == []

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
-from django.db import DatabaseError
+from django.db import DatabaseError, connection, connections, transaction
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentRegistry
 from drf_spectacular.settings import spectacular_settings
 from drf_spectacular.utils import extend_schema
-from rest_framework.exceptions import APIException
 from rest_framework.permissions import AllowAny
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView
@@ -28,20 +27,6 @@ FORM: Final = "application/x-www-form-urlencoded"
 # The argument that is the whole body, where the body's members cannot be arguments themselves.
 WHOLE: Final = "body"
 _BODIES: Final = frozenset(("post", "put", "patch"))
-# What code of a view raises that is asked outside of a request.
-_FAILURES: Final = (
-    APIException,
-    AssertionError,
-    AttributeError,
-    DatabaseError,
-    ImproperlyConfigured,
-    LookupError,
-    ObjectDoesNotExist,
-    PermissionDenied,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +71,50 @@ class _RequestsOnly:
 
 def read(action: Action, prefix: str) -> Arguments:
     """Those that drf-spectacular finds; raises DefinitionError naming viewset, action and remedy."""
+    with _failing_queries() as failed:
+        try:
+            return _read(action, prefix)
+        except DefinitionError:
+            if failed:
+                # The library that reads schemas reports what a serializer raised as a text of its own.
+                raise _without_tables(action, failed[0]) from failed[0]
+            raise
+
+
+def _read(action: Action, prefix: str) -> Arguments:
     path, components, inspector = action.path(prefix), ComponentRegistry(), _inspector(action)
     try:
         with GENERATOR_STATS.silence():
             inspector.view = _view(action, path)
             operation = inspector.get_operation(path, path, "^/", action.method.upper(), components)
-    except _FAILURES as error:
+            schemas = components.build({}).get("schemas", {})
+    except Exception as error:
         raise _unreadable(action, repr(error)) from error
     if operation is None:
         raise _unreadable(action, "it is excluded from schemas")
     if inspector.errors:
         raise _unreadable(action, inspector.errors[0])
-    return _arranged(action, operation, Converter(components.build({}).get("schemas", {})))
+    return _arranged(action, operation, Converter(schemas))
+
+
+@contextmanager
+def _failing_queries() -> Iterator[list[DatabaseError]]:
+    """Collect the errors of failing queries. Inside a transaction, a savepoint keeps it usable after one."""
+    failed: list[DatabaseError] = []
+
+    def watch(execute: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return execute(*arguments)
+        except DatabaseError as error:
+            failed.append(error)
+            raise
+
+    with ExitStack() as stack:
+        for each in connections.all():
+            stack.enter_context(each.execute_wrapper(watch))
+        if connection.in_atomic_block:
+            stack.enter_context(transaction.atomic())
+        yield failed
 
 
 def is_open(action: Action) -> bool:
@@ -110,6 +127,14 @@ def is_open(action: Action) -> bool:
 def _unreadable(action: Action, problem: str) -> DefinitionError:
     remedy = f"Give it one: input_schemas={{{action.name!r}: {{...}}}}."
     return DefinitionError(f"{action.where}: no schema of its arguments can be made: {problem}. {remedy}")
+
+
+def _without_tables(action: Action, error: DatabaseError) -> DefinitionError:
+    problem = " ".join(str(error).split())
+    return DefinitionError(
+        f"{action.where}: the schema of its arguments is read from the database, which fails: {problem}. "
+        "If tables or columns are missing, run `manage.py migrate`."
+    )
 
 
 def _inspector(action: Action) -> Any:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mcp_app import optional_parts
-from mcp_app.catalogue.definitions.definition import DefinitionError, Wire
+from mcp_app.catalogue.definitions.definition import DefinitionError, ToolDefinition, Wire
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.definitions.signatures import code_path
 from mcp_app.catalogue.definitions.tool_definitions import ToolOptions
 from mcp_app.catalogue.exposing.stand_ins import (
     chosen,
+    deferred,
     definition_of,
     named_after,
     shared_options,
     snake_case,
 )
 from mcp_app.catalogue.exposing.viewsets.actions import Action, actions_of, untouched
+
+if TYPE_CHECKING:
+    from mcp_app.catalogue.exposing.viewsets.arguments import Arguments
 
 # By name of tool the code path of an action that asks nobody for anything.
 _open: dict[str, str] = {}
@@ -53,7 +58,10 @@ def offer(
     permission: str,
     options: Mapping[str, Any],
 ) -> None:
-    """Register the actions as tools: see ``Expose.viewset``."""
+    """Register the actions as tools: see ``Expose.viewset``.
+
+    Schemas are read at the first use of a tool, since serializers may query tables that do not exist yet.
+    """
     where = _checked(viewset)
     shared = replace(shared_options(viewset, options), permission=permission)
     with untouched(viewset):
@@ -78,16 +86,29 @@ def _checked(viewset: Any) -> str:
     return code_path(viewset)
 
 
-def _definition(action: Action, prefix: str, extras: Extras, shared: ToolOptions) -> Any:
+def _definition(action: Action, prefix: str, extras: Extras, shared: ToolOptions) -> ToolDefinition:
     from mcp_app.catalogue.exposing.viewsets.arguments import is_open, read, written
-    from mcp_app.catalogue.exposing.viewsets.calls import Exposed
 
     if inspect.iscoroutinefunction(getattr(action.viewset, action.name)):
         raise DefinitionError(f"{action.where}: async actions cannot be exposed; write a tool for it.")
-    schema = extras.input_schemas.get(action.name)
-    arguments = read(action, prefix) if schema is None else written(action, schema)
     if is_open(action):
         _open[f"{prefix}_{action.name}"] = action.where
+    define = partial(_defined, action, prefix, extras, shared)
+    if (schema := extras.input_schemas.get(action.name)) is not None:
+        return define(written(action, schema))
+
+    def make() -> ToolDefinition:
+        with untouched(action.viewset):
+            return define(read(action, prefix))
+
+    return deferred(define(written(action, {"type": "object"})), make)
+
+
+def _defined(
+    action: Action, prefix: str, extras: Extras, shared: ToolOptions, arguments: Arguments
+) -> ToolDefinition:
+    from mcp_app.catalogue.exposing.viewsets.calls import Exposed
+
     exposed = Exposed(action, prefix, arguments, extras.url, extras.prepare)
     options = replace(
         shared,
