@@ -160,6 +160,7 @@ class Process(Services):
         self.upkeep.close()
         await self._ended_connections.close()
         await self.calls.close(seconds=3)
+        await self.background.close()
         await self.metrics.close()
         await self.log.close()
         await self.streams.close()

@@ -23,7 +23,14 @@ from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.ended_notes import CANCELLED
 from mcp_app.execution.stored import cancelling, pending_approvals, records, stored_answers
 from mcp_app.execution.stored.acceptance import new_call
-from mcp_app.execution.stored.call_record import CallRecord, NewCall, digest, request_key, retriers_of
+from mcp_app.execution.stored.call_record import (
+    CallRecord,
+    NewCall,
+    cancel_news,
+    digest,
+    request_key,
+    retriers_of,
+)
 from mcp_app.models import Call, Session, audit, audit_each
 from mcp_app.protocol.call_state import TERMINAL
 from mcp_app.protocol.errors import TooManyRequests, Unavailable
@@ -288,4 +295,4 @@ def _audit(actor: Any, action: str, call: CallRecord, detail: dict[str, Any]) ->
 
 
 def _tell_worker(call: CallRecord, reason: str) -> None:
-    announce("cancel", {"session": call.session_id, "request_id": call.request_id, "reason": reason})
+    announce("cancel", cancel_news(call, reason))

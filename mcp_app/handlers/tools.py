@@ -149,6 +149,7 @@ def _start(
     if entry.needs_approval and (objection := _objection(context, entry, may_wait)):
         return _refused(context, params, objection)
     if entry.background and may_wait:
+        context.session.check_free(context.request_id)
         if core_tasks.wanted(context, params):
             return core_tasks.create(context, params, entry, arguments)
         if tasks.declared(context):

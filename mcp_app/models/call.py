@@ -126,7 +126,8 @@ class Call(models.Model):
         ordering: ClassVar[Any] = ["-accepted_at"]
         permissions: ClassVar[Any] = [("decide_call", "Can approve and refuse calls that wait for approval")]
         constraints: ClassVar[Any] = [
-            # R7: a repeated POST finds the call it repeats, whichever process it reaches.
+            # R7: a repeated POST finds the call it repeats, whichever process it reaches. The key is replaced
+            # when the client has the answer.
             models.UniqueConstraint(fields=["session_id", "request_key"], name="one_call_per_request"),
         ]
         indexes: ClassVar[Any] = [

@@ -8,6 +8,7 @@ import orjson
 
 from mcp_app.protocol import downlevel
 from mcp_app.protocol.capabilities import ClientCapabilities
+from mcp_app.protocol.errors import InvalidRequest
 from mcp_app.protocol.messages import jsonrpc
 
 
@@ -47,6 +48,13 @@ class Negotiated:
     log_level: str
     initialized: bool
     in_flight: dict[str | int, Any]
+
+    def check_free(self, request_id: str | int) -> None:
+        """Raise InvalidRequest for the id of a call that runs in this process (RPC-03)."""
+        if request_id in self.in_flight:
+            raise InvalidRequest(
+                f"Request id {request_id!r} is still in flight in this session.", http_status=200
+            )
 
     def stored(self) -> dict[str, str]:
         """The form in which a background call keeps what it has to know of its caller."""

@@ -52,6 +52,12 @@ async def work_once(ctx: Context, nonce: str, steps: int, delay: float = 0.1) ->
     return await _steps(ctx, nonce, steps, delay)
 
 
+@tool()
+async def work_here(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
+    """Takes steps in the web process."""
+    return await _steps(ctx, nonce, steps, delay)
+
+
 @tool(background=True, idempotent=True, retries=2, timeout=120)
 def work_in_thread(ctx: Context, nonce: str, steps: int, delay: float = 0.1) -> str:
     """Takes steps in synchronous code, looking for a cancel at each."""

@@ -21,6 +21,7 @@ from mcp_app.execution.background.backlog import Backlog
 from mcp_app.execution.background.celery import hand_on_new
 from mcp_app.execution.background.ended_notes import CANCELLED, note_ended
 from mcp_app.execution.background.new_jobs import NewJobs
+from mcp_app.execution.background.repeated_requests import RepeatedRequests
 from mcp_app.execution.background.task_results import TaskResults
 from mcp_app.execution.background.waiting_notes import WaitingNotes
 from mcp_app.execution.running import failpoints
@@ -60,6 +61,7 @@ class Background:
         self._jobs = NewJobs(streams, settings.redis_url or "")
         self.results = TaskResults(streams, message_log)
         self.waiting = WaitingNotes()
+        self._repeats = RepeatedRequests(settings.stream_ttl_seconds)
         self._backlog = Backlog(settings.max_open_background_calls_per_principal, records.open_of)
 
     async def accept(self, new: NewCall) -> tuple[CallRecord, Position]:
@@ -67,29 +69,26 @@ class Background:
 
         The stream is made first, so that the row's commit is the one moment of acceptance, and the job is
         queued after it: a job without a row cannot exist, a row without a job is found by the reaper. A call
-        that waits for approval gets no job here. Raises InvalidRequest when the id was used for other work
-        (R7), TooManyRequests, Unavailable and StreamsUnavailable.
+        that waits for approval gets no job here. A retry attaches to its call (R7). Raises InvalidRequest
+        when other work under the same id is in flight, TooManyRequests, Unavailable and StreamsUnavailable.
         """
         try:
             await admit(self._streams, new.principal)
         except McpError:
-            # R7: as above a full backlog, what repeats a call adds none.
-            present = await self._present(new)
+            # R7: as above a full backlog, a retry adds no call.
+            present = await _stored(self._repeats.repeated(new))
             if present is None:
                 raise
-            return await self._attached(present, new)
+            return present, await self.restore(present)
         position = await self._streams.log.open(
             new.session_id, new.stream, owner=new.principal, session_fields={HAD_CALLS: "1"}
         )
         try:
-            hand_on = partial(self._jobs.hand_on, asyncio.get_running_loop())
-            call, is_new = await _stored(
-                aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
-            )
+            call, is_new = await self._stored_or_repeated(new)
         except Unavailable as error:
             log.warning("A call was not accepted: %s", error.__cause__)
             raise
-        except TooManyRequests:
+        except (InvalidRequest, TooManyRequests):
             await self._streams.log.drop(new.session_id, new.stream)
             raise
         if is_new:
@@ -97,20 +96,27 @@ class Background:
                 await approval.tell(self._streams, call, pending_approvals.waiting_words(call))
             return call, position
         await self._streams.log.drop(new.session_id, new.stream)
-        return await self._attached(call, new)
-
-    async def _present(self, new: NewCall) -> CallRecord | None:
-        """The call that was accepted by the same request before."""
-        return await _stored(aquery_soon(records.find_request, new.session_id, new.request_id))
-
-    async def _attached(self, call: CallRecord, new: NewCall) -> tuple[CallRecord, Position]:
-        """The call that a repeated request attaches to, if it asks for the same work."""
-        if call.digest != call_record.digest(new.tool, new.arguments):
-            raise InvalidRequest(
-                f"Request id {new.request_id!r} was used for another call in this session.",
-                http_status=200,
-            )
         return call, await self.restore(call)
+
+    async def _stored_or_repeated(self, new: NewCall) -> tuple[CallRecord, bool]:
+        """Return the stored call, or the one that it repeats, and whether it is new."""
+        hand_on = partial(self._jobs.hand_on, asyncio.get_running_loop())
+        while True:
+            call, is_new = await _stored(
+                aquery_soon(_accept, new, self._backlog, self._most_waiting, hand_on)
+            )
+            if is_new:
+                return call, True
+            if present := await _stored(self._repeats.repeated(new)):
+                return present, False
+
+    def delivered(self, stream: str) -> None:
+        """Note that a client was sent a stream to its end: if it is a call's, its request id is free (R7)."""
+        self._repeats.answered(call_record.id_of(stream))
+
+    async def close(self) -> None:
+        """Store what is noted only."""
+        await self._repeats.flush()
 
     async def answer(self, call: CallRecord, start: Position, seconds: float) -> bytes:
         """The answer of a call that is over within ``seconds``, else nothing."""
@@ -129,8 +135,11 @@ class Background:
     async def task(
         self, task_id: str, principal: str, *, core: bool = False
     ) -> tuple[Task, CallRecord] | None:
-        """See ``client_tasks.find``; raises Unavailable."""
-        return await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
+        """Find a task for its client, which thereby shows that it was answered (R7); raises Unavailable."""
+        found = await _stored(aquery_soon(client_tasks.find, task_id, principal, core=core))
+        if found is not None and not found[1].is_answered:
+            self._repeats.answered(found[1].id)
+        return found
 
     async def seen_task(self, task_id: str) -> Task | None:
         """See ``client_tasks.seen``; raises Unavailable."""
@@ -228,6 +237,7 @@ class Background:
             log.warning("A cancel was not stored: %s", error)
             return False
         await self._stop(call, reason)
+        self._repeats.answered(call.id)  # CAN-02: its client awaits no answer.
         return True
 
     async def cancel_session(self, session_id: str, reason: str) -> None:
@@ -250,9 +260,8 @@ class Background:
             await self._stop_worker(call, reason)
 
     async def _stop_worker(self, call: CallRecord, reason: str) -> None:
-        payload = {"session": call.session_id, "request_id": call.request_id, "reason": reason}
         try:
-            await self._streams.hub.publish("cancel", payload)
+            await self._streams.hub.publish("cancel", call_record.cancel_news(call, reason))
         except StreamsError:
             log.warning("The cancel of call %s is left to its worker's next look at the row", call.id)
 

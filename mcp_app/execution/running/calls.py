@@ -17,7 +17,7 @@ from mcp_app.execution.running.reply import RequestOutlet
 from mcp_app.execution.running.runner import Runner
 from mcp_app.observability.call_telemetry import CallTelemetry
 from mcp_app.observability.counts import Counts
-from mcp_app.protocol.errors import InvalidRequest, TooManyRequests
+from mcp_app.protocol.errors import TooManyRequests
 from mcp_app.sessions.client_requests import ClientRequests
 from mcp_app.sessions.exchange import CLIENT_RECORD
 from mcp_app.sessions.negotiated import Negotiated
@@ -128,10 +128,7 @@ class Calls:
 
     def _admit(self, session: Negotiated, principal: Principal, request_id: str | int) -> int:
         """How many calls the principal runs now; raises as ``start`` does."""
-        if request_id in session.in_flight:
-            raise InvalidRequest(
-                f"Request id {request_id!r} is still in flight in this session.", http_status=200
-            )
+        session.check_free(request_id)
         running = self._running.get(principal.key, 0)
         if running >= self._settings.max_running_calls_per_principal:
             raise TooManyRequests("Too many running calls: wait for one to end, or cancel one.")
@@ -153,8 +150,8 @@ class Calls:
         return [session] if session is not None else []
 
     def on_cancel(self, payload: dict[str, Any]) -> None:
-        """A cancel that reached another process."""
-        if "session" in payload:
+        """Stop a call for which a cancel reached another process; one of a stored call is for its worker."""
+        if "session" in payload and "call" not in payload:
             self.cancel(payload["session"], payload["request_id"], payload.get("reason", ""))
 
     def on_credentials(self, payload: dict[str, Any]) -> None:

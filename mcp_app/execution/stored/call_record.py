@@ -17,6 +17,8 @@ from mcp_app.protocol.versions import is_modern
 DEFAULT_QUEUE = "celery"
 # Of the names of the streams of calls.
 PREFIX = "call-"
+# Begins the request key of a call whose request id is free again; its own id follows.
+ANSWERED = "answered-"
 HEX = frozenset("0123456789abcdef")
 
 
@@ -72,7 +74,8 @@ class CallRecord(Request):
 
     A call that ``waits_for_approval`` has no job; one that is ``approved`` is so for all of its attempts. The
     client of a task (``is_task``) asks for the outcome, and nothing is sent to it on the way; a core task was
-    made by a session of 2025-11-25, whose tasks have other rules.
+    made by a session of 2025-11-25, whose tasks have other rules. Once a call ``is_answered``, its request id
+    is free for another.
     """
 
     id: UUID
@@ -96,6 +99,7 @@ class CallRecord(Request):
     task_until: datetime | None
     is_task: bool
     is_core_task: bool
+    is_answered: bool
     inputs: dict[str, Any] | None
     leased: bool
     reminded: bool
@@ -131,6 +135,16 @@ def request_key(request_id: str | int) -> str:
 def digest(tool: str, arguments: dict[str, Any]) -> str:
     """What makes two requests the same work."""
     return hashlib.sha256(orjson.dumps([tool, arguments], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def cancel_news(call: CallRecord, reason: str) -> dict[str, Any]:
+    """Return the broadcast that stops a call, and no other call with the same request id."""
+    return {
+        "session": call.session_id,
+        "request_id": call.request_id,
+        "call": str(call.id),
+        "reason": reason,
+    }
 
 
 def retriers_of(call: CallRecord | Call) -> tuple[str, ...]:
@@ -176,6 +190,7 @@ def record(row: Call) -> CallRecord:
         task_until=row.task_until,
         is_task=is_task,
         is_core_task=is_task and not is_modern(row.session_fields["version"]),
+        is_answered=row.request_key.startswith(ANSWERED),
         inputs=None if row.inputs is None else orjson.loads(row.inputs),
         leased=row.lease_until is not None,
         reminded=row.reminded_at is not None,

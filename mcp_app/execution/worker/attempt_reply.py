@@ -21,7 +21,7 @@ from mcp_app.execution.asking import open_questions
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background import core_tasks
 from mcp_app.execution.background.answer_streams import append_answer, tell_of_task
-from mcp_app.execution.background.published_answers import Published
+from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.running.load_shedding import Shed
 from mcp_app.execution.running.reply import Lost

@@ -29,7 +29,7 @@ from mcp_app.database import query
 from mcp_app.execution.asking.inputs import Inputs
 from mcp_app.execution.background.answer_streams import fence_off, reported_progress, tell_of_task
 from mcp_app.execution.background.celery import hand_on, remove_jobs
-from mcp_app.execution.background.published_answers import Published
+from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.metrics import Metrics
 from mcp_app.execution.running import failpoints
 from mcp_app.execution.running.call import Call, attempt
@@ -97,7 +97,8 @@ class Worker:
         self._published = Published()
         self._offered: Catalogue = EMPTY
         self._limits = Limits()
-        self._running: dict[tuple[str, str | int], Call] = {}
+        # By session, request id and the call's own id.
+        self._running: dict[tuple[str, str | int, str], Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._counts = Counts()
         self._metrics = Metrics("worker", self._streams, self._counts, self._log)
@@ -286,7 +287,7 @@ class Worker:
         self._keep(self._look(record, call))
 
     async def _attempt(self, record: CallRecord, call: Call) -> None:
-        key = (record.session_id, record.request_id)
+        key = (record.session_id, record.request_id, str(record.id))
         self._running[key] = call
         try:
             call.watch(self._settings.grace_seconds)
@@ -318,14 +319,17 @@ class Worker:
         self._loop.call_soon_threadsafe(function)
 
     def _on_cancel(self, payload: dict[str, Any]) -> None:
-        if "session" in payload:
-            call = self._running.get((payload["session"], payload["request_id"]))
-            if call is not None:
+        """A cancel that names no ``call`` was sent while the database could not be asked for its row."""
+        if "session" not in payload:
+            return
+        wanted = (payload["session"], payload["request_id"])
+        for (*request, call_id), call in list(self._running.items()):
+            if tuple(request) == wanted and payload.get("call", call_id) == call_id:
                 call.cancel(payload.get("reason", ""))
 
     def _on_session(self, payload: dict[str, Any]) -> None:
         if payload.get("what") == "ended":
-            for (session_id, _), call in list(self._running.items()):
+            for (session_id, *_), call in list(self._running.items()):
                 if session_id == payload["session"]:
                     call.cancel("the session ended")
 

@@ -73,6 +73,7 @@ class HttpSseStream(EventStream):
                         continue
                     if not await unanswered_requests.covers(streams, session, event.data):
                         await self._write(self._encode(event.data))
+            self._process.background.delivered(reference.stream)
             await streams.log.drop(session, reference.stream)
         except StreamsError:
             return  # The session ended, or the stream is of no more use and expires by itself.

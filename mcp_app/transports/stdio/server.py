@@ -210,6 +210,7 @@ class StdioServer:
                 for event in await reader.next(LOOK_SECONDS):
                     if event.data and event.kind != CLOSE:
                         await self._answer(event.data, request_id)
+            self._process.background.delivered(reference.stream)
             await streams.log.drop(session.id, reference.stream)
         finally:
             reader.close()

@@ -48,6 +48,8 @@ class EventStream(SseResponse):
         self._half_sent: notices.Announcement | None = None
         # Whether nothing is being written: the stream's task waits for events, or reads them.
         self._is_waiting = False
+        # Whether the last event of the stream was written, here or before the client resumed.
+        self._is_answered = False
 
     async def run(
         self,
@@ -78,7 +80,10 @@ class EventStream(SseResponse):
                     await self._follow(reader, reference.stream, connection, gone)
                 finally:
                     await self._store_announced()
+                await asyncio.sleep(0)  # A client that closed the connection meanwhile is seen to be gone.
                 if not gone.done():
+                    if self._is_answered:
+                        self._process.background.delivered(reference.stream)
                     await self._end()
         except Stalled:
             log.info("A client stopped reading stream %s and was cut off", reference.stream)
@@ -109,7 +114,12 @@ class EventStream(SseResponse):
             if reader.gap:
                 await self._tell_gap()
                 reader.gap = False
-            if gone.done() or await self._write_events(stream, events) or (reader.finished and not events):
+            if gone.done():
+                return
+            closed = await self._write_events(stream, events)
+            if reader.finished and not events:
+                closed = self._is_answered = True
+            if closed:
                 return
             if connection.stopping or clock() >= rotate_at or self._is_expired():
                 await self._send_away()
@@ -140,7 +150,7 @@ class EventStream(SseResponse):
     async def _write_events(self, stream: str, events: list[Event]) -> bool:
         """Write events in order; True when the connection is to be closed after them."""
         chunks: list[bytes] = []
-        waiting, closed = 0, False
+        waiting, closed, is_final = 0, False, False
         for event in events:
             position = EventId(stream, event.epoch, event.offset).encode()
             if event.kind == "close":
@@ -159,9 +169,10 @@ class EventStream(SseResponse):
                     # In pieces: what one write takes waits twice for a client that reads slowly (R16).
                     await self._write(b"".join(chunks))
                     chunks, waiting = [], 0
-            closed = event.kind == "final"
+            closed = is_final = event.kind == "final"
         if chunks:
             await self._write(b"".join(chunks))
+        self._is_answered = is_final
         if events and stream == STANDALONE:
             last = events[-1]
             await _noted(self._process.standalone.delivered(self._session, last.epoch, last.offset))

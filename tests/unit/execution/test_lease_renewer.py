@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from mcp_app import database_clock
-from mcp_app.execution.background.published_answers import Published
+from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.running.call import Call
 from mcp_app.execution.stored import records
 from mcp_app.execution.stored.call_record import CallRecord

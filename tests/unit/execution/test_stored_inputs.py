@@ -13,7 +13,7 @@ from mcp_app.auth.principal import LOOPBACK
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.database import aquery
 from mcp_app.execution.asking.inputs import Inputs
-from mcp_app.execution.background.published_answers import Published
+from mcp_app.execution.background.noted_ids import Published
 from mcp_app.execution.running.call import attempt
 from mcp_app.execution.running.context import Context as CallContext
 from mcp_app.execution.running.reading import read_for

@@ -1,0 +1,73 @@
+"""Writes about calls that need not be stored one by one: many ids in one statement."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from django.db import DatabaseError
+
+from mcp_app.database import aquery
+from mcp_app.execution.stored import records
+
+# Well below the time after which the reaper publishes once more what it takes for unpublished.
+PUBLISHED_SECONDS = 0.5
+# A client may send the same request id again at once, perhaps to another process, which waits for the write.
+DELIVERED_SECONDS = 0.1
+
+log = logging.getLogger("mcp.background")
+
+
+class NotedIds:
+    """Ids of calls that wait for one ``write``; of one event loop."""
+
+    def __init__(self, write: Callable[..., None], seconds: float, lost: str) -> None:
+        """``lost`` says in the log what follows when the database cannot be written."""
+        self._write, self._seconds, self._lost = write, seconds, lost
+        self._ids: list[UUID] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def add(self, call_id: UUID) -> None:
+        """Include this call in the next write."""
+        self._ids.append(call_id)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._begin)
+
+    async def flush(self) -> None:
+        """Write now what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        ids, self._ids = self._ids, []
+        if ids:
+            try:
+                await aquery(self._write, *ids)
+            except DatabaseError as error:
+                log.warning("%d %s: %s", len(ids), self._lost, error)
+
+    def _begin(self) -> None:
+        self._writing = asyncio.create_task(self.flush())
+
+
+class Published(NotedIds):
+    """The answers that one worker process appended to their streams.
+
+    The reaper publishes again what dies with the process, which adds no second answer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            records.note_published, PUBLISHED_SECONDS, "published answers are left to the reaper"
+        )
+
+
+class Delivered(NotedIds):
+    """The answers that one web process sent to their end (R7)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            records.release_requests, DELIVERED_SECONDS, "request ids are not free yet, though answered"
+        )

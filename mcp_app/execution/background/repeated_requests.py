@@ -1,0 +1,64 @@
+"""Decides what a request with a request id seen before is: a retry of its call, or new work (R7)."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from uuid import UUID
+
+from mcp_app.database import aquery_soon
+from mcp_app.execution.background.noted_ids import Delivered
+from mcp_app.execution.stored import call_record, records
+from mcp_app.execution.stored.call_record import CallRecord, NewCall
+from mcp_app.protocol.errors import InvalidRequest
+
+# The process that sends an answer frees its request id a moment later. A client that was answered by another
+# process, and uses the id again meanwhile, must not be taken for one that lost its answer.
+SETTLE_SECONDS = 2.0
+LOOK_SECONDS = 0.1
+
+
+class RepeatedRequests:
+    """Request ids of one web process, which calls hold until their answers are delivered."""
+
+    def __init__(self, kept_seconds: float) -> None:
+        """``kept_seconds``: how long an undelivered answer waits for a retry."""
+        self._kept_seconds = kept_seconds
+        self._delivered = Delivered()
+
+    def answered(self, call_id: UUID | None) -> None:
+        """Free the request id of a call soon: its client has the answer, or wants none."""
+        if call_id is not None:
+            self._delivered.add(call_id)
+
+    async def flush(self) -> None:
+        """Free what was answered, now."""
+        await self._delivered.flush()
+
+    async def repeated(self, new: NewCall) -> CallRecord | None:
+        """Return the call that a request repeats; None when its id is free, perhaps by now.
+
+        Raises InvalidRequest when other work under this id is still in flight, and DatabaseError.
+        """
+        until = monotonic() + SETTLE_SECONDS
+        while True:
+            await self.flush()
+            call = await aquery_soon(records.find_request, new.session_id, new.request_id)
+            if call is None:
+                return None
+            if call.digest != call_record.digest(new.tool, new.arguments):
+                _check_in_flight(call)
+                await aquery_soon(records.release_requests, call.id)
+                return None
+            # The client of a task proves that it was answered by naming the task.
+            if not call.is_over or call.is_task or monotonic() >= until:
+                outlived = await aquery_soon(records.release_undelivered, call.id, self._kept_seconds)
+                return None if outlived else call
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _check_in_flight(call: CallRecord) -> None:
+    """Raise InvalidRequest if the request of ``call`` awaits its answer; that of a task does not."""
+    if not call.is_over and not call.is_task:
+        words = f"Request id {call.request_id!r} is still in flight in this session, for another call."
+        raise InvalidRequest(words, http_status=200)

@@ -1,0 +1,130 @@
+"""R7 with real processes: a retry gets its call's answer; a client with one id for all gets new runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.integration.calls.conftest import Installation, OpenSession, text_of
+from tests.raw_http import EventStream, Mcp
+from tests.raw_sse import HttpSseClient
+from tests.stdio_child import Child
+
+pytestmark = pytest.mark.process
+
+# One request of a client: its params, to the response.
+Send = Callable[[dict[str, Any]], dict[str, Any]]
+TRANSPORTS = ("2025-03-26", "2025-06-18", "2025-11-25", "HTTP+SSE", "stdio")
+
+
+@pytest.fixture(params=TRANSPORTS)
+def send(request: pytest.FixtureRequest, live: Installation, open_session: OpenSession) -> Iterator[Send]:
+    """A client that sends each request with the id 1, over every transport that has sessions."""
+    if request.param == "HTTP+SSE":
+        with HttpSseClient(live.ports) as old:
+            old.open()
+            old.initialize()
+
+            def over_sse(params: dict[str, Any]) -> dict[str, Any]:
+                old.next_id = 0
+                return old.call("tools/call", params, process=1)
+
+            yield over_sse
+    elif request.param == "stdio":
+        with Child(live.environment) as child:
+            child.initialize()
+            yield lambda params: child.call(1, "tools/call", params)
+            child.end()
+    else:
+        client = open_session(request.param)
+        with closing(client.via(live.ports[1])) as elsewhere:
+            turns = [client, elsewhere]
+
+            def over_http(params: dict[str, Any]) -> dict[str, Any]:
+                turns.reverse()
+                turns[0].next_id = 0
+                return turns[0].call("tools/call", params)
+
+            yield over_http
+
+
+@pytest.mark.parametrize("tool", ["work_once", "work_here"])
+@pytest.mark.requirement("RPC-03")
+def test_client_that_sends_one_id_with_every_request_gets_a_new_run_each_time(
+    live: Installation, send: Send, nonce: str, tool: str
+) -> None:
+    for number, steps in enumerate([1, 1, 2, 1], 1):
+        answer = send({"name": tool, "arguments": {"nonce": nonce, "steps": steps, "delay": 0.01}})
+        assert answer["id"] == 1
+        assert text_of(answer).endswith(str(steps))
+        assert len(live.lines(nonce, "start")) == number
+
+
+def _open(client: Mcp, nonce: str, **more: Any) -> EventStream:
+    arguments = {"nonce": nonce, "steps": 5, "delay": 0.05, **more}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    body = json.dumps({**message, "params": {"name": "work_once", "arguments": arguments}}).encode()
+    found = client.client.open_stream("POST", client.path, client.headers(), body)
+    assert isinstance(found, EventStream), found
+    return found
+
+
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-11-25"])
+def test_retry_after_a_lost_connection_gets_the_answer_once(
+    live: Installation, open_session: OpenSession, nonce: str, version: str
+) -> None:
+    client = open_session(version)
+    with closing(client.via(live.ports[1])) as elsewhere:
+        lost = _open(client, nonce)
+        live.started(nonce)
+        lost.cut()
+        live.started(nonce, "end")
+        with _open(elsewhere, nonce) as retry:
+            assert text_of(retry.messages()[-1]).startswith(nonce)
+        assert len(live.lines(nonce, "start")) == 1
+        with _open(client, nonce) as again:
+            assert text_of(again.messages()[-1]).startswith(nonce)
+        assert len(live.lines(nonce, "start")) == 2
+
+
+def test_client_that_resumed_its_stream_may_use_the_id_again(
+    live: Installation, client: Mcp, elsewhere: Mcp, nonce: str
+) -> None:
+    lost = _open(client, nonce)
+    assert lost.message()
+    last = lost.last_event_id
+    lost.cut()
+    with elsewhere.get_stream(last) as resumed:
+        assert text_of(resumed.messages()[-1]).startswith(nonce)
+    with _open(client, nonce) as again:
+        assert text_of(again.messages()[-1]).startswith(nonce)
+    assert len(live.lines(nonce, "start")) == 2
+
+
+@pytest.mark.parametrize("arguments", [{}, {"steps": 1}])
+def test_cancelled_request_leaves_its_id_free(
+    live: Installation, client: Mcp, nonce: str, arguments: dict[str, Any]
+) -> None:
+    with _open(client, nonce, steps=500) as stopped:
+        live.started(nonce)
+        assert client.notify("notifications/cancelled", {"requestId": 1}).status == 202
+        stopped.messages()
+    with _open(client, nonce, **{"steps": 2, **arguments}) as again:
+        assert text_of(again.messages()[-1]).startswith(nonce)
+    assert len(live.lines(nonce, "start")) == 2
+
+
+def test_request_in_flight_is_refused_to_other_work_in_the_worker_and_here(
+    live: Installation, client: Mcp, nonce: str
+) -> None:
+    with _open(client, nonce, steps=40):
+        live.started(nonce)
+        params = {"name": "work_once", "arguments": {"nonce": nonce, "steps": 1}}
+        refused = client.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        assert refused.json()["error"]["code"] == -32600
+        client.notify("notifications/cancelled", {"requestId": 1})
+    assert len(live.lines(nonce, "start")) == 1
