@@ -21,6 +21,13 @@ PACKAGES: dict[str, dict[str, str]] = {
         "@modelcontextprotocol/sdk": "1.32.0",
         "@modelcontextprotocol/client": "2.4.0",
     },
+    "apps-host": {
+        "@modelcontextprotocol/ext-apps": "2.0.4",
+        "@modelcontextprotocol/client": "2.4.0",
+        "@modelcontextprotocol/core": "2.4.0",
+        "esbuild": "0.28.2",
+        "zod": "4.6.7",
+    },
     "inspector": {"@modelcontextprotocol/inspector": "2.12.0"},
     "mcp-remote": {"mcp-remote": "0.15.1"},
     "provider": {"oidc-provider": "9.13.3"},

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.versions import V2024_11_05, V2025_06_18, V2025_11_25, is_modern
 
@@ -17,6 +19,8 @@ EXPERIMENTAL: Final = "experimental"
 MEMO_BYTES: Final = 2048
 MAX_EXTENSIONS: Final = 20
 MAX_EXTENSION_NAME: Final = 128
+# For the settings of all extensions that a client declares; those beyond are known by name only.
+MAX_SETTINGS_BYTES: Final = 2048
 
 
 def server_capabilities(
@@ -50,7 +54,7 @@ def server_capabilities(
     if logging:
         found["logging"] = {}
     if extensions:
-        found[extensions_member(version)] = dict(extensions)
+        found.update({member: dict(extensions) for member in extension_members(version)})
     if tasks is not None:
         found["tasks"] = tasks
     return found
@@ -101,9 +105,9 @@ def required(needed: Iterable[str]) -> dict[str, Any]:
 
 
 def known(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """The capabilities that mean something here; others are ignored (GEN-02).
+    """Return the capabilities that mean something here; others are ignored (GEN-02).
 
-    Nothing a client chose the size of is kept: it would fill the stores, once for each session.
+    The size of the result is bounded, because it is stored with each session.
     """
     found: dict[str, Any] = {
         name: {member: {} for member in members if type(declared.get(member)) is dict}
@@ -112,26 +116,54 @@ def known(capabilities: dict[str, Any]) -> dict[str, Any]:
     }
     for member in (EXTENSIONS, EXPERIMENTAL):
         declared = capabilities.get(member)
-        if type(declared) is dict:
-            names = [
-                name
-                for name, settings in declared.items()
-                if len(name) <= MAX_EXTENSION_NAME and type(settings) is dict
-            ]
-            if names:
-                found[member] = {name: {} for name in names[:MAX_EXTENSIONS]}
+        if type(declared) is dict and (kept := _bounded(declared)):
+            found[member] = kept
     return found
 
 
-def extensions_member(version: str) -> str:
-    """Where a revision has its extensions, on both sides (DLG-000-12)."""
-    return EXTENSIONS if is_modern(version) else EXPERIMENTAL
+def _bounded(extensions: dict[str, Any]) -> dict[str, Any]:
+    """Return the first well-formed extensions with their settings, as far as these fit."""
+    found: dict[str, Any] = {}
+    room = MAX_SETTINGS_BYTES
+    for name, settings in extensions.items():
+        if len(name) > MAX_EXTENSION_NAME or type(settings) is not dict:
+            continue
+        if len(found) == MAX_EXTENSIONS:
+            break
+        size = len(orjson.dumps(settings))
+        found[name] = settings if size <= room else {}
+        room -= size if size <= room else 0
+    return found
+
+
+def extension_members(version: str) -> tuple[str, ...]:
+    """Return the capabilities that hold extensions, on both sides, the decisive one last (DLG-000-12).
+
+    The revisions before 2026-07-28 know ``experimental`` only; the published extensions, MCP Apps among them,
+    are negotiated in ``extensions`` there as well.
+    """
+    return (EXTENSIONS,) if is_modern(version) else (EXPERIMENTAL, EXTENSIONS)
+
+
+def declared_extensions(capabilities: dict[str, Any], version: str) -> dict[str, dict[str, Any]]:
+    """Return the settings of the extensions that a client declared, by id.
+
+    For an id in both members, the settings in ``extensions`` count as they are: the two are not merged.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for member in extension_members(version):
+        declared = capabilities.get(member)
+        if type(declared) is dict:
+            found.update({name: each for name, each in declared.items() if type(each) is dict})
+    return found
 
 
 def declares(capabilities: dict[str, Any], extension: str, version: str) -> bool:
-    """Whether a client declared an extension by its id, where its revision has them."""
-    declared = capabilities.get(extensions_member(version))
-    return type(declared) is dict and type(declared.get(extension)) is dict
+    """Return True if a client declared the extension with this id where its revision has extensions."""
+    return any(
+        type(declared := capabilities.get(member)) is dict and type(declared.get(extension)) is dict
+        for member in extension_members(version)
+    )
 
 
 def _member(parent: dict[str, Any], name: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ Messages take the way of real ones from the parser to the answer; only HTTP is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -21,7 +21,7 @@ from mcp_app.catalogue.serving.snapshot import Catalogue
 from mcp_app.database import aquery
 from mcp_app.execution.running.reply import Answered, StreamReference
 from mcp_app.process import Process
-from mcp_app.protocol.capabilities import extensions_member
+from mcp_app.protocol.capabilities import extension_members
 from mcp_app.protocol.messages import envelope, jsonrpc
 from mcp_app.protocol.versions import LEGACY, is_modern
 from mcp_app.sessions import resource_updates
@@ -49,7 +49,7 @@ class Client:
     ``stored=True`` serves the database's catalogue as administrators left it, which needs
     ``manage.py prepare`` or ``mirror()`` and a test that may use transactions.
     ``approved=True`` runs tools that need approval as if they were approved; else they are refused.
-    ``extensions`` are the ids of those it declares.
+    ``extensions`` are the ids of those it declares, or their settings by id.
     ``timeout`` is how many seconds one request may take, questions and all.
     ``version`` is the protocol revision, by default the newest one with sessions. ``notifications`` collects
     what the server sent besides answers; ``notification`` waits for one.
@@ -63,7 +63,7 @@ class Client:
     elicit: Params | str | Handler | None = None
     sample: str | Handler | None = None
     roots: Iterable[str] | None = None
-    extensions: Iterable[str] = ()
+    extensions: Iterable[str] | Mapping[str, Params] = ()
     timeout: float = 60.0
     notifications: list[tuple[str, Params]] = field(default_factory=list)
     server: Params = field(default_factory=dict)
@@ -269,7 +269,9 @@ class Client:
     def _capabilities(self, version: str) -> Params:
         declared = self._answers().capabilities()
         if self.extensions:
-            declared[extensions_member(version)] = {name: {} for name in self.extensions}
+            given = self.extensions
+            settings = given if isinstance(given, Mapping) else {name: {} for name in given}
+            declared[extension_members(version)[-1]] = settings
         return declared
 
     def _envelope(self) -> Params:

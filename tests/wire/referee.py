@@ -69,6 +69,8 @@ CORE_RESULTS = {
     "tasks/list": "ListTasksResult",
     "tasks/result": "CallToolResult",
 }
+# Published for these revisions outside of their schemas: where MCP Apps and other extensions are negotiated.
+BESIDE = frozenset(("InitializeResult.capabilities.extensions",))
 # Their content is the application's, not the protocol's.
 OPEN = frozenset(("inputSchema", "outputSchema"))
 
@@ -177,7 +179,7 @@ def _unpublished(version: str, node: Schema, instance: Any, path: str) -> list[s
         if member in node["properties"]:
             if member not in OPEN:
                 found += _unpublished(version, node["properties"][member], value, f"{path}.{member}")
-        elif "additionalProperties" not in node:
+        elif "additionalProperties" not in node and f"{path}.{member}" not in BESIDE:
             found.append(f"{path}.{member} is not published in {version}")
     return found
 

@@ -33,8 +33,8 @@ def extension(
 ) -> Extension:
     """Offer an extension of the protocol: ``shelves = extension("com.example/shelves")``.
 
-    ``settings`` are announced to clients with the id, in ``capabilities.extensions`` on 2026-07-28 and in
-    ``capabilities.experimental`` before. ``versions`` are the revisions that have it. Unless
+    ``settings`` are announced to clients with the id, in ``capabilities.extensions``, before 2026-07-28 in
+    ``capabilities.experimental`` as well. ``versions`` are the revisions that have it. Unless
     ``declared_only`` is false, clients that do not declare the extension cannot call its methods.
     ``notifications`` are the names that ``Context.notify`` may send.
     Raises DefinitionError.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sized
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ from mcp_app.execution.running.call import Call
 from mcp_app.execution.running.json_values import jsonable, settle
 from mcp_app.execution.running.transactions import unaskable
 from mcp_app.protocol import downlevel
-from mcp_app.protocol.capabilities import ClientCapabilities, extensions_member
+from mcp_app.protocol.capabilities import ClientCapabilities, declared_extensions
 from mcp_app.protocol.features.input_required import METHODS, is_answer
 from mcp_app.protocol.versions import is_modern
 from mcp_app.sessions.client_requests import ClientFailed, NoAnswer
@@ -45,12 +45,15 @@ ReadResource = Callable[[Call, str], Awaitable[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The connected client; its name and version are untrusted text."""
+    """The connected client; its name, its version and the settings of its extensions are untrusted.
+
+    ``extensions`` maps the ids of the extensions that it declared to their settings.
+    """
 
     name: str
     version: str
     capabilities: ClientCapabilities
-    extensions: frozenset[str] = frozenset()
+    extensions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def can(self, capability: str) -> bool:
         """Whether the client declared ``roots``, ``sampling``, ``sampling_tools``, ``elicitation_form``, …
@@ -94,7 +97,8 @@ class Context:
             str(info.get("name", "")),
             str(info.get("version", "")),
             session.capabilities,
-            frozenset(declared.get(extensions_member(session.version), ())),
+            # A copy: sessions of the same kind of client share what is read.
+            deepcopy(declared_extensions(declared, session.version)),
         )
 
     @property

@@ -14,6 +14,7 @@ from mcp_app import Context, ToolError, extension, resource, tool
 from mcp_app.auth.principal import Principal
 from mcp_app.catalogue.definitions.registry import registry
 from mcp_app.catalogue.serving import current_snapshot, snapshot_loader
+from mcp_app.protocol.capabilities import known
 from mcp_app.protocol.versions import LEGACY, V2025_06_18, V2026_07_28
 from mcp_app.streams.gateway import Streams
 from tests.published_schema import problems
@@ -66,10 +67,10 @@ async def modern(streams: Streams) -> AsyncIterator[ModernDesk]:
     await made.process.calls.close(0.01)
 
 
-async def old(streams: Streams, version: str, declared: dict[str, Any] | None = None) -> Desk:
+async def old(streams: Streams, version: str, capabilities: dict[str, Any] | None = None) -> Desk:
     made = Desk(streams)
     await made.open(version)
-    made.session.raw_capabilities = {"experimental": declared or {}}
+    made.session.raw_capabilities = known(capabilities or {})
     return made
 
 
@@ -86,9 +87,8 @@ async def test_what_is_served_is_announced_where_the_revision_has_a_place_for_it
     for version in LEGACY:
         params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
         told = (await modern.initialize(params))["result"]["capabilities"]
-        assert told["experimental"] == {SHELVES: {"most": 9}}
-        assert "extensions" not in told
-        assert problems(version, "ServerCapabilities", told) == []
+        assert told["experimental"] == told["extensions"] == {SHELVES: {"most": 9}}
+        assert problems(version, "ServerCapabilities", told) == ["'extensions' is not published"]
 
 
 @pytest.mark.requirement("CAP-05", "EXT-03")
@@ -117,8 +117,9 @@ async def test_others_are_told_what_to_declare(modern: ModernDesk) -> None:
 
 @pytest.mark.requirement("DLG-000-12")
 @pytest.mark.parametrize("version", LEGACY)
-async def test_older_clients_declare_it_as_experimental(streams: Streams, version: str) -> None:
-    desk = await old(streams, version, DECLARED)
+@pytest.mark.parametrize("member", ["extensions", "experimental"])
+async def test_older_clients_declare_it_in_either_place(streams: Streams, version: str, member: str) -> None:
+    desk = await old(streams, version, {member: DECLARED})
     assert (await desk.request("shelves/move", {"shelf": 3}))["result"]["moved"] == 3
     assert (await desk.request("signs/list"))["error"]["code"] == -32601
     undeclared = await old(streams, version)
@@ -159,7 +160,7 @@ async def test_a_method_with_a_permission_is_there_for_who_has_it(modern: Modern
 
 
 async def test_an_older_client_is_asked_in_the_middle_of_a_method(streams: Streams) -> None:
-    desk = await old(streams, V2025_06_18, DECLARED)
+    desk = await old(streams, V2025_06_18, {"extensions": DECLARED})
     error = (await desk.request("shelves/ask"))["error"]
     assert "did not declare roots" in error["message"]
 

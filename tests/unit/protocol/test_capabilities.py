@@ -4,9 +4,24 @@ from typing import Any
 
 import pytest
 
-from mcp_app.protocol.capabilities import ClientCapabilities, server_capabilities
+from mcp_app.protocol.capabilities import (
+    MAX_EXTENSIONS,
+    MAX_SETTINGS_BYTES,
+    ClientCapabilities,
+    declared_extensions,
+    declares,
+    known,
+    server_capabilities,
+)
 from mcp_app.protocol.errors import InvalidParams
-from mcp_app.protocol.versions import LEGACY, V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25
+from mcp_app.protocol.versions import (
+    LEGACY,
+    V2024_11_05,
+    V2025_03_26,
+    V2025_06_18,
+    V2025_11_25,
+    V2026_07_28,
+)
 from tests.published_schema import problems
 
 NOTHING = dict.fromkeys(
@@ -92,3 +107,47 @@ def test_what_the_revision_does_not_have_is_not_there(version: str, fields: set[
 def test_capabilities_of_a_wrong_type_are_refused(declared: Any) -> None:
     with pytest.raises(InvalidParams, match="must be an object"):
         ClientCapabilities.parse(declared)
+
+
+UI = "io.modelcontextprotocol/ui"
+PAGES = {"mimeTypes": ["text/html;profile=mcp-app"]}
+ODD = {"nested": {"enabled": False, "limit": 0}, "values": ["a", 2, None]}
+
+
+@pytest.mark.requirement("CAP-05", "DLG-000-12")
+@pytest.mark.parametrize(
+    ("capabilities", "older", "newest"),
+    [
+        ({"extensions": {UI: PAGES, "a/b": ODD}}, {UI: PAGES, "a/b": ODD}, {UI: PAGES, "a/b": ODD}),
+        ({"experimental": {UI: PAGES}}, {UI: PAGES}, {}),
+        ({"extensions": {"a/b": {}}, "experimental": {UI: PAGES}}, {"a/b": {}, UI: PAGES}, {"a/b": {}}),
+        # Both places for one id: what stands in `extensions` counts whole.
+        ({"extensions": {UI: {}}, "experimental": {UI: PAGES}}, {UI: {}}, {UI: {}}),
+        ({"extensions": {UI: PAGES}, "experimental": {UI: {"x": 1}}}, {UI: PAGES}, {UI: PAGES}),
+        # What is not an object declares nothing.
+        ({"extensions": {UI: None}, "experimental": {UI: PAGES}}, {UI: PAGES}, {}),
+        ({"extensions": [UI], "experimental": None}, {}, {}),
+        ({"extensions": {UI: True, "a" * 129: {}}}, {}, {}),
+    ],
+)
+def test_extensions_are_read_with_their_settings(
+    capabilities: dict[str, Any], older: dict[str, Any], newest: dict[str, Any]
+) -> None:
+    kept = known(capabilities)
+    for version, declared in [*dict.fromkeys(LEGACY, older).items(), (V2026_07_28, newest)]:
+        assert declared_extensions(kept, version) == declared
+        for extension in (UI, "a/b"):
+            assert declares(kept, extension, version) is (extension in declared)
+
+
+def test_settings_of_extensions_are_kept_as_far_as_they_fit() -> None:
+    large = {"x": "y" * MAX_SETTINGS_BYTES}
+    half = {"x": "y" * (MAX_SETTINGS_BYTES // 2)}
+    declared = {"a/large": large, "a/one": half, "a/two": half, "a/small": PAGES}
+    kept = {"a/large": {}, "a/one": half, "a/two": {}, "a/small": PAGES}
+    assert known({"extensions": declared, "experimental": declared}) == {
+        "extensions": kept,
+        "experimental": kept,
+    }
+    many = {f"a/{number}": {} for number in range(MAX_EXTENSIONS + 5)}
+    assert len(known({"extensions": many})["extensions"]) == MAX_EXTENSIONS

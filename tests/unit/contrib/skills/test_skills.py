@@ -165,10 +165,11 @@ async def test_a_skill_of_which_a_file_is_withheld_is_not_there(root: Path, with
             await client.request("resources/directory/read", folder)
 
 
-async def test_older_clients_have_it_as_experimental_and_without_hints_for_caches(root: Path) -> None:
+async def test_older_clients_have_it_in_both_places_and_without_hints_for_caches(root: Path) -> None:
     serve(root)
     async with Client(version=OLD) as client:
-        assert "io.modelcontextprotocol/skills" in client.server["capabilities"]["experimental"]
+        for member in ("extensions", "experimental"):
+            assert "io.modelcontextprotocol/skills" in client.server["capabilities"][member]
         listed = await client.request("skills/list")
     assert listed.keys() == {"skills"}
 
