@@ -25,6 +25,7 @@ MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 # As long as a row can hold an issuer.
 MAX_ADDRESS = 255
 AUTH = ("loopback", "required", "external")
+DOCUMENTS = ("auto", "on", "off")
 SECOND_FACTOR = ("optional", "staff", "everybody")
 # RFC 6749 section 3.3. Names of scopes stand in challenges, between quotes.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
@@ -42,6 +43,10 @@ class Settings:
     public_url: str = ""
     oauth: bool = False
     oauth_registration: bool = True
+    # New clients from one network; 0 is no limit.
+    oauth_registrations_per_hour: int = 20
+    # "auto": announced where any client's document can be had; "on": always; "off": none is accepted.
+    oauth_documents: str = "auto"
     oauth_document_hosts: tuple[str, ...] = ("*",)
     oauth_redirect_uris: tuple[str, ...] = ("cursor://anysphere.cursor-mcp/oauth/callback",)
     api_keys: bool = True
@@ -67,6 +72,8 @@ class Settings:
     second_factor: str = "optional"
     # Networks that are not public and may be reached.
     egress_allow: tuple[str, ...] = ()
+    # The HTTP proxy for everything else; it may hold a password.
+    egress_proxy: str = field(default="", repr=False)
     connect_page: bool = True
     metrics: bool = True
     http_sse: bool = True
@@ -130,7 +137,8 @@ class Settings:
     max_result_bytes: int = 8 * 1024 * 1024
     max_stream_events: int = 1_000
     max_stream_bytes: int = 1024 * 1024
-    page_size: int = 100
+    # Some clients read the first page only.
+    page_size: int = 1_000
     progress_per_second: float = 10.0
     log_messages_per_call: int = 1_000
     state_bytes: int = 16 * 1024
@@ -250,6 +258,7 @@ def load(values: dict[str, Any]) -> Settings:
             raise ImproperlyConfigured(f"settings.MCP has no key {key!r}. Known keys: {known}.")
         converted[name] = _convert(name, value, hints[name])
     _check_chosen("AUTH", (converted.get("auth", "required"),), AUTH)
+    _check_chosen("OAUTH_DOCUMENTS", (converted.get("oauth_documents", DOCUMENTS[0]),), DOCUMENTS)
     _check_chosen("SECOND_FACTOR", (converted.get("second_factor", SECOND_FACTOR[0]),), SECOND_FACTOR)
     _check_chosen("DIALECTS", converted.get("dialects", ()), ALL)
     _check_chosen("ROUTING_HEADERS", (converted.get("routing_headers", PRESENT),), ROUTING)
@@ -260,6 +269,9 @@ def load(values: dict[str, Any]) -> Settings:
     if any(len(key) < MIN_KEY for key in converted.get("state_keys", ())):
         raise ImproperlyConfigured(f"Each of settings.MCP['STATE_KEYS'] needs {MIN_KEY} characters or more.")
     made = Settings(**converted)
+    if made.egress_proxy and not is_proxy(made.egress_proxy):
+        # Not shown: it may hold a password.
+        raise ImproperlyConfigured("settings.MCP['EGRESS_PROXY'] must be like http://proxy.example:3128.")
     _check_provider(made)
     return made
 
@@ -292,6 +304,17 @@ def _check_provider(settings: Settings) -> None:
             "settings.MCP['AUTH'] is 'external': set PUBLIC_URL or OAUTH_AUDIENCE. Else nobody knows "
             "which of the provider's tokens are for this server."
         )
+
+
+def is_proxy(url: str) -> bool:
+    """Return True if ``url`` names an HTTP proxy: scheme, host and port, perhaps with user and password."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # Out of range, it raises here.
+    except ValueError:
+        return False
+    plain = url.isascii() and url.isprintable() and not set(url) & set("?# ") and parts.path in ("", "/")
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _is_safe(url: str) -> bool:

@@ -40,6 +40,8 @@ REMEDIES = {
     "MCP_AUTH": "loopback, required or external",
     "OAUTH": "on or off",
     "OAUTH_REGISTRATION": "on or off",
+    "OAUTH_REGISTRATIONS_PER_HOUR": "a number of new clients, for example 20, or 0 for no limit",
+    "OAUTH_DOCUMENTS": "auto, on or off",
     "OAUTH_DOCUMENT_HOSTS": "host names separated by commas, for example claude.ai,vscode.dev, or * for any",
     "OAUTH_REDIRECT_URIS": "whole addresses separated by commas, for example myapp://oauth/callback",
     **provider_environment.REMEDIES,
@@ -51,6 +53,7 @@ REMEDIES = {
     "METRICS": "on or off",
     "LOG_FORMAT": "text or json",
     "HTTP_SSE": "on or off",
+    "PAGE_SIZE": "a number of entries from 1 to 10000, for example 1000",
     "MESSAGE_LOG_DAYS": "a number of days from 1 to 3650, for example 14",
     "MESSAGE_LOG_ROWS": "a number of messages, for example 1000000, or 0 for no limit",
 }
@@ -86,6 +89,8 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     mcp_auth: Literal["", "loopback", "required", "external"] = ""
     oauth: bool = True
     oauth_registration: bool = True
+    oauth_registrations_per_hour: int = Field(20, ge=0)
+    oauth_documents: Literal["auto", "on", "off"] = "auto"
     oauth_document_hosts: Names = ("*",)
     oauth_redirect_uris: Names = ()
     demo: bool = True
@@ -95,6 +100,7 @@ class Environment(mail_environment.MailEnvironment, provider_environment.Provide
     metrics: bool = True
     log_format: Literal["text", "json"] = "text"
     http_sse: bool = True
+    page_size: int = Field(1_000, ge=1, le=10_000)
     message_log_days: int = Field(14, ge=1, le=3650)
     message_log_rows: int | None = Field(None, ge=0)
 
@@ -308,6 +314,9 @@ def _bracketed(host: str) -> str:
 
 def read(**overrides: Any) -> Environment:
     """The settings of this process; raises WrongSettings with one line per wrong value."""
+    # An empty value is none, and the default is any host: nobody means that by naming no host.
+    if {name.upper(): value for name, value in os.environ.items()}.get("OAUTH_DOCUMENT_HOSTS") == "":
+        overrides.setdefault("oauth_document_hosts", ())
     try:
         return Environment(**overrides)
     except ValidationError as error:

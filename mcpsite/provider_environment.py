@@ -28,6 +28,7 @@ REMEDIES = {
     "LOGIN_SCOPES": "scopes separated by commas, for example openid,profile,email,groups",
     "SECOND_FACTOR": "optional, staff or everybody",
     "EGRESS_ALLOW": "networks separated by commas, for example 10.0.0.0/8",
+    "EGRESS_PROXY": "the address of an HTTP proxy, for example http://proxy.example.com:3128",
 }
 
 Names = Annotated[tuple[str, ...], NoDecode]
@@ -54,6 +55,7 @@ class ProviderEnvironment(BaseSettings):
     login_scopes: Names = ("openid", "profile", "email")
     second_factor: Literal["optional", "staff", "everybody"] = "optional"
     egress_allow: Names = ()
+    egress_proxy: str = Field("", repr=False)
 
     @field_validator("oauth_scopes", "oauth_groups", mode="before")
     @classmethod
@@ -92,6 +94,18 @@ class ProviderEnvironment(BaseSettings):
                 ipaddress.ip_network(network)
             except ValueError:
                 raise ValueError(f"has {network!r}, which is neither an address nor a network") from None
+        return value
+
+    @field_validator("egress_proxy")
+    @classmethod
+    def _proxy(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # No such port, or no such address in brackets.
+            good = False
+        if value and (not good or parts.path not in ("", "/") or parts.query or parts.fragment):
+            raise ValueError("is not the address of a proxy")
         return value
 
     @property

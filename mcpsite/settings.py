@@ -190,6 +190,8 @@ MCP = {
     "PUBLIC_URL": ENVIRONMENT.client_url,
     "OAUTH": ENVIRONMENT.offers_oauth,
     "OAUTH_REGISTRATION": ENVIRONMENT.oauth_registration,
+    "OAUTH_REGISTRATIONS_PER_HOUR": ENVIRONMENT.oauth_registrations_per_hour,
+    "OAUTH_DOCUMENTS": ENVIRONMENT.oauth_documents,
     "OAUTH_DOCUMENT_HOSTS": ENVIRONMENT.oauth_document_hosts,
     "OAUTH_REDIRECT_URIS": (
         "cursor://anysphere.cursor-mcp/oauth/callback",
@@ -200,6 +202,7 @@ MCP = {
     "CONNECT_PAGE": ENVIRONMENT.connect_page,
     "METRICS": ENVIRONMENT.metrics,
     "HTTP_SSE": ENVIRONMENT.http_sse,
+    "PAGE_SIZE": ENVIRONMENT.page_size,
     "MESSAGE_LOG_DAYS": ENVIRONMENT.message_log_days,
     "MESSAGE_LOG_ROWS": ENVIRONMENT.log_rows,
     "REDIS_URL": REDIS_URL,

@@ -1,7 +1,9 @@
 """The guarded fetch: one request to a public place, with every bound and every check at each redirect.
 
 The name is resolved once and the connection goes to the address that was checked, so a name server that
-changes its answer between check and use gains nothing. It knows nothing of HTML, tools or callers.
+changes its answer between check and use gains nothing. Behind a proxy (EGRESS_PROXY) the proxy resolves the
+name: what is known here to lie inside is still refused, and the proxy must refuse the rest. The environment
+(HTTPS_PROXY and the like) is never read. It knows nothing of HTML, tools or callers.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 import httpx2
 import orjson
 
+from mcp_app import conf
 from mcp_app.egress import target as targets
 from mcp_app.egress.body import ACCEPT_ENCODING, read_bounded
 from mcp_app.egress.policy import EgressFailed, EgressRefused, Policy
@@ -87,9 +90,13 @@ def _trust_store() -> ssl.SSLContext:
 async def _follow(
     target: Target, policy: Policy, resolve: Resolve, tls: ssl.SSLContext, sent: Sent | None
 ) -> Fetched:
+    proxy = conf.get().egress_proxy
     for _ in range(policy.max_redirects + 1):
-        found = await targets.addresses(target, policy, resolve)
-        answer = await _ask(target, found, policy, tls, sent)
+        found = await (targets.reach if proxy else targets.addresses)(target, policy, resolve)
+        if found:
+            answer = await _ask(target, found, policy, tls, sent)
+        else:
+            answer = await _ask(target, [target.host.rstrip(".")], policy, tls, sent, proxy)
         if isinstance(answer, Fetched):
             return answer
         target = answer
@@ -97,20 +104,36 @@ async def _follow(
 
 
 async def _ask(
-    target: Target, found: list[str], policy: Policy, tls: ssl.SSLContext, sent: Sent | None
+    target: Target,
+    found: list[str],
+    policy: Policy,
+    tls: ssl.SSLContext,
+    sent: Sent | None,
+    proxy: str = "",
 ) -> Fetched | Target:
     for address in found[:_MAX_ATTEMPTS]:
-        # One transport for one request: no connection, cookie, proxy or credential is shared or inherited.
-        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False) as transport:
+        # One transport for one request: no connection, cookie or credential is shared or inherited.
+        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=_proxied(proxy)) as transport:
             request = _request(target, address, policy, sent or _NOTHING)
             try:
                 response = await transport.handle_async_request(request)
                 return await _read(target, response, policy)
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
+            except httpx2.ProxyError:
+                raise EgressFailed("The proxy of this server refused the connection.") from None
             except (httpx2.HTTPError, OSError):
                 raise EgressFailed("The server broke off or did not speak HTTP. Try again later.") from None
-    raise EgressFailed("No secure connection to the server could be made. Check the address or try later.")
+    through = " through this server's proxy" if proxy else ""
+    raise EgressFailed(
+        f"No secure connection to the server could be made{through}. Check the address or try later."
+    )
+
+
+def _proxied(proxy: str) -> httpx2.Proxy | None:
+    if not proxy:
+        return None
+    return httpx2.Proxy(proxy, ssl_context=_trust_store() if proxy.startswith("https:") else None)
 
 
 def _request(target: Target, address: str, policy: Policy, sent: Sent) -> httpx2.Request:

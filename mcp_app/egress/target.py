@@ -21,6 +21,15 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _HOST_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _MAX_ADDRESSES = 32
+# Behind a proxy names of the internet are often unknown here, and some name servers then say nothing.
+_LOOKUP_SECONDS = 1.0
+# Names that no public name server answers for (RFC 6761, 6762, 7686, 8375, 9476; ICANN: internal).
+_INSIDE_NAMES = ("local", "localhost", "internal", "home.arpa", "alt", "test", "invalid", "onion")
+
+_INSIDE = (
+    "The host name does not stand for an address on the public internet. Check its spelling; "
+    "places inside a private network can only be fetched when an operator allows them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +92,57 @@ async def addresses(target: Target, policy: Policy, resolve: Resolve) -> list[st
     except (OSError, UnicodeError):
         answers = []
     if not answers or len(answers) > _MAX_ADDRESSES or not all(_allowed(text, policy) for text in answers):
-        raise EgressRefused(
-            "The host name does not stand for an address on the public internet. Check its spelling; "
-            "places inside a private network can only be fetched when an operator allows them."
-        )
+        raise EgressRefused(_INSIDE)
     return list(dict.fromkeys(answers))
 
 
-def _allowed(text: str, policy: Policy) -> bool:
-    address = parse(text)
-    if address is None:
+async def reach(target: Target, policy: Policy, resolve: Resolve) -> list[str]:
+    """Return where to connect to for ``target`` if there is a proxy; an empty list stands for the proxy.
+
+    The proxy looks the name up itself, so its answer cannot be checked here. Refused is what can be known to
+    lie inside: literal addresses, names for private use, and names that stand for such addresses here. Places
+    that the policy allows by their network are reached directly.
+    """
+    literal = parse(target.host) is not None
+    try:
+        async with asyncio.timeout(_LOOKUP_SECONDS):
+            answers = [target.host] if literal else list(await resolve(target.host, target.port))
+    except (OSError, UnicodeError, TimeoutError):
+        answers = []
+    if answers and all(_is_allowed_inside(text, policy) for text in answers[:_MAX_ADDRESSES]):
+        return await addresses(target, policy, _known(answers))
+    if _is_inside_name(target.host) or not all(_allowed(text, policy) for text in answers):
+        raise EgressRefused(_INSIDE)
+    return []
+
+
+def _known(answers: list[str]) -> Resolve:
+    async def resolve(host: str, port: int) -> list[str]:
+        return answers
+
+    return resolve
+
+
+def _is_inside_name(host: str) -> bool:
+    name = host.rstrip(".")
+    if parse(name) is not None:
         return False
-    return is_public(address) or any(address in network for network in policy.allow)
+    # A last label of digits is an address in a spelling that some resolvers read: 127.1, 0x7f.1, 2130706433.
+    last = name.rpartition(".")[2]
+    return (
+        "." not in name
+        or last[:1].isdigit()
+        or any(name == inside or name.endswith("." + inside) for inside in _INSIDE_NAMES)
+    )
+
+
+def _is_allowed_inside(text: str, policy: Policy) -> bool:
+    address = parse(text)
+    return address is not None and any(address in network for network in policy.allow)
+
+
+def _allowed(text: str, policy: Policy) -> bool:
+    return is_public(text) or _is_allowed_inside(text, policy)
 
 
 @lru_cache(maxsize=1)

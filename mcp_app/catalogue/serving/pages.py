@@ -19,6 +19,7 @@ from mcp_app.protocol.errors import InvalidParams
 from mcp_app.protocol.messages.pagination import CursorCodec
 
 MAX_CACHED_PAGES: Final = 2_000
+MAX_CACHED_BYTES: Final = 64 * 1024 * 1024
 
 _MEMBERS: Final = {
     "tools": ("tool", "tools"),
@@ -31,7 +32,17 @@ _MEMBERS: Final = {
 class Pages:
     """The pages of one kind of entry in one catalogue snapshot."""
 
-    __slots__ = ("_cache", "_codec", "_entries", "_keys", "_kind", "_mentioned", "_revision", "_size")
+    __slots__ = (
+        "_cache",
+        "_cached_bytes",
+        "_codec",
+        "_entries",
+        "_keys",
+        "_kind",
+        "_mentioned",
+        "_revision",
+        "_size",
+    )
 
     def __init__(
         self, kind: str, entries: Sequence[Entry], *, size: int, codec: CursorCodec, revision: int
@@ -44,6 +55,7 @@ class Pages:
         self._codec = codec
         self._revision = revision
         self._cache: dict[tuple[str, tuple[str, ...], str | None], bytes] = {}
+        self._cached_bytes = 0
 
     def page(self, version: str, permissions: Container[str], cursor: str | None) -> bytes:
         """The encoded result for a revision, a caller's permissions and a cursor; raises InvalidParams."""
@@ -52,8 +64,10 @@ class Pages:
         cached = self._cache.get(key)
         if cached is None:
             cached = self._encode(version, held, cursor)
-            if len(self._cache) >= MAX_CACHED_PAGES:
+            self._cached_bytes += len(cached)
+            if len(self._cache) >= MAX_CACHED_PAGES or self._cached_bytes > MAX_CACHED_BYTES:
                 self._cache.clear()
+                self._cached_bytes = len(cached)
             self._cache[key] = cached
         return cached
 

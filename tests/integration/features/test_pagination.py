@@ -99,5 +99,6 @@ def test_a_cursor_tells_nothing_but_a_position(connect_tight: Connect) -> None:
 
 @pytest.mark.requirement("PAGE-05")
 def test_an_ordinary_catalogue_fits_on_one_page(client: Client) -> None:
-    assert conf.Settings().page_size >= 100
+    # Some clients read the first page only, so it holds more tools than any of them shows a model.
+    assert conf.Settings().page_size == 1_000
     assert all("nextCursor" not in client.converse(method).result for method in LISTS)

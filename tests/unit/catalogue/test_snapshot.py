@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from mcp_app.auth.principal import EVERYTHING
+from mcp_app.catalogue.serving import pages
 from mcp_app.catalogue.serving.entries import ToolEntry
 from mcp_app.catalogue.serving.snapshot import EMPTY, Catalogue
 from mcp_app.protocol.errors import InvalidParams
@@ -116,6 +117,15 @@ def test_a_page_is_encoded_once_for_all_callers_who_see_the_same() -> None:
     first = held.page("tools", V2025_11_25, frozenset({"other.thing"}))
     assert held.page("tools", V2025_11_25, NOBODY) is first
     assert held.page("tools", V2025_06_18, NOBODY) is not first
+
+
+def test_cached_pages_are_bounded_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = catalogue([named(1), named(2, "app.use")], page_size=10)
+    monkeypatch.setattr(pages, "MAX_CACHED_BYTES", 1)
+    first = held.page("tools", V2025_11_25, NOBODY)
+    assert held.page("tools", V2025_11_25, NOBODY) is first
+    held.page("tools", V2025_11_25, frozenset({"app.use"}))
+    assert held.page("tools", V2025_11_25, NOBODY) is not first
 
 
 @pytest.mark.requirement("TOOL-02")

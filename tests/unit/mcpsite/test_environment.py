@@ -18,7 +18,8 @@ NAMES = (
     "WORKER_CONCURRENCY", "WORKER_QUEUES", "MCP_AUTH", "DEMO", "CONNECT_PAGE", "METRICS", "HTTP_SSE",
     "LOG_FORMAT",
     "MESSAGE_LOG_DAYS", "MESSAGE_LOG_ROWS", "MCP_APPS", "MCP_APPS_PATH",
-    "OAUTH", "OAUTH_REGISTRATION", "OAUTH_DOCUMENT_HOSTS", "OAUTH_REDIRECT_URIS",
+    "OAUTH", "OAUTH_REGISTRATION", "OAUTH_REGISTRATIONS_PER_HOUR", "OAUTH_DOCUMENTS", "OAUTH_DOCUMENT_HOSTS",
+    "OAUTH_REDIRECT_URIS", "PAGE_SIZE", "EGRESS_PROXY",
     "API_KEYS", "OAUTH_ISSUER", "OAUTH_AUDIENCE", "OAUTH_JWKS_URL", "OAUTH_SCOPES", "OAUTH_CREATE_USERS",
     "OAUTH_LINK_USERS", "OAUTH_USERNAME_CLAIM", "OAUTH_GROUPS_CLAIM", "OAUTH_GROUPS", "EGRESS_ALLOW",
     "LOGIN_ISSUER", "LOGIN_CLIENT_ID", "LOGIN_CLIENT_SECRET", "LOGIN_NAME", "LOGIN_SCOPES",
@@ -121,6 +122,15 @@ def test_every_setting_has_a_remedy() -> None:
         ("ALLOWED_HOSTS", "*"),
         ("ALLOWED_ORIGINS", "app.example.com"),
         ("TRUSTED_PROXIES", "everybody"),
+        ("OAUTH_DOCUMENTS", "maybe"),
+        ("OAUTH_REGISTRATIONS_PER_HOUR", "-1"),
+        ("PAGE_SIZE", "0"),
+        ("PAGE_SIZE", "all"),
+        ("EGRESS_PROXY", "proxy.example:3128"),
+        ("EGRESS_PROXY", "socks5://proxy.example:1080"),
+        ("EGRESS_PROXY", "http://proxy.example:99999"),
+        ("EGRESS_PROXY", "http://[::1"),
+        ("EGRESS_PROXY", "http://proxy.example/proxy.pac"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_the_setting_and_the_remedy(
@@ -142,8 +152,29 @@ def test_each_wrong_value_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(str(caught.value).splitlines()) == 2
 
 
+@pytest.mark.requirement("AUTH-43")
+@pytest.mark.parametrize(
+    ("value", "hosts"),
+    [
+        (None, ("*",)),
+        ("*", ("*",)),
+        # Naming no host is not the same as letting any host in.
+        ("", ()),
+        (" ", ()),
+        ("claude.ai, vscode.dev", ("claude.ai", "vscode.dev")),
+    ],
+)
+def test_document_hosts_are_any_only_if_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, hosts: tuple[str, ...]
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("OAUTH_DOCUMENT_HOSTS", value)
+    assert read().oauth_document_hosts == hosts
+
+
 def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, {"SECRET_KEY": "hunter2", "DATABASE_URL": "mysql://user:hunter3@host/name"})
+    wrong = {"SECRET_KEY": "hunter2", "DATABASE_URL": "mysql://user:hunter3@host/name"}
+    set_all(monkeypatch, {**wrong, "EGRESS_PROXY": "ftp://user:hunter4@proxy.example"})
     with pytest.raises(WrongSettings) as caught:
         read()
     assert "hunter" not in str(caught.value)
