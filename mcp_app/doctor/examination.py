@@ -11,7 +11,7 @@ from functools import partial
 from django.db import Error as DatabaseFault
 from django.db import connections
 
-from mcp_app.doctor import code, database, keys, provider, redis, settings, web, workers
+from mcp_app.doctor import code, database, documents, keys, provider, redis, settings, web, workers
 from mcp_app.doctor.finding import Finding, Level, error, skipped
 from mcp_app.doctor.installation import Installation
 from mcp_app.egress import EgressError
@@ -43,6 +43,7 @@ AREAS = (
     Area("workers", workers.CHECKS, workers.visible),
     Area("keys", keys.CHECKS, keys.readable),
     Area("provider", provider.CHECKS, seconds=15.0),
+    Area("documents", documents.CHECKS),
     # An event stream takes its time, and each of its requests has a bound of its own.
     Area("web", web.CHECKS, web.alive, seconds=30.0),
 )

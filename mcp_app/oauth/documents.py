@@ -106,8 +106,14 @@ def check_id(client_id: str) -> str:
     return parts.hostname
 
 
+def accepted() -> bool:
+    """Return True if clients may publish a document at all."""
+    settings = conf.get()
+    return settings.oauth_documents != "off" and bool(settings.oauth_document_hosts)
+
+
 def _trusted(host: str) -> bool:
-    return "*" in conf.get().oauth_document_hosts or is_named(host)
+    return accepted() and ("*" in conf.get().oauth_document_hosts or is_named(host))
 
 
 def is_named(host: str) -> bool:

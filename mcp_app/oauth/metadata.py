@@ -11,9 +11,10 @@ from django.views.decorators.csrf import csrf_exempt
 
 from mcp_app import conf
 from mcp_app.auth.site import offers_oauth, origin
+from mcp_app.oauth import announced
 from mcp_app.oauth.machines.assertions import METHOD, SIGNED_BY
 from mcp_app.oauth.registration import AUTH_METHODS, GRANTS
-from mcp_app.protocol.scopes import ADMIN, BASIC
+from mcp_app.protocol.scopes import BASIC
 
 _CORS: Final = {
     "Access-Control-Allow-Origin": "*",
@@ -69,10 +70,14 @@ def for_programs(*methods: str) -> Callable[[View], View]:
 
 @for_programs("GET", "HEAD")
 def server_metadata(request: HttpRequest) -> HttpResponse:
-    """The document of RFC 8414; no database is asked for it (AUTH-24)."""
+    """Return the document of RFC 8414; no request waits for the database (AUTH-24).
+
+    It names no scope that a client should not ask for by itself: many ask for all of them.
+    """
     base = issuer(request)
-    methods = [*AUTH_METHODS, METHOD]
-    told = {
+    signed = announced.signing_machines()
+    methods = [*AUTH_METHODS, METHOD] if signed else list(AUTH_METHODS)
+    told: dict[str, Any] = {
         "issuer": base,
         "authorization_endpoint": f"{base}/oauth/authorize",
         "token_endpoint": f"{base}/oauth/token",
@@ -82,13 +87,16 @@ def server_metadata(request: HttpRequest) -> HttpResponse:
         "grant_types_supported": [*GRANTS, "client_credentials"],
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": methods,
-        "token_endpoint_auth_signing_alg_values_supported": list(SIGNED_BY),
         "revocation_endpoint_auth_methods_supported": methods,
-        "revocation_endpoint_auth_signing_alg_values_supported": list(SIGNED_BY),
-        "scopes_supported": [*BASIC, ADMIN, "offline_access"],
-        "client_id_metadata_document_supported": True,
+        "scopes_supported": [*BASIC, "offline_access"],
         "authorization_response_iss_parameter_supported": True,
     }
+    if signed:
+        # Only where they are needed: the Python SDK from 1.9.0 to 1.12.3 refuses a document with them.
+        for endpoint in ("token", "revocation"):
+            told[f"{endpoint}_endpoint_auth_signing_alg_values_supported"] = list(SIGNED_BY)
+    if announced.documents_announced():
+        told["client_id_metadata_document_supported"] = True
     if conf.get().oauth_registration:
         told["registration_endpoint"] = f"{base}/oauth/register"
     headers = {"Cache-Control": "public, max-age=300", "Vary": "Host"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
+from mcp_app.auth.site import DOORS, SERVER_METADATA
 from mcp_app.oauth import consent, endpoints, metadata, pages
 from mcp_app.optional_parts import COMPANY_LOGIN, SECOND_FACTOR
 
@@ -12,6 +13,13 @@ app_name = "mcp_oauth"
 urlpatterns = [
     path(".well-known/oauth-authorization-server", metadata.server_metadata, name="metadata"),
     path(".well-known/openid-configuration", metadata.server_metadata),
+    # Clients that take the endpoint for the issuer look before its path, or behind it.
+    *(
+        path(spelled.removeprefix("/"), metadata.server_metadata)
+        for door in DOORS
+        for known in SERVER_METADATA
+        for spelled in (known + door, door + known)
+    ),
     path("oauth/authorize", consent.authorize, name="authorize"),
     path("oauth/token", endpoints.token, name="token"),
     path("oauth/register", endpoints.register, name="register"),

@@ -16,7 +16,12 @@ from mcp_app.protocol.scopes import BASIC
 from mcp_app.transports.streamable_http.answers import Send
 
 # The root form names the default server.
-PATHS = {RESOURCE_METADATA: ENDPOINT, **{RESOURCE_METADATA + door: door for door in DOORS}}
+PATHS = {
+    RESOURCE_METADATA: ENDPOINT,
+    **{RESOURCE_METADATA + door: door for door in DOORS},
+    # Some clients look behind the path instead.
+    **{door + RESOURCE_METADATA: door for door in DOORS},
+}
 # As other addresses below /.well-known/ say it.
 NOT_THERE = b'{"error": "not_found"}'
 CORS = (

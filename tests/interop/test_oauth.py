@@ -35,7 +35,7 @@ _OPENED = re.compile(r"http://127\.0\.0\.1:\d+/oauth/authorize\?\S+")
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LiveServer]:
     """Two web processes that let nobody in without a login."""
-    with LiveServer(2, env={"MCP_AUTH": "required"}) as running:
+    with LiveServer(2, env={"MCP_AUTH": "required", "OAUTH_DOCUMENTS": "on"}) as running:
         running.shell(PEOPLE)
         yield running
         assert not running.trouble(), running.logs()[-4000:]

@@ -13,6 +13,6 @@ from tests.live import LiveServer
 @pytest.fixture(scope="session")
 def server() -> Iterator[LiveServer]:
     """The server that the tests of this folder share."""
-    with LiveServer(web_processes=2, env={"MCP_AUTH": "required"}) as running:
+    with LiveServer(web_processes=2, env={"MCP_AUTH": "required", "OAUTH_DOCUMENTS": "on"}) as running:
         running.shell(PEOPLE)
         yield running

@@ -81,13 +81,22 @@ def told(answer: httpx2.Response) -> dict[str, str]:
 
 
 @pytest.mark.requirement("AUTH-01", "AUTH-02", "AUTH-13", "AUTH-24")
-@pytest.mark.parametrize(("form", "path"), [("", "/mcp"), ("/mcp", "/mcp"), ("/sse", "/sse")])
+@pytest.mark.parametrize(
+    ("spelled", "path"),
+    [
+        (WELL_KNOWN, "/mcp"),
+        (f"{WELL_KNOWN}/mcp", "/mcp"),
+        (f"{WELL_KNOWN}/sse", "/sse"),
+        (f"/mcp{WELL_KNOWN}", "/mcp"),
+        (f"/sse{WELL_KNOWN}", "/sse"),
+    ],
+)
 def test_the_metadata_of_a_resource_names_it_as_it_was_typed(
-    server: LiveServer, form: str, path: str
+    server: LiveServer, spelled: str, path: str
 ) -> None:
     for name in ("127.0.0.1", "localhost"):
         base = f"http://{name}:{server.port}"
-        answer = httpx2.get(f"http://127.0.0.1:{server.port}{WELL_KNOWN}{form}", headers={"Host": base[7:]})
+        answer = httpx2.get(f"http://127.0.0.1:{server.port}{spelled}", headers={"Host": base[7:]})
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "*")
         document = answer.json()
         assert document["resource"] == base + path

@@ -9,16 +9,20 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.test import Client as Browser
 
+from mcp_app.oauth import announced
 from tests.unit.oauth.flow import BASE, HOST, Program
 
 
 @pytest.fixture(autouse=True)
 def _offers_oauth(settings: Any) -> None:
-    """Credentials are required, and the address is one of this machine."""
+    """Credentials are required, the address is one of this machine, and nothing of a test before is known."""
+    announced.signing_machines.forget()
     settings.MCP = {
         **settings.MCP,
         "AUTH": "required",
         "OAUTH": True,
+        # Announced without a look at the internet, which no test reaches.
+        "OAUTH_DOCUMENTS": "on",
         "PUBLIC_URL": BASE,
         "ALLOWED_HOSTS": [HOST],
     }

@@ -411,6 +411,7 @@ def test_a_token_is_revoked_by_its_own_machine_only() -> None:
 
 @pytest.mark.requirement("AUTH-51")
 def test_metadata_tells_how_machines_prove_themselves() -> None:
+    with_key()
     told = Browser(HTTP_HOST=HOST).get("/.well-known/oauth-authorization-server").json()
     assert "client_credentials" in told["grant_types_supported"]
     methods = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]

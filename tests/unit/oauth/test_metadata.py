@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from django.test import Client as Browser
 
+from mcp_app.egress import EgressFailed, Fetched, Policy
+from mcp_app.oauth import announced
+from mcp_app.oauth.announced import PUBLISHED, Fact
+from mcp_app.oauth.machines.entering import Machine, enter_machine
+from tests.live import eventually
 from tests.unit.oauth.flow import ALL, BASE, HOST
+from tests.unit.oauth.test_machines import P256, pem
 
-ADDRESSES = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+ADDRESSES = (
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/openid-configuration",
+    # Spelled by clients that take the address of the endpoint for the issuer's.
+    "/.well-known/oauth-authorization-server/mcp",
+    "/.well-known/oauth-authorization-server/sse",
+    "/.well-known/openid-configuration/mcp",
+    "/.well-known/openid-configuration/sse",
+    "/mcp/.well-known/oauth-authorization-server",
+    "/mcp/.well-known/openid-configuration",
+    "/sse/.well-known/oauth-authorization-server",
+    "/sse/.well-known/openid-configuration",
+)
 
 
 @pytest.mark.requirement("AUTH-13", "AUTH-24", "AUTH-27", "AUTH-28")
 def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> None:
     found = [Browser(HTTP_HOST=HOST).get(address) for address in ADDRESSES]
     assert {answer.status_code for answer in found} == {200}
-    assert found[0].content == found[1].content
+    assert len({answer.content for answer in found}) == 1
     told = found[0].json()
     assert told["issuer"] == BASE
     assert told["code_challenge_methods_supported"] == ["S256"]
@@ -25,7 +45,8 @@ def test_the_metadata_is_the_same_at_every_address_and_needs_no_database() -> No
     assert told["authorization_response_iss_parameter_supported"] is True
     assert told["response_types_supported"] == ["code"]
     assert told["grant_types_supported"] == ["authorization_code", "refresh_token", "client_credentials"]
-    assert told["scopes_supported"] == [*ALL.split(), "mcp:admin", "offline_access"]
+    # Never mcp:admin: SDKs ask for all that is named here when nobody names a scope.
+    assert told["scopes_supported"] == [*ALL.split(), "offline_access"]
     for name in ("authorization", "token", "registration", "revocation"):
         assert told[f"{name}_endpoint"].startswith(BASE + "/oauth/")
 
@@ -68,3 +89,112 @@ def test_the_page_about_connecting_tells_of_the_login(settings: Any) -> None:
     assert "it opens your browser" in page
     settings.MCP = {**settings.MCP, "OAUTH": False}
     assert "it opens your browser" not in Browser(HTTP_HOST=HOST).get("/connect/").content.decode()
+
+
+@pytest.mark.requirement("AUTH-51")
+@pytest.mark.django_db(transaction=True)
+def test_signatures_are_announced_only_while_a_machine_signs() -> None:
+    def told() -> Any:
+        announced.signing_machines.forget()
+        return Browser(HTTP_HOST=HOST).get(ADDRESSES[0]).json()
+
+    members = {"token_endpoint_auth_signing_alg_values_supported"}
+    members |= {"revocation_endpoint_auth_signing_alg_values_supported"}
+    # The Python SDK from 1.9.0 to 1.12.3 refuses a document that has one of these members.
+    assert not members & set(told())
+    assert "private_key_jwt" not in told()["token_endpoint_auth_methods_supported"]
+    client, _ = enter_machine(Machine("Signs", "private_key_jwt", ["mcp"], jwks=pem(P256)), actor=None)
+    assert members <= set(told())
+    assert "private_key_jwt" in told()["revocation_endpoint_auth_methods_supported"]
+    type(client).objects.update(disabled_at="2026-01-01T00:00:00Z")
+    assert not members & set(told())
+
+
+AUTO, ON, OFF = "auto", "on", "off"
+
+
+@pytest.mark.requirement("AUTH-28", "AUTH-41", "AUTH-43")
+@pytest.mark.parametrize(
+    ("documents", "hosts", "registration", "reachable", "is_told"),
+    [
+        (AUTO, ["*"], True, True, True),
+        # Clients register instead.
+        (AUTO, ["*"], True, False, False),
+        # Clients of other hosts would be refused without a way to register.
+        (AUTO, ["claude.ai", "vscode.dev"], True, True, False),
+        (AUTO, ["*", "claude.ai"], True, True, True),
+        # Nothing else is left to a client.
+        (AUTO, ["claude.ai"], False, False, True),
+        (AUTO, ["*"], False, False, True),
+        (ON, ["*"], True, False, True),
+        (ON, ["claude.ai"], True, False, True),
+        (OFF, ["*"], True, True, False),
+        (OFF, ["*"], False, True, False),
+        (AUTO, [], False, True, False),
+        (ON, [], True, True, False),
+    ],
+)
+def test_documents_are_announced_where_they_let_clients_in(
+    documents: str,
+    hosts: list[str],
+    registration: bool,
+    reachable: bool,
+    is_told: bool,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings.MCP = {
+        **settings.MCP,
+        "OAUTH_DOCUMENTS": documents,
+        "OAUTH_DOCUMENT_HOSTS": hosts,
+        "OAUTH_REGISTRATION": registration,
+    }
+    found = Fact(lambda: reachable, assumed=not reachable, yes_seconds=60.0, no_seconds=60.0)
+    monkeypatch.setattr(announced, "reaches_documents", found)
+    told = Browser(HTTP_HOST=HOST).get(ADDRESSES[0]).json()
+    assert told.get("client_id_metadata_document_supported", False) is is_told
+    assert ("registration_endpoint" in told) is registration
+
+
+def internet(reachable: Collection[str]) -> Any:
+    """A fetch that finds an answer, whatever it says, at some addresses only."""
+
+    async def fetched(url: str, policy: Policy) -> Fetched:
+        if url not in reachable:
+            raise EgressFailed("No secure connection to the server could be made.")
+        return Fetched(url, 403, "text/html", "", b"")
+
+    return fetched
+
+
+def test_a_publisher_is_reachable_if_it_answers_at_all() -> None:
+    assert announced.unreachable(internet(reachable=PUBLISHED[:2])) == ["vscode.dev"]
+    assert announced.unreachable(internet(reachable=PUBLISHED)) == []
+
+
+def test_a_fact_is_found_once_and_renewed_beside_requests() -> None:
+    answers = iter([True, False])
+    asked, may_end = [], threading.Event()
+
+    def find() -> bool:
+        if asked:
+            may_end.wait()
+        asked.append(1)
+        return next(answers)
+
+    fact = Fact(find, assumed=False, yes_seconds=0.0, no_seconds=3_600.0)
+    assert fact() is True
+    # It is old at once; nobody waits for the second answer.
+    assert fact() is True
+    assert fact() is True
+    may_end.set()
+    eventually(lambda: fact() is False)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("assumed", [True, False])
+def test_a_fact_that_cannot_be_found_is_assumed(assumed: bool) -> None:
+    def find() -> bool:
+        raise ConnectionError("away")
+
+    assert Fact(find, assumed=assumed, yes_seconds=60.0, no_seconds=60.0)() is assumed

@@ -1,0 +1,49 @@
+"""Documents of clients: whether they can be fetched from here, and how clients connect where they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.apps import apps
+
+from mcp_app import conf
+from mcp_app.auth.site import offers_oauth
+from mcp_app.doctor.finding import Finding, error, ok, warning
+from mcp_app.doctor.installation import Installation
+
+CHECK = "documents.reach"
+REACH = "Let this server reach the internet, by EGRESS_PROXY where there is a proxy"
+
+
+def reach(_: Installation) -> Iterator[Finding]:
+    """Report whether clients that publish a document about themselves can log in."""
+    if not offers_oauth() or not apps.is_installed("mcp_app.oauth"):
+        return
+    # Not at the top: models of an app that a project may leave out.
+    from mcp_app.oauth.announced import unreachable
+    from mcp_app.oauth.documents import accepted
+
+    settings = conf.get()
+    registers = "register" if settings.oauth_registration else "need an id that was entered by hand"
+    if not accepted():
+        yield ok(CHECK, f"documents of clients are not accepted: clients {registers}")
+        return
+    named = ", ".join(settings.oauth_document_hosts)
+    if settings.oauth_documents == "auto" and settings.oauth_registration and "*" not in named:
+        yield ok(CHECK, f"documents are accepted from {named} and not announced: other clients register")
+        return
+    missing = ", ".join(unreachable())
+    if not missing:
+        yield ok(CHECK, "documents of clients can be fetched from here")
+    elif not settings.oauth_registration:
+        remedy = f"{REACH}, or set OAUTH_REGISTRATION=on, or enter the clients by hand."
+        yield error(CHECK, f"no answer from {missing}: their clients cannot connect", remedy)
+    elif settings.oauth_documents == "on":
+        text = f"no answer from {missing}: their clients cannot connect, and do not register instead"
+        yield error(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=auto.")
+    else:
+        text = f"no answer from {missing}: clients register instead of publishing a document"
+        yield warning(CHECK, text, f"{REACH}, or set OAUTH_DOCUMENTS=off if that is meant.")
+
+
+CHECKS = (reach,)

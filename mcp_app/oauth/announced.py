@@ -1,0 +1,125 @@
+"""Parts of the metadata that depend on network or database: found beside requests, kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.db import Error as DatabaseFault
+from django.db import connections
+
+from mcp_app import conf
+from mcp_app.egress import EgressError
+from mcp_app.egress.client import fetch
+from mcp_app.oauth import documents
+from mcp_app.oauth.documents import Fetch
+from mcp_app.oauth.machines.assertions import METHOD
+from mcp_app.oauth.models import Client
+
+# Documents of clients that use them wherever they are announced, and do not register when that fails.
+PUBLISHED: Final = (
+    "https://claude.ai/oauth/claude-code-client-metadata",
+    "https://chatgpt.com/oauth/codex/client.json",
+    "https://vscode.dev/oauth/client-metadata.json",
+)
+# Any answer will do: a page that says 404 came from there, too.
+PROBE: Final = replace(
+    documents.POLICY,
+    content_types=None,
+    max_redirects=3,
+    max_raw_bytes=256 * 1024,
+    max_bytes=256 * 1024,
+    seconds=3.0,
+)
+WAIT_SECONDS: Final = 4.0
+
+log = logging.getLogger("mcp.auth")
+
+
+class Fact:
+    """A yes or no that takes the network or the database to find; ``assumed`` until it is known."""
+
+    def __init__(
+        self, find: Callable[[], bool], *, assumed: bool, yes_seconds: float, no_seconds: float
+    ) -> None:
+        self._find, self._assumed = find, assumed
+        self._fresh = {True: yes_seconds, False: no_seconds}
+        self._lock = threading.Lock()
+        self._answer: bool | None = None
+        self._until = 0.0
+        self._finding: threading.Thread | None = None
+
+    def __call__(self) -> bool:
+        """Return the last answer, and have an old one renewed. Callers wait for the first one only."""
+        with self._lock:
+            if time.monotonic() >= self._until and (self._finding is None or not self._finding.is_alive()):
+                self._finding = threading.Thread(target=self._renew, name="mcp-oauth-fact", daemon=True)
+                self._finding.start()
+        if self._answer is None and self._finding is not None:
+            self._finding.join(WAIT_SECONDS)
+        if self._answer is None:
+            self._answer = self._assumed
+        return self._answer
+
+    def forget(self) -> None:
+        """Find the answer again when it is next needed."""
+        self._answer, self._until, self._finding = None, 0.0, None
+
+    def _renew(self) -> None:
+        try:
+            answer = self._find()
+        except (
+            DatabaseFault,
+            OSError,
+            RuntimeError,
+        ) as error:  # The last: a process that ends starts no threads.
+            log.warning("The metadata keeps its last state: %s", error)
+            answer = self._assumed if self._answer is None else self._answer
+            self._until = time.monotonic() + self._fresh[False]
+        else:
+            self._until = time.monotonic() + self._fresh[answer]
+        finally:
+            connections.close_all()
+        self._answer = answer
+
+
+def unreachable(fetch: Fetch = fetch) -> list[str]:
+    """Return the hosts of PUBLISHED that give the guarded client no answer; blocks for its few seconds."""
+    return asyncio.run(_unreachable(fetch))
+
+
+async def _unreachable(fetch: Fetch) -> list[str]:
+    answers = await asyncio.gather(*(fetch(url, PROBE) for url in PUBLISHED), return_exceptions=True)
+    for error in answers:
+        if isinstance(error, BaseException) and not isinstance(error, EgressError):
+            raise error
+    hosts = [urlsplit(url).hostname or "" for url in PUBLISHED]
+    return [host for host, got in zip(hosts, answers, strict=True) if isinstance(got, EgressError)]
+
+
+def _any_signs() -> bool:
+    return bool(Client.objects.filter(token_auth_method=METHOD, disabled_at=None).exists())
+
+
+reaches_documents: Final = Fact(lambda: not unreachable(), assumed=True, yes_seconds=3_600.0, no_seconds=60.0)
+signing_machines: Final = Fact(_any_signs, assumed=True, yes_seconds=30.0, no_seconds=30.0)
+
+
+def documents_announced() -> bool:
+    """Return True if clients are to be told that they may publish a document.
+
+    A client that is told so uses its document and nothing else: it does not register when the document is
+    refused or cannot be fetched. So clients that could register are told only where any document will do.
+    """
+    settings = conf.get()
+    if not documents.accepted():
+        return False
+    if settings.oauth_documents == "on" or not settings.oauth_registration:
+        return True
+    return "*" in settings.oauth_document_hosts and reaches_documents()
